@@ -93,7 +93,8 @@ _NATIVE = (
 GROUPS = (
     Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_identities.py",
-           "tests/docs/test_docs.py::test_the_catalogue_is_complete", *_DERIVATIVES)),
+           "tests/docs/test_docs.py::test_the_catalogue_is_complete",
+           "tests/numeric/test_skew_rotors.py", *_DERIVATIVES)),
     Group("rewriting", ("rewrite/rewriter.py", "rewrite/causal.py", "rewrite/inverses.py",
                         "rewrite/collect.py", "rewrite/matrix_splitting.py",
                         "rewrite/patterns.py"), 40,

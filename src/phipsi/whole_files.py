@@ -61,6 +61,13 @@ def checked_page(path: Any) -> Path:
     return checked_target(target)
 
 
+def write_whole(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a text file as `whole_file` does, and return its path."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to the file that is given, beside `path`: it takes the place of that in the end.

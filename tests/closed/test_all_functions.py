@@ -98,7 +98,7 @@ MECHANISMS = {
     )(0.0, Q, V),
     "control.PDGravity": lambda m: pp.control.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
     "forces.from_ratings": lambda m: [
-        x.numbers["stiffness"]
+        x.stiffness
         for x in pp.forces.from_ratings(_limited(m))
         if isinstance(x, pp.forces.JointStop)
     ],

@@ -26,7 +26,7 @@ from phipsi.contact.cone_problem import (
     residual,
     tolerance_of,
 )
-from phipsi.contact.cone_solver import solve, solve_with_restitution
+from phipsi.contact.cone_solver import solve, solve_rebound
 from phipsi.contact.interior_point import interior_point
 from phipsi.contact.solver_attempts import STARTS
 from phipsi.errors import InputError
@@ -337,19 +337,22 @@ def test_restitution_never_creates_energy():
     plain = solve(replace(problem, s=np.where(before < 0, before, 0.0)))
     gained = 0.5 * np.sum(plain.p * (problem.velocities(plain.p) + problem.b), axis=1)
     assert (gained > 1e-6).any()  # Newton's law alone does
-    found, share = solve_with_restitution(problem, 1.0, before)
+    calm = np.zeros_like(problem.s)
+    rebounds = replace(problem, s=np.where(before < -1e-3, before, 0.0))
+    found, share = solve_rebound(rebounds, calm)
     u = problem.velocities(found.p)
     gain = 0.5 * np.sum(found.p * (u + problem.b), axis=1)
     assert found.is_solved.all() and gain.max() <= 1e-12
     assert ((share < 1) == (gained > 1e-12)).all()
     assert_allclose(gain[share < 1], 0, atol=1e-9)  # no more is taken than needed
-    full = replace(problem, s=share[:, None] * np.where(before < -1e-3, before, 0.0))
+    full = replace(problem, s=share[:, None] * rebounds.s)
     assert violations(full, found.p).max() <= 1e-9
     # without friction the loss is ½ (1 − e²) u_n² / W_nn
     smooth = random_problems(rng, 1, 20)
     smooth = replace(smooth, s=np.zeros((20, 1)), coefficients=0 * smooth.coefficients)
     before = smooth.b[:, 2:]
-    p = solve_with_restitution(smooth, 0.7, before).solution.p
+    rebounds = replace(smooth, s=np.where(before < -1e-3, 0.7 * before, 0.0))
+    p = solve_rebound(rebounds, np.zeros_like(smooth.s)).solution.p
     gain = 0.5 * np.sum(p * (smooth.velocities(p) + smooth.b), axis=1)
     hit = before[:, 0] < -1e-3
     loss = 0.5 * (1 - 0.49) * before[:, 0] ** 2 / smooth.W[:, 2, 2]

@@ -193,6 +193,18 @@ def test_what_modes_rule_out_is_said_in_physics(call, why):
     assert re.search(why, text), text
 
 
+def test_modes_have_no_drive():
+    """Drives at all joints: a motion whose modes need efforts of their own is not theirs."""
+    q, v = np.array([0.2, 0.01, -0.02, 0.3]), np.array([0.1, 0.3, -0.2, 0.4])
+    efforts = np.zeros(4)
+    efforts[JOINTS] = 3.0, -0.5
+    free = pp.forward_dynamics(ARM, q, v, efforts)
+    found = pp.inverse_dynamics(ARM, q, v, free, actuated=ARM.joint_names)
+    assert_allclose(found, efforts, atol=1e-9)
+    with pytest.raises(pp.errors.InputError, match="cannot drive this motion"):
+        pp.inverse_dynamics(ARM, q, v, free + [0, 1, 0, 0], actuated=ARM.joint_names)
+
+
 def test_dampers_with_a_number_for_every_rate():
     tau = pp.forces.JointDamper(None, [0.1, 0.0, 0.0, 0.2]).bind(ARM)
     efforts = tau.efforts(pp.forces.State(ARM, 0.0, REST, np.ones(4)))

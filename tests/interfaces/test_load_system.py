@@ -241,6 +241,16 @@ def test_equality_constraints_are_those_of_mujoco(tmp_path, text, kind):
     same_space(system.jacobian(closed), np.transpose(columns))
 
 
+def test_a_joint_called_world_is_tied_under_its_new_name(tmp_path):
+    path = mjcf(
+        tmp_path, '<joint joint1="world" joint2="j"/><connect body1="e" body2="f" anchor="0 0 0"/>'
+    )
+    path.write_text(path.read_text().replace('name="i"', 'name="world"'))
+    system = pp.load(path)
+    assert system.joint_names[0] == "world_joint"
+    assert system.constraints[0].joints == ("world_joint", "j")
+
+
 def test_several_constraints_and_inactive_ones(tmp_path):
     path = mjcf(
         tmp_path,

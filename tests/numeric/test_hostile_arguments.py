@@ -47,6 +47,14 @@ THREE = {
     "wind": lambda x: bound(pp.forces.WindDrag(TIP, 1.0, wind=x)),
     "weights": lambda x: pp.inverse_dynamics(ARM, Q, V, V, weights=x),
     "gains": lambda x: pp.control.PDGravity(ARM, HOLD, x, 1.0),
+    "edges of a solid": lambda x: pp.SpatialInertia.box(x, mass=1.0),
+    "coefficients": lambda x: pp.constraints.Coupling(
+        name="c", joints=ARM.joint_names, coefficients=x
+    ),
+    "ratios of a rotor": lambda x: ARM.with_rotor("r", joint=ARM.joint_names, ratio=x, moment=1e-5),
+    "first moment": lambda x: pp.FlexibleInertia(1.0, x, modal_mass=[[1.0]], stiffness=[[1.0]]),
+    "place to reach": lambda x: pp.inverse_kinematics(ARM, {TIP: x}),
+    "samples of a path": lambda x: pp.control.FourierPath.fit(ARM, np.arange(3.0), [x] * 3, 1.0, 1),
 }
 # what takes one number
 ONE = {
@@ -79,6 +87,20 @@ ONE = {
     "friction of a material": lambda x: pp.Material(friction=x),
     "mass of a beam": lambda x: pp.FlexibleInertia.beam(1.0, x, 1.0),
     "rate of a motor": lambda x: pp.constraints.Motor(name="m", joint="joint1", rate=x),
+    "mass": lambda x: pp.SpatialInertia(x),
+    "mass of a flexible body": lambda x: pp.FlexibleInertia(
+        x, modal_mass=[[1.0]], stiffness=[[1.0]]
+    ),
+    "modal mass": lambda x: pp.FlexibleInertia(1.0, modal_mass=[[x]], stiffness=[[1.0]]),
+    "pitch of a screw": lambda x: pp.joints.Helical(pitch=x),
+    "moment of a rotor": lambda x: ARM.with_rotor("r", joint="joint1", ratio=9.0, moment=x),
+    "weight of a target": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, weights={TIP: x}),
+    "period of a path": lambda x: pp.control.FourierPath.fit(
+        ARM, np.arange(5.0), np.zeros((5, 3)), x, 1
+    ),
+    "harmonics of a path": lambda x: pp.control.FourierPath.fit(
+        ARM, np.arange(5.0), np.zeros((5, 3)), 1.0, x
+    ),
 }
 
 
@@ -357,12 +379,22 @@ def test_references_of_poses():
         ((pose[:3], zero, zero), r"pose of reference .* has shape \(3, 4\)"),
         ((2 * pose, zero, zero), r"R R\* = I only to 3"),
         ((pose, zero, zero[:5]), r"acceleration of reference .* has shape \(5,\)"),
+        ((pose.T, zero, zero), "whose last row is not"),
     ):
         control = pp.control.OperationalSpace(
             ARM, TIP, lambda t, x=given: x, 1.0, 1.0, components=(3, 4)
         )
         with pytest.raises(pp.errors.InputError, match=what):
             control(0.0, Q, V)
+
+
+def test_a_pose_that_is_transposed():
+    """Its place is in the last row, which was not looked at."""
+    pose = pp.poses(ARM, Q)[-1]
+    for given in (pp.control.ConstantPose, lambda x: pp.control.CartesianPath([pose, x], [0, 1])):
+        given(pose)
+        with pytest.raises(PhipsiError, match="the last row is"):
+            given(pose.T)
 
 
 def test_numbers_that_are_too_large():
@@ -378,6 +410,29 @@ def test_numbers_of_laws():
             pp.laws.motor(["joint1"], 1.0, gear=x)
         with pytest.raises(PhipsiError, match="limit"):
             pp.laws.pid(["joint1"], 0.0, 1.0, limit=x)
+        with pytest.raises(PhipsiError, match="time_constant"):
+            pp.laws.low_pass(pp.signals.position(TIP), x)
+        with pytest.raises(PhipsiError, match="joint1"):
+            pp.hybrid_dynamics(ARM, Q, V, None, V, prescribed={"joint1": x})
+
+
+def test_forces_over_time():
+    """A wind of one number, or of none, was blown in all directions or into the run."""
+    winds = (3.0, [1.0, 2.0], np.nan * V, "a")
+    for wind in winds:
+        drag = pp.forces.WindDrag(TIP, 1.0, wind=lambda t, x=wind: x)
+        with pytest.raises(pp.errors.InputError, match="the wind at t = 0 s must be 3 finite"):
+            pp.simulate(ARM, Q, V, 0.01, forces=[drag])
+    for wind in winds[:2]:
+        drag = pp.forces.WindDrag(TIP, 1.0, wind=lambda t, x=wind: t * np.array(x))
+        with pytest.raises(PhipsiError, match="the wind must be 3 numbers"):
+            pp.Simulator(ARM, [drag], dt=1e-3)
+    for force in (
+        pp.forces.JointSpring("joint1", 1.0, rest=np.inf),
+        pp.forces.ElasticCoupling(("joint1", "joint2"), (1, -1), 1.0, offset=-np.inf),
+    ):
+        with pytest.raises(pp.errors.InputError, match="it must be finite"):
+            bound(force)
 
 
 def test_a_folder_that_workers_share():

@@ -288,11 +288,11 @@ def test_stops_of_a_loop_are_as_stiff_as_what_the_loop_makes_them_move():
     limited = FOUR_BAR.with_body("link3", limits=(-3.0, 3.0))
     (stop,) = pp.forces.from_ratings(limited, stop_time=0.1)
     (alone,) = pp.forces.from_ratings(limited.model, stop_time=0.1)
-    assert stop.numbers["stiffness"][0] > 1.5 * alone.numbers["stiffness"][0]
+    assert stop.stiffness[0] > 1.5 * alone.stiffness[0]
     M, G = pp.mass_matrix(FOUR_BAR.model, Q), FOUR_BAR.jacobian(Q)
     Z = np.linalg.svd(G)[2][2:].T
     felt = (Z.T @ M @ Z)[0, 0] / Z[2, 0] ** 2
-    assert stop.numbers["stiffness"][0] >= felt * (np.pi / 0.1) ** 2 * (1 - 1e-9)
+    assert stop.stiffness[0] >= felt * (np.pi / 0.1) ** 2 * (1 - 1e-9)
 
 
 def test_a_part_without_loops_has_the_stops_of_the_tree():
@@ -308,7 +308,7 @@ def test_a_part_without_loops_has_the_stops_of_the_tree():
                                   b=("world", (1.5, 0, 0)))  # fmt: skip
     system = pp.System(b.build(), [pin])
     (mine,), (tree) = pp.forces.from_ratings(system), pp.forces.from_ratings(system.model)
-    assert_allclose(mine.numbers["stiffness"], tree[0].numbers["stiffness"])
+    assert_allclose(mine.stiffness, tree[0].stiffness)
 
 
 def test_loops_that_never_close_have_no_stops():

@@ -17,6 +17,7 @@ from small_studies import same, small
 
 import phipsi as pp
 from phipsi.errors import InputError, ParseError, SimulationError
+from phipsi.interfaces.page.study_page import study_report
 from phipsi.studies.draws import Draws
 from phipsi.studies.study_folder import StudyFolder
 
@@ -162,6 +163,71 @@ def test_estimates_and_correlations(arm: pp.Simulator):
     assert found_by["q[0]"] > 0.99 > 0.1 > abs(found_by["q[1]"])
     never = found.estimate(lambda r: r["q.final"][:, 0] > 99)
     assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
+
+
+def test_events_are_those_of_single_records(arm: pp.Simulator):
+    def speed(t: Any, q: Any, v: Any) -> Any:  # of whole arrays it would be that of all records
+        return np.linalg.norm(v) - 0.3 + 0 * q[0]
+
+    def squares(t: Any, q: Any, v: Any) -> Any:
+        return np.sqrt(v[0] ** 2 + v[1] ** 2) - 0.3
+
+    events = [pp.Event(speed), pp.Event(squares)]
+    found = small(arm, events=events).run()
+    assert np.isfinite(found["event.squares"]).any()
+    assert np.allclose(found["event.speed"], found["event.squares"], rtol=1e-12)
+    assert np.array_equal(found["event.speed.count"], found["event.squares.count"])
+
+
+def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
+    thrown = {"v": np.array([[1e200, 0.0], [1e201, 0.0]])}
+    outcome = lambda run, draws: {"end": run["q"][:, -1, 0]}  # noqa: E731
+    found = pp.Study(arm, thrown, steps=3, keep=("trajectory",), outcome=outcome).run()
+    assert found.failed.tolist() == [0, 1]
+    for analysis in (found.bands, found.estimate, found.correlations, found.worst):
+        with pytest.raises(InputError, match=r"none of the 2 runs went well.*reason\(0\)"):
+            analysis("q" if analysis == found.bands else "end")
+    page = study_report(found, tmp_path / "study.html").read_text(encoding="utf-8")
+    assert "0 of them went well" in page
+    assert "run 1: failed in step" in page
+
+
+@pytest.fixture(scope="module")
+def analysed(arm: pp.Simulator) -> Any:
+    def outcome(run: Any, draws: Any) -> Any:
+        return {"end": run["q"][:, -1], "same": 0 * run["q"][:, -1, 0]}
+
+    drawn, options = {"q": norm([0.0, 0.0], 0.1)}, {"sampling": "saltelli", "outcome": outcome}
+    study = pp.Study(arm, drawn, runs=20, steps=2, keep=("final", "trajectory"), **options)
+    return study, study.run()
+
+
+BAD_ANALYSES = {
+    "worst of several": (lambda s, r: r.worst("end"), "one number per run.*q.final"),
+    "indices of several": (lambda s, r: r.sobol_indices("end"), "one number per run"),
+    "indices of one": (lambda s, r: r.sobol_indices("same"), "the variance 0"),
+    "correlations": (lambda s, r: r.correlations("end"), "one number per run"),
+    "estimate": (lambda s, r: r.estimate("rejected"), "of <U"),
+    "confidence": (lambda s, r: r.estimate("same", 95), "confidence=95 must be betwe"),
+    "percentiles": (lambda s, r: r.bands("q", (5, 500)), "numbers from 0 to 100"),
+    "count": (lambda s, r: r.worst("same", -1), "count=-1 must be"),
+    "rare array": (
+        lambda s, r: s.rare_event(lambda run, _: run.q[:, -1, :1], 1, runs=20),
+        r"shape \(20, 1\)",
+    ),
+    "rare number": (lambda s, r: s.rare_event(lambda *_: 1.0, 1, runs=20), "one number"),
+    "rare word": (lambda s, r: s.rare_event(7, 1), "value=7 must be the name"),
+    "rare limit": (lambda s, r: s.rare_event("end", "a"), "limit='a' must be"),
+    "rare share": (lambda s, r: s.rare_event("end", 1, share=True), "share=True must"),
+    "rare seed": (lambda s, r: s.rare_event("end", 1, seed="a"), "seed='a' must be"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ANALYSES)
+def test_wrong_analyses_are_rejected(case: str, analysed: Any):
+    call, message = BAD_ANALYSES[case]
+    with pytest.raises(InputError, match=message):
+        call(*analysed)
 
 
 def ishigami(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ of their parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from phipsi.calculus.change import log_det_change, no_formula_rule, no_rule
 from phipsi.errors import SpaceError
@@ -92,21 +92,23 @@ class Directional:
 
 
 def substitute(x: Expr, values: Mapping[Expr, Expr]) -> Expr:
-    """x with leaves replaced by expressions of the same spaces, also inside other leaves."""
+    """x with parts replaced by expressions of the same spaces, also inside leaves, all at once."""
     done: dict[Expr, Expr] = dict(values)
 
     def change(y: Expr) -> Expr:
         if y not in done:
-            args = tuple(change(z) for z in y.args)
-            done[y] = y if args == y.args else _with_args(y, args)
+            done[y] = with_parts(y, [change(z) for z in y.args])
         return done[y]
 
     return change(x)
 
 
-def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
-    if y.op is not Op.LEAF:
-        return rebuild(y, args)
-    if y.row.riccati:
-        return type(family_of(y))(*args).leaf(y.name)
-    return with_arguments(y.name, *args, hole=place_of(y))
+def with_parts(x: Expr, args: Sequence[Expr]) -> Expr:
+    """x with other parts; the operators of a family and the vectors in braces are parts too."""
+    if all(new is old for new, old in zip(args, x.args, strict=True)):
+        return x
+    if x.op is not Op.LEAF:
+        return rebuild(x, args)
+    if x.row.riccati:
+        return type(family_of(x))(*args).leaf(x.name)
+    return with_arguments(x.name, *args, hole=place_of(x))

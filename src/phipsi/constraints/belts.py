@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.constraints.constraint import names_of, numbers_of
 from phipsi.constraints.couplings import Relations, Shares
-from phipsi.constraints.shaft_forces import ShaftForces, axis_of, frame_of, row_of
+from phipsi.constraints.shaft_forces import ShaftForces, axis_of, frame_of, rows_of_shares
 from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model.model import Model
+from phipsi.model.value import fill
 
 Array = NDArray[Any]
 
@@ -69,9 +70,8 @@ class Belt(Relations):
                         f"{self._who()}: {what}={getattr(self, what)!r} must be a finite number of "
                         f"newtons, 0 or more."
                     )
-                object.__setattr__(self, what, number)
-        object.__setattr__(self, "pulleys", names)
-        object.__setattr__(self, "radii", tuple(radii.tolist()))
+                fill(self, **{what: number})
+        fill(self, pulleys=names, radii=tuple(radii.tolist()))
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row per neighbouring pair, named "motor–drum"."""
@@ -264,13 +264,10 @@ def of_pulleys(
     d = ways / lengths[:, None]
     both = np.stack([found.starts, found.ends], axis=1).reshape(-1, 2)
     along = np.stack([d, -d], axis=1).reshape(-1, 2)
-    rows = np.array(
-        [[c * row_of(model, k) for c, k in zip(r, bodies, strict=True)] for r in shares]
-    )
     return BeltForce(
         row=0, rows=len(shares), bodies=bodies, carrier=model.parent[bodies[0]],
         places=first + both @ plane, along=along @ plane, lengths=lengths, turn=found.turn,
-        tension=tension, slack=slack, shares=rows, who=who,
+        tension=tension, slack=slack, shares=rows_of_shares(model, bodies, shares), who=who,
     )  # fmt: skip
 
 

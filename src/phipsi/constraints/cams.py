@@ -20,6 +20,7 @@ from phipsi.model.closures import Closure
 from phipsi.model.law_forms import MOST_COORDINATES
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.model.value import fill
 from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw, TracedLaw, traced_law
 
 CLOCK = "clock"
@@ -64,7 +65,7 @@ class Cam(Constraint):
     def __post_init__(self) -> None:
         check_name(self.name, "Cam")
         names = (self.joints,) if isinstance(self.joints, str) else tuple(self.joints)
-        who, offset = f"Cam {self.name!r}", number_of(self.offset)
+        who, offset = self._who(), number_of(self.offset)
         every = names if self.clock is None else (*names, self.clock)
         if not names or len(set(every)) < len(every) or len(every) > MOST_COORDINATES:
             raise ModelError(
@@ -73,9 +74,8 @@ class Cam(Constraint):
             )
         if not np.isfinite(offset):
             raise ModelError(f"{who}: offset={self.offset!r} must be one finite number.")
-        object.__setattr__(self, "joints", names)
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "traced", _recorded(self.law, every, offset, f"{who}: law"))
+        traced = _recorded(self.law, every, offset, f"{who}: law")
+        fill(self, joints=names, offset=offset, traced=traced)
 
     def _with_clock(self) -> str:
         return "" if self.clock is None else f" and clock {self.clock!r}"
@@ -83,7 +83,7 @@ class Cam(Constraint):
     def closure(self, model: Model) -> Closure:
         """One row, "law"."""
         every = self.joints if self.clock is None else (*self.joints, self.clock)
-        return law_closure(model, self.name, "law", tuple(every), self.traced, f"Cam {self.name!r}")
+        return law_closure(model, self.name, "law", tuple(every), self.traced, self._who())
 
     def fitted(self, model: Model, q: Array) -> Cam:
         """The same cam, with the offset that it has where the joints are now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, final
+from typing import Any, ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from phipsi.model.joint import Joint, unit_axis
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
-from phipsi.model.value import plain, read_only, vector3
+from phipsi.model.value import fill, plain, read_only, vector3
 
 Axis = tuple[float, float, float]
 
@@ -40,18 +40,22 @@ class _Joint(Constraint):
     name: str = field(kw_only=True)
     a: End = field(kw_only=True)
     b: End = field(kw_only=True)
+    binds: ClassVar[tuple[str, str]]
+    """Its rows: angular, linear, as `ANGULAR` and `LINEAR` list them."""
+    along: ClassVar[tuple[str, ...]] = ()
+    """The fields with its axes: in a, and in b where that is another."""
 
     def __post_init__(self) -> None:
         check_name(self.name, type(self).__name__)
         _plain_ends(self)
-        for side in ("axis", "axis1", "axis2", "normal", "axis_b", "normal_b"):
-            given = getattr(self, side, None)
+        for side in self.along:
+            given = getattr(self, side)
             if given is not None:
-                value = unit_axis(given, f"{self._who()}: {side}")
-                object.__setattr__(self, side, value)
+                fill(self, **{side: unit_axis(given, f"{self._who()}: {side}")})
 
-    def _who(self) -> str:
-        return f"{type(self).__name__} {self.name!r}"
+    def closure(self, model: Model) -> Closure:
+        """The rows that it binds, along its axes."""
+        return self._between(model, *(getattr(self, side) for side in self.along))
 
     def sides(self) -> tuple[End, ...]:
         """Its ends a and b."""
@@ -60,8 +64,6 @@ class _Joint(Constraint):
     def _between(
         self,
         model: Model,
-        angular: str,
-        linear: str,
         axis_a: Axis = (0.0, 0.0, 1.0),
         axis_b: Axis | None = None,
         constant: float = 0.0,
@@ -76,6 +78,7 @@ class _Joint(Constraint):
                 f"there is no motion between them to constrain. A loop is closed between two "
                 f"different bodies, or a body and 'world'."
             )
+        angular, linear = self.binds
         forms = ANGULAR[angular] + LINEAR[linear]
         return Closure(
             name=self.name,
@@ -95,9 +98,7 @@ class _Joint(Constraint):
 class Weld(_Joint):
     """The two joint frames coincide: 6 rows."""
 
-    def closure(self, model: Model) -> Closure:
-        """Angular "all", linear "all"."""
-        return self._between(model, "all", "all")
+    binds = "all", "all"
 
 
 @final
@@ -105,9 +106,7 @@ class Weld(_Joint):
 class Spherical(_Joint):
     """The two points coincide: 3 rows. Rotations of the joint frames do not matter."""
 
-    def closure(self, model: Model) -> Closure:
-        """Linear "all"."""
-        return self._between(model, "none", "all")
+    binds = "none", "all"
 
 
 @final
@@ -117,10 +116,7 @@ class Revolute(_Joint):
 
     axis: ArrayLike = (0, 0, 1)
     axis_b: ArrayLike | None = None
-
-    def closure(self, model: Model) -> Closure:
-        """Angular "axis", linear "all"."""
-        return self._between(model, "axis", "all", _axis(self.axis), _axis(self.axis_b))
+    binds, along = ("axis", "all"), ("axis", "axis_b")
 
 
 @final
@@ -129,10 +125,7 @@ class Prismatic(_Joint):
     """Only sliding along `axis` is free: 5 rows."""
 
     axis: ArrayLike = (0, 0, 1)
-
-    def closure(self, model: Model) -> Closure:
-        """Angular "all", linear "xy"."""
-        return self._between(model, "all", "xy", _axis(self.axis))
+    binds, along = ("all", "xy"), ("axis",)
 
 
 @final
@@ -142,10 +135,7 @@ class Cylindrical(_Joint):
 
     axis: ArrayLike = (0, 0, 1)
     axis_b: ArrayLike | None = None
-
-    def closure(self, model: Model) -> Closure:
-        """Angular "axis", linear "xy"."""
-        return self._between(model, "axis", "xy", _axis(self.axis), _axis(self.axis_b))
+    binds, along = ("axis", "xy"), ("axis", "axis_b")
 
 
 @final
@@ -158,10 +148,11 @@ class Universal(_Joint):
 
     axis1: ArrayLike = (1, 0, 0)
     axis2: ArrayLike = (0, 1, 0)
+    binds, along = ("cross", "all"), ("axis1", "axis2")
 
     def closure(self, model: Model) -> Closure:
-        """Angular "cross", linear "all"."""
-        first, second = _axis(self.axis1), _axis(self.axis2)
+        """The angle between its axes, and the point."""
+        first, second = cast(Axis, self.axis1), cast(Axis, self.axis2)
         if np.linalg.norm(np.cross(first, second)) < 1e-8:
             raise ModelError(
                 f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
@@ -169,7 +160,7 @@ class Universal(_Joint):
                 f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
                 f"b={self.b!r})"
             )
-        return self._between(model, "cross", "all", first, second, float(np.dot(first, second)))
+        return self._between(model, first, second, float(np.dot(first, second)))
 
 
 @final
@@ -179,10 +170,7 @@ class Planar(_Joint):
 
     normal: ArrayLike = (0, 0, 1)
     normal_b: ArrayLike | None = None
-
-    def closure(self, model: Model) -> Closure:
-        """Angular "axis", linear "z"."""
-        return self._between(model, "axis", "z", _axis(self.normal), _axis(self.normal_b))
+    binds, along = ("axis", "z"), ("normal", "normal_b")
 
 
 @final
@@ -191,10 +179,7 @@ class PointOnLine(_Joint):
     """The point of `b` stays on the line through the point of `a` along `axis`: 2 rows."""
 
     axis: ArrayLike = (0, 0, 1)
-
-    def closure(self, model: Model) -> Closure:
-        """Linear "xy"."""
-        return self._between(model, "none", "xy", _axis(self.axis))
+    binds, along = ("none", "xy"), ("axis",)
 
 
 @final
@@ -203,10 +188,10 @@ class Distance(_Joint):
     """The two points stay `length` (m) apart, like the ends of a massless rod: 1 row."""
 
     length: float = 1.0
+    binds = "none", "distance"
 
     def __post_init__(self) -> None:
-        check_name(self.name, "Distance")
-        _plain_ends(self)
+        super().__post_init__()
         length = number_of(self.length)
         if not (np.isfinite(length) and length > 0):
             raise ModelError(
@@ -214,11 +199,11 @@ class Distance(_Joint):
                 f"Two points at distance 0 coincide, which takes three rows, not one:\n"
                 f"    pp.constraints.Spherical(name={self.name!r}, a={self.a!r}, b={self.b!r})"
             )
-        object.__setattr__(self, "length", length)
+        fill(self, length=length)
 
     def closure(self, model: Model) -> Closure:
-        """Linear "distance"."""
-        return self._between(model, "none", "distance", constant=self.length)
+        """One row, the distance."""
+        return self._between(model, constant=self.length)
 
 
 def _plain_ends(constraint: _Joint) -> None:
@@ -228,16 +213,11 @@ def _plain_ends(constraint: _Joint) -> None:
         if isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str):
             name, place = end
             if not isinstance(place, Pose):
-                who = f"{type(constraint).__name__} {constraint.name!r}: the offset of {side}"
+                who = f"{constraint._who()}: the offset of {side}"
                 place = plain(vector3(place, who))
                 if not np.isfinite(place).all():
                     raise ModelError(f"{who}, {place}, has a number that is not finite.")
-            object.__setattr__(constraint, side, (name, place))
-
-
-def _axis(axis: Any) -> Any:
-    """The axis as `__post_init__` left it: a tuple of length 1, or None."""
-    return axis
+            fill(constraint, **{side: (name, place)})
 
 
 def z_along(axis: Axis) -> Pose:
@@ -307,7 +287,7 @@ class Rows(Constraint):
 
     def __post_init__(self) -> None:
         check_name(self.name, "Rows")
-        who, points = f"Rows {self.name!r}", self.points
+        who, points = self._who(), self.points
         one_of(f"{who}: axes", self.axes, ("world", "body"), error=ModelError)
         if not isinstance(cast(object, points), Sequence) or isinstance(points, str) or not points:
             raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
@@ -328,9 +308,8 @@ class Rows(Constraint):
         empty = np.flatnonzero(~matrix.any(axis=1))
         if empty.size:
             raise ModelError(f"{who}: row {empty[0]} of A is zero and constrains nothing.")
-        object.__setattr__(self, "points", tuple(points))
-        object.__setattr__(self, "A", read_only(matrix))
-        object.__setattr__(self, "rates", read_only(np.broadcast_to(rates, (len(matrix),))))
+        each = read_only(np.broadcast_to(rates, (len(matrix),)))
+        fill(self, points=tuple(points), A=read_only(matrix), rates=each)
 
     def closure(self, model: Model) -> Closure:
         """Constant rows on the points."""
@@ -338,7 +317,7 @@ class Rows(Constraint):
         return Closure(
             name=self.name,
             rows=tuple(str(i) for i in range(len(matrix))),
-            points=tuple(resolved_point(model, p, f"Rows {self.name!r}") for p in self.points),
+            points=tuple(resolved_point(model, p, self._who()) for p in self.points),
             matrix=matrix,
             axes=self.axes,
         )

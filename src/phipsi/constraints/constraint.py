@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.constraints.shaft_forces import row_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
+from phipsi.model.numbers import as_floats, as_list
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
@@ -31,6 +32,10 @@ class Constraint(ABC):
     @abstractmethod
     def closure(self, model: Model) -> Closure:
         """The rows, with names looked up in the model."""
+
+    def _who(self) -> str:
+        """What errors call it."""
+        return f"{type(self).__name__} {self.name!r}"
 
     def prescribed(self, rows: int) -> Array:
         """The prescribed rates of the rows (rows,): zero, except for `Rows`."""
@@ -125,12 +130,9 @@ def names_of(given: Any, what: str, example: str = "('left', 'right')") -> tuple
 def numbers_of(values: Any, what: str) -> Array:
     """Real numbers as a new array."""
     try:
-        array = np.array(values)
-    except (TypeError, ValueError):
-        array = np.array(None)
-    if array.dtype.kind not in "iuf":
-        raise ModelError(f"{what} must be real numbers, not {values!r}.")
-    return array.astype(np.float64)
+        return np.array(as_floats(what, values))
+    except InputError as error:
+        raise ModelError(f"{what} must be real numbers, not {values!r}.") from error
 
 
 # ---- joints with one coordinate ------------------------------------------------------------------
@@ -157,8 +159,6 @@ def one_coordinate(model: Model, name: str, who: str) -> Any:
 
 def rate_row(model: Model, view: Any) -> tuple[list[tuple[int, Pose]], Array]:
     """The frames of a joint's body and of its parent, and rows (2, 6) on them: the joint's rate."""
-    u = np.array(view.joint.params[:3])
-    turns = not isinstance(view.joint, tree_joints.Prismatic)
-    motion = np.concatenate([u, np.zeros(3)] if turns else [np.zeros(3), u])
+    motion = row_of(view.joint)
     parent = model.parent[view.index], model.placements[view.index]
     return [(view.index, Pose()), parent], np.array([motion, -motion])

@@ -33,9 +33,10 @@ from phipsi.model.closures import Closure
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
+from phipsi.model.value import fill
 
 TURNS, SLIDES = (tree_joints.Revolute,), (tree_joints.Prismatic,)
-_PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
+PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
 
 Shares = dict[str, float]
 
@@ -55,14 +56,11 @@ class Relations(Constraint):
                 f"{self._who()}: offset={self.offset!r} must be one finite number, or one per row."
             )
         kept = float(offsets) if offsets.ndim == 0 else tuple(offsets.tolist())
-        object.__setattr__(self, "offset", kept)
+        fill(self, offset=kept)
 
     @abstractmethod
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """Row → joint → coefficient."""
-
-    def _who(self) -> str:
-        return f"{type(self).__name__} {self.name!r}"
 
     def _offsets(self, rows: int) -> Array:
         offsets = np.asarray(self.offset, float)
@@ -202,7 +200,7 @@ class Relations(Constraint):
             )
         axes = [model.placements[v.index].rotation @ np.array(v.joint.params[:3]) for v in views]
         along = [float(axes[0] @ axis) for axis in axes]
-        if any(1 - abs(x) > _PARALLEL for x in along):
+        if any(1 - abs(x) > PARALLEL for x in along):
             return None
         return [float(np.sign(x)) for x in along]
 
@@ -306,9 +304,8 @@ class Coupling(Relations):
                 f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} depend on each "
                 f"other; leave out those that the others imply."
             )
-        object.__setattr__(self, "joints", names)
         kept = tuple(map(tuple, matrix.tolist())) if numbers.ndim == 2 else tuple(numbers.tolist())
-        object.__setattr__(self, "coefficients", kept)
+        fill(self, joints=names, coefficients=kept)
         super().__post_init__()
 
     def relations(self, model: Model) -> Mapping[str, Shares]:

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 
 from phipsi.constraints.constraint import names_of
-from phipsi.constraints.couplings import SLIDES, TURNS, Relations, Shares
+from phipsi.constraints.couplings import PARALLEL, SLIDES, TURNS, Relations, Shares
 from phipsi.constraints.shaft_forces import axis_of
 from phipsi.constraints.tooth_forces import (
     ToothForce,
@@ -24,8 +24,7 @@ from phipsi.constraints.tooth_forces import (
 )
 from phipsi.errors import ModelError, number_of, true_or_false
 from phipsi.model.model import Model
-
-_PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
+from phipsi.model.value import fill
 
 
 @final
@@ -76,9 +75,8 @@ class Gear(Relations):
             module = number_of(self.module)
             if not 0 < module < np.inf:
                 raise ModelError(f"{self._who()}: module={self.module!r} must be above 0, in m.")
-            object.__setattr__(self, "module", module)
             angle = checked_angle(self.pressure_angle, self._who())
-            object.__setattr__(self, "pressure_angle", angle)
+            fill(self, module=module, pressure_angle=angle)
         if true_or_false(f"{self._who()}: internal", self.internal) and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
@@ -90,10 +88,10 @@ class Gear(Relations):
                 f"joint, or teeth=(driver, driven)."
             )
         if self.ratio is not None:
-            object.__setattr__(self, "ratio", self._not_zero("ratio", self.ratio, ""))
+            fill(self, ratio=self._not_zero("ratio", self.ratio, ""))
         else:
             teeth = self._teeth("driver and driven wheel", self.teeth, 2)
-            object.__setattr__(self, "teeth", tuple(teeth.tolist()))
+            fill(self, teeth=tuple(teeth.tolist()))
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """q_driver = ratio · q_driven."""
@@ -182,7 +180,7 @@ class Planetary(Relations):
         super().__post_init__()
         if isinstance(self.planet, list | tuple):
             planets = names_of(self.planet, f"{self._who()}: planet")
-            object.__setattr__(self, "planet", planets or None)
+            fill(self, planet=planets or None)
         names = dict(sun=self.sun, ring=self.ring, carrier=self.carrier)
         for name in self.planets:
             names["planet" if name == self.planet else f"planet {len(names) - 3}"] = name
@@ -193,7 +191,7 @@ class Planetary(Relations):
                 f"{self._who()}: teeth={self.teeth!r} (sun, ring): the ring goes around the sun "
                 f"and the planets between them, so it has more teeth than the sun."
             )
-        object.__setattr__(self, "teeth", tuple(teeth.tolist()))
+        fill(self, teeth=tuple(teeth.tolist()))
 
     @property
     def planets(self) -> tuple[str, ...]:
@@ -232,7 +230,7 @@ class Planetary(Relations):
             )
         axis = model.placements[planet.index].rotation @ np.array(planet.joint.params[:3])
         cosine = along * float(axis @ np.array(carrier.joint.params[:3]))
-        if 1 - abs(cosine) > _PARALLEL:
+        if 1 - abs(cosine) > PARALLEL:
             raise ModelError(
                 f"{self._who()}: the axis of planet={name!r} is not parallel to that of "
                 f"the carrier {self.carrier!r}; planets of bevel gears are a `Differential`."
@@ -287,10 +285,9 @@ class RackPinion(Relations):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "radius", self._not_zero("radius", self.radius, " of metres"))
+        fill(self, radius=self._not_zero("radius", self.radius, " of metres"))
         if self.pressure_angle is not None:
-            angle = checked_angle(self.pressure_angle, self._who())
-            object.__setattr__(self, "pressure_angle", angle)
+            fill(self, pressure_angle=checked_angle(self.pressure_angle, self._who()))
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row, "mesh"."""
@@ -329,7 +326,7 @@ class Screw(Relations):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "lead", self._not_zero("lead", self.lead, " of metres per turn"))
+        fill(self, lead=self._not_zero("lead", self.lead, " of metres per turn"))
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row, "thread"."""

@@ -15,6 +15,7 @@ from phipsi.constraints.jumping_functions import TIMES, jump_of
 from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
+from phipsi.model.value import fill
 from phipsi.operators.row_laws import (
     ARRAY_NUMBERS,
     TRACED_NUMBERS,
@@ -55,7 +56,7 @@ class Motor(Constraint):
 
     def __post_init__(self) -> None:
         check_name(self.name, "Motor")
-        who = f"Motor {self.name!r}"
+        who = self._who()
         if not isinstance(cast(object, self.joint), str):
             raise ModelError(f"{who}: joint={self.joint!r} must be the name of a joint.")
         if (self.rate is None) is (self.angle is None):
@@ -71,9 +72,9 @@ class Motor(Constraint):
                 )
             if self.clock is not None:
                 raise ModelError(f"{who}: a constant rate needs no clock; leave out clock=.")
-            object.__setattr__(self, "rate", number_of(self.rate))
+            fill(self, rate=number_of(self.rate))
             return
-        object.__setattr__(self, "clock", self.clock or CLOCK)
+        fill(self, clock=self.clock or CLOCK)
         if self.joint == self.clock:
             raise ModelError(f"{who}: joint {self.joint!r} is its own clock; name another joint.")
         if self.angle is not None:
@@ -85,7 +86,7 @@ class Motor(Constraint):
             function = traced_law(self.rate, 1, f"{who}: rate")  # type: ignore[arg-type]
             _check_time(function, who, "rate")
             law = RateLaw(function)
-        object.__setattr__(self, "traced", law)
+        fill(self, traced=law)
 
     @property
     def row(self) -> str:
@@ -94,11 +95,10 @@ class Motor(Constraint):
 
     def closure(self, model: Model) -> Closure:
         """One row, "rate" or "angle"."""
-        who = f"Motor {self.name!r}"
         if self.clock is not None:
             names = self.joint, self.clock
-            return law_closure(model, self.name, self.row, names, self.traced, who)
-        points, motion = rate_row(model, one_coordinate(model, self.joint, who))
+            return law_closure(model, self.name, self.row, names, self.traced, self._who())
+        points, motion = rate_row(model, one_coordinate(model, self.joint, self._who()))
         matrix = motion.reshape(1, 12)
         return Closure(name=self.name, rows=("rate",), points=tuple(points), matrix=matrix)
 
@@ -119,7 +119,7 @@ class Motor(Constraint):
         """Nothing, if the joint is locked."""
         if self.clock is not None and self.clock in locked:
             raise ModelError(
-                f"Motor {self.name!r}: joint {self.clock!r} is its clock; time cannot be locked."
+                f"{self._who()}: joint {self.clock!r} is its clock; time cannot be locked."
             )
         return None if self.joint in locked else self
 
@@ -155,9 +155,7 @@ def _motor_again(
     found = object.__new__(Motor)
     function: Any = _Recorded(traced)
     given = {"rate": None, "angle": None, row: function}
-    for key, value in {"name": name, "joint": joint, "clock": clock, **given}.items():
-        object.__setattr__(found, key, value)
-    object.__setattr__(found, "traced", traced)
+    fill(found, name=name, joint=joint, clock=clock, traced=traced, **given)
     return found
 
 

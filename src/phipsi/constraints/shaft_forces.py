@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from phipsi.model.joint import Joint
 from phipsi.model.model import Model
+from phipsi.model.numbers import flat_batch
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -79,11 +81,16 @@ def axis_of(model: Model, body: int) -> tuple[Array, Array]:
     return X.rotation @ np.array(model.joints[body].params[:3]), np.asarray(X.translation)
 
 
-def row_of(model: Model, body: int) -> Array:
-    """The rate of a joint as a row (6,) on the motion of its body."""
-    u = np.array(model.joints[body].params[:3])
-    turns = model.joints[body].kind != "prismatic"
-    return np.concatenate([u, np.zeros(3)] if turns else [np.zeros(3), u])
+def row_of(joint: Joint) -> Array:
+    """The rate of a joint of one coordinate as a row (6,) on the motion of its body."""
+    u = np.array(joint.params[:3])
+    return np.concatenate([np.zeros(3), u] if joint.kind == "prismatic" else [u, np.zeros(3)])
+
+
+def rows_of_shares(model: Model, bodies: Sequence[int], shares: ArrayLike) -> Array:
+    """Rows (rows, bodies, 6) on the motions of bodies, from shares (rows, bodies) of rates."""
+    rates = np.array([row_of(model.joints[k]) for k in bodies])
+    return np.asarray(shares)[..., None] * rates
 
 
 def transmitted_by(
@@ -91,8 +98,7 @@ def transmitted_by(
 ) -> Transmitted:
     """The forces of an element whose first row in the system is `first`, for any batch."""
     batch = np.broadcast_shapes(poses.shape[:-3], f.shape[:-1])
-    X = np.broadcast_to(poses, (*batch, *poses.shape[-3:])).reshape(-1, *poses.shape[-3:])
-    flat = np.broadcast_to(f, (*batch, f.shape[-1])).reshape(-1, f.shape[-1])
+    X, flat = flat_batch(poses, batch, 3), flat_batch(f, batch)
     hosts: list[int] = []
     places: list[Array] = []
     forces: list[Array] = []

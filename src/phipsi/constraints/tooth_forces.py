@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.constraints.constraint import Array
-from phipsi.constraints.shaft_forces import ShaftForces, axis_of, frame_of, row_of
+from phipsi.constraints.shaft_forces import ShaftForces, axis_of, frame_of, rows_of_shares
 from phipsi.errors import ModelError, number_of
 from phipsi.model.model import Model
 
@@ -99,7 +99,7 @@ def of_wheels(
         place=one + r * e,
         along=shares[0] * out,
         apart=abs(shares[0]) * apart,
-        shares=_shares(model, bodies, shares),
+        shares=rows_of_shares(model, bodies, [shares]),
     )
 
 
@@ -130,7 +130,7 @@ def of_cones(
         place=cones.apex + r / np.sin(delta) * cones.line,
         along=-shares[0] * np.cross(a, across) / r,
         apart=abs(shares[0]) * np.tan(angle) / r * away,
-        shares=_shares(model, bodies, shares),
+        shares=rows_of_shares(model, bodies, [shares]),
     )
 
 
@@ -157,12 +157,8 @@ def of_rack(
         place=at + abs(radius) * n,
         along=-d,
         apart=n * np.tan(angle),
-        shares=_shares(model, (rack, pinion), (1.0, -radius)),
+        shares=rows_of_shares(model, (rack, pinion), [(1.0, -radius)]),
     )
-
-
-def _shares(model: Model, bodies: tuple[int, int], shares: tuple[float, float]) -> Array:
-    return np.array([[c * row_of(model, k) for c, k in zip(shares, bodies, strict=True)]])
 
 
 # ---- pitch cones of bevel wheels -----------------------------------------------------------------

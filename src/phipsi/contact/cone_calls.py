@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
 from phipsi.contact.cone_code import cone_function
 from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
@@ -202,34 +202,21 @@ class _Rebounds:
         m, e, b = group.m, code.e, group.m.b
         n = group.layout.n_rows
         self.best, self.trial, self.results = code.area(n), code.area(n), code.area(3).base
-        self.final, self.share, self.low, self.high, turn = (
-            *(code.area(x).base for x in (4, 1, 1, 1)), b.alloca(I64),
-        )  # fmt: skip
+        self.final, self.share, self.low, self.high = (code.area(x).base for x in (4, 1, 1, 1))
         self.gaining = b.alloca(e.mask)
         b.store(e.compare("==", 0.0, 0.0), self.gaining)
-        b.store(i64(0), turn)
         for place, x in ((self.share, 1.0), (self.low, 0.0), (self.high, 1.0)):
             m.store(x, place)
-        write_loop(b, i64(4), lambda i: m.store(0.0, self.final, i))
+        m.fill(i64(4), 0.0, self.final)
         write_loop(b, i64(n), lambda i: m.store(code.entry(self.start, i), self.best.base, i))
-
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(turn, typ=I64), i64(BISECTIONS + 2))
-            return b.and_(more, m.any(b.load(self.gaining, typ=e.mask)))
-
-        def once() -> None:
-            number = b.load(turn, typ=I64)
-            self._once(number)
-            b.store(b.add(number, i64(1)), turn)
-
-        m.repeat(goes_on, once)
+        m.rounds(BISECTIONS + 2, lambda: m.mask(self.gaining), self._once)
         return [self.best, *(Area(m.at(self.final, i)) for i in range(4))]
 
     def _once(self, number: Any) -> None:
         """One solution, with the present share; and the next share."""
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
-        which, f = b.load(self.gaining, typ=e.mask), m.load(self.share)
+        which, f = m.mask(self.gaining), m.load(self.share)
 
         def wanted(i: Any) -> Any:
             quiet = code.entry(self.calm, i)
@@ -261,13 +248,8 @@ class _Rebounds:
 
     def _keep(self, which: Any, accepted: Any, f: Lane) -> None:
         """Impulses, results and share where they are accepted; iterations in all lanes that ran."""
-        group, m, e, final = self.group, self.group.m, self.group.code.e, self.final
-        best, trial, results = self.best.base, self.trial.base, self.results
-
-        def keep(i: Any) -> None:
-            m.store(e.select(accepted, m.load(trial, i), m.load(best, i)), best, i)
-
-        write_loop(m.b, i64(group.layout.n_rows), keep)
+        m, e, final, results = self.group.m, self.group.code.e, self.final, self.results
+        m.copy(i64(self.group.layout.n_rows), self.trial.base, self.best.base, accepted)
         used = m.load(final, 1) + e.select(which, m.load(results, 1), 0.0)
         for i in (0, 2):
             m.store(e.select(accepted, m.load(results, i), m.load(final, i)), final, i)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.lane_cones import (
@@ -57,25 +57,19 @@ class _Attempts(ConeLanes):
         e, b = self.e, self.b
         self.scale_problem()
         self.todo, self.began, self.known = (b.alloca(e.mask) for _ in range(3))
-        self.number, self.error = b.alloca(I64), b.alloca(e.vector)
+        self.error = b.alloca(e.vector)
         for place in (self.todo, self.began):
             b.store(e.compare("==", 0.0, 0.0), place)
-        b.store(i64(0), self.number)
         self.starts, self.finer = (
             self.table([x.size for x in ATTEMPTS]),
             self.table([x.eps for x in ATTEMPTS]),
         )
         self.flags = word_table(self.b.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
         zero = e.constant(0.0)
-
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(self.number, typ=I64), i64(len(ATTEMPTS)))
-            return b.and_(more, self.any(b.load(self.todo, typ=e.mask)))
-
         self.store(math.inf, self.results, 0)
-        write_loop(b, self.n, lambda i: self.store(0.0, self.best_y, i))
-        self.repeat(goes_on, self._attempt)
-        failed, fine = b.load(self.todo, typ=e.mask), b.load(self.began, typ=e.mask)
+        self.fill(self.n, 0.0, self.best_y)
+        self.rounds(len(ATTEMPTS), lambda: self.mask(self.todo), self._attempt)
+        failed, fine = self.mask(self.todo), self.mask(self.began)
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
@@ -85,10 +79,9 @@ class _Attempts(ConeLanes):
 
         write_loop(b, self.n, unscale)
 
-    def _attempt(self) -> None:
+    def _attempt(self, turn: Any) -> None:
         """One attempt in the lanes that have none that was good: inside the cones, then Newton."""
-        e, b, zero = self.e, self.b, self.e.constant(0.0)
-        turn, which = b.load(self.number, typ=I64), b.load(self.todo, typ=e.mask)
+        e, b, zero, which = self.e, self.b, self.e.constant(0.0), self.mask(self.todo)
         flag, is_first = self.word(self.flags, turn), b.icmp_signed("==", turn, i64(0))
         is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
 
@@ -112,9 +105,7 @@ class _Attempts(ConeLanes):
         with b.if_then(is_first):
             b.store(finite, self.began)
         done = self._keep_best(which)
-        going = b.and_(which, b.load(self.began, typ=e.mask))
-        b.store(b.and_(going, b.not_(done)), self.todo)
-        b.store(b.add(turn, i64(1)), self.number)
+        b.store(b.and_(b.and_(which, self.mask(self.began)), b.not_(done)), self.todo)
 
     def _go_inside(self, turn: Any, which: Any, is_convex: Any) -> None:
         """An interior point, of a convex problem or of the problem itself; its y is kept."""
@@ -129,13 +120,13 @@ class _Attempts(ConeLanes):
         self.multiply(self.y)
         b.store(self._judged(which), self.known)
         self.store(self.load(self.found), self.error)
-        write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
+        self.copy(self.n, self.y, self.kept_y)
 
     def _judged(self, which: Any) -> Any:
         """Where y, whose z is known, is a solution when it is moved onto the cones."""
         e, b = self.e, self.b
         self.move_inside(which, self.y)
-        changed = b.load(self.changed, typ=e.mask)
+        changed = self.mask(self.changed)
         with b.if_then(self.any(changed)):
             self.multiply(self.y, changed)
         self.residual(self.y)
@@ -146,20 +137,11 @@ class _Attempts(ConeLanes):
         """The best y and its residual; where this one, or that inside the cones, is a solution."""
         e, b = self.e, self.b
         good = self._judged(which)
-        before = b.and_(b.load(self.known, typ=e.mask), b.not_(good))  # Newton has lost it
-
-        def one(i: Any) -> None:
-            self.store(e.select(before, self.load(self.kept_y, i), self.load(self.y, i)), self.y, i)
-
-        write_loop(b, self.n, one)
+        before = b.and_(self.mask(self.known), b.not_(good))  # Newton has lost it
+        self.copy(self.n, self.kept_y, self.y, before)
         found = e.select(before, self.load(self.error), self.load(self.found))
         old = self.load(self.results, 0)
         better = b.and_(which, b.not_(e.compare(">=", found, old)))
         self.store(e.select(better, found, old), self.results, 0)
-
-        def keep(i: Any) -> None:
-            y = e.select(better, self.load(self.y, i), self.load(self.best_y, i))
-            self.store(y, self.best_y, i)
-
-        write_loop(b, self.n, keep)
+        self.copy(self.n, self.y, self.best_y, better)
         return b.or_(good, before)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import (
     INACTIVE,
     SOLVED,
@@ -93,7 +93,6 @@ def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
     g = Groups(layout)
     if len(g.rows):
         mu, p_g, u_g = g.of(flat.coefficients), g.of(p), g.of(u)
-        has = g.has_head[:, None]
         top, depth = np.ones((2, count, len(g.rows)))
         held = np.ones((count, len(g.rows)), bool)
         if k:
@@ -123,15 +122,11 @@ def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
         alone = free[..., None] * np.eye(3)
         sliding = slides[..., None, None] & ~free[..., None]
         stick = (~slides[..., None, None] & ~free[..., None]) * np.eye(3)
-        i, j = g.rows[:, :, None], g.rows[:, None, :]
-        by_p[:, i, j] = alone + np.where(sliding, np.eye(3), 0.0)
-        by_u[:, i, j] = np.where(sliding, turn, 0.0) + stick
-        by_mu[:, i, j] = np.where(sliding, by, 0.0)
+        g.put_blocks(alone + np.where(sliding, np.eye(3), 0.0), by_p)
+        g.put_blocks(np.where(sliding, turn, 0.0) + stick, by_u)
+        g.put_blocks(np.where(sliding, by, 0.0), by_mu)
         if k:
-            with_head = has & (g.rows < n)
-            rows = g.rows[with_head]
-            heads = np.broadcast_to(normals[g.heads][:, None], g.rows.shape)[with_head]
-            by_p[:, rows, heads] = np.where(sliding[..., 0], e, 0.0)[:, with_head]
+            g.put_beside(np.where(sliding[..., 0], e, 0.0), normals, by_p)
     return by_p[:, :n, :n], by_u[:, :n, :n], by_s, by_mu[:, :n, :n]
 
 
@@ -381,8 +376,7 @@ def _attempt(
     flat: ConeProblem, kappa: float, weight: Array, size: float, todo: Array, out: Any
 ) -> None:
     """Interior points from one start; results where they are found."""
-    layout = flat.layout
-    part = ConeProblem(layout, *(x[todo] for x in (flat.W, flat.b, flat.s, flat.coefficients)))
+    part = flat.taken(todo)
     scaled = Scaled(part, unit=True)
     cones, which = Cones(scaled, size, kappa), np.arange(len(todo))
     for _ in range(ITERATIONS):
@@ -498,30 +492,24 @@ class _Smoothed(ConeLanes):
                 self.store(0.0, base, i)
 
         write_loop(b, self.n, begin)
-        write_loop(b, self.k, lambda i: self.store(0.0, self.to_s, i))
+        self.fill(self.k, 0.0, self.to_s)
         self.scale_problem()
         inside.convex.let_slide()
         todo, count = b.alloca(e.mask), b.alloca(e.vector)
         b.store(e.compare("==", 0.0, 0.0), todo)
         self.store(0.0, count)
-        starts, number = self.table(STARTS), b.alloca(I64)
-        b.store(i64(0), number)
+        starts = self.table(STARTS)
 
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(number, typ=I64), i64(len(STARTS)))
-            return b.and_(more, self.any(b.load(todo, typ=e.mask)))
-
-        def attempt() -> None:
-            turn, which = b.load(number, typ=I64), b.load(todo, typ=e.mask)
+        def attempt(turn: Any) -> None:
+            which = self.mask(todo)
             inside.iterate(which, self.load(starts, turn), count)
-            good = b.and_(which, b.load(inside.solved, typ=e.mask))
+            good = b.and_(which, self.mask(inside.solved))
             with b.if_then(self.any(good)):
                 self.pull(good)
             b.store(b.and_(which, b.not_(good)), todo)
-            b.store(b.add(turn, i64(1)), number)
 
-        self.repeat(goes_on, attempt)
-        status = e.select(b.load(todo, typ=e.mask), float(UNSOLVED), float(SOLVED))
+        self.rounds(len(STARTS), lambda: self.mask(todo), attempt)
+        status = e.select(self.mask(todo), float(UNSOLVED), float(SOLVED))
         self.store(status, self.status)
         write_loop(
             b,
@@ -560,7 +548,7 @@ class _Smoothed(ConeLanes):
 
         write_loop(b, self.n, back)
         self.multiply(self.y)
-        write_loop(b, self.n, lambda i: self.store(self.load(self.z, i), self.reached, i))
+        self.copy(self.n, self.z, self.reached)
         self.multiply(self.back)
         self.each_contact(lambda kind, i, first: self._weights(kind, i, first, which))
 
@@ -583,9 +571,7 @@ class _Smoothed(ConeLanes):
                     x = x / e.select(there, mu, 1.0)
                 else:
                     Y, Z = (inside.state(v, kind, first) for v in (inside.Y, inside.Z))
-                    side = inside.side(kind, i, Y)
-                    assert side is not None
-                    beta, w = side.beta, side.w
+                    _, beta, w = inside.cones(kind, i, Y, Z)[-1]
                     x = (Z[t] * beta - Y[t] * w) / (beta * beta - Y[t] * Y[t])
                     x = -(self.load(self.d, row) * x) / inside.scaled(row)[0]
                 kept = b.and_(which, there)

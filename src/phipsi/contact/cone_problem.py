@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import accumulate, chain, combinations, pairwise
 from typing import Any, final
 
 import numpy as np
@@ -83,10 +83,15 @@ class ConeLayout:
         return len(self.contacts) + self.stops
 
     @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The first row of each contact, stop and limit, and at last how many rows there are."""
+        sizes = [len(ROWS[x]) for x in self.contacts] + [1] * (self.stops + self.limits)
+        return tuple(accumulate(sizes, initial=0))
+
+    @property
     def firsts(self) -> tuple[int, ...]:
         """The first row of each contact."""
-        sizes = [len(ROWS[x]) for x in self.contacts]
-        return tuple(int(x) for x in np.cumsum([0, *sizes])[: len(sizes)])
+        return self.ends[: len(self.contacts)]
 
     @cached_property
     def normals(self) -> Array:
@@ -185,6 +190,11 @@ class ConeProblem:
         ]
         return ConeProblem(self.layout, *flat)
 
+    def taken(self, which: Array) -> ConeProblem:
+        """Some of the problems, of those with one leading axis."""
+        parts = (self.W, self.b, self.s, self.coefficients)
+        return ConeProblem(self.layout, *(x[which] for x in parts))
+
     def velocities(self, p: Array) -> Array:
         """U = W p + b (..., n)."""
         return (self.W @ p[..., None])[..., 0] + self.b
@@ -235,6 +245,16 @@ class Groups:
         """Store numbers of groups in rows (B, n)."""
         there = self.rows < x.shape[1]
         x[:, self.rows[there]] = values[:, there]
+
+    def put_blocks(self, values: Array, matrix: Array) -> None:
+        """Store blocks (B, groups, 3, 3) in a matrix (B, n + 1, n + 1)."""
+        matrix[:, self.rows[:, :, None], self.rows[:, None, :]] = values
+
+    def put_beside(self, values: Array, normals: Array, matrix: Array) -> None:
+        """Store numbers (B, groups, 3) in a matrix, in the columns of their heads."""
+        there = self.has_head[:, None] & (self.rows < matrix.shape[1] - 1)
+        heads = np.broadcast_to(normals[self.heads][:, None], self.rows.shape)[there]
+        matrix[:, self.rows[there], heads] = values[:, there]
 
 
 class Scaled:
@@ -345,10 +365,7 @@ class Scaled:
 
 def contact_rows(layout: ConeLayout) -> list[slice]:
     """The rows of every contact, stop and limit."""
-    ends = [*layout.firsts[1:], layout.n_rows - layout.stops - layout.limits]
-    first = layout.n_rows - layout.stops - layout.limits
-    found = [slice(a, b) for a, b in zip(layout.firsts, ends, strict=False)]
-    return found + [slice(i, i + 1) for i in range(first, layout.n_rows)]
+    return [slice(first, end) for first, end in pairwise(layout.ends)]
 
 
 def nearest_on_cones(g: Groups, c: Array, x_n: Array, x_g: Array) -> tuple[Array, Array]:
@@ -368,6 +385,17 @@ def nearest_on_cones(g: Groups, c: Array, x_n: Array, x_g: Array) -> tuple[Array
     bound = np.where(g.has_head, c * y_n[:, g.heads], c) if x_n.shape[1] else c
     factor = np.where(size > bound, bound / np.where(size > 0, size, 1.0), 1.0)
     return y_n, x_g * factor[..., None]
+
+
+def solved(matrix: Array, right: Array) -> Array:
+    """Solutions (B, n) of equations, by one factorisation each; not a number where singular."""
+    try:
+        return np.linalg.solve(matrix, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return np.full_like(right, np.nan)
+        pairs = zip(matrix, right, strict=True)
+        return np.concatenate([solved(a[None], b[None]) for a, b in pairs])
 
 
 def residual(problem: ConeProblem, p: Array) -> Array:

@@ -75,7 +75,7 @@ def solve(
             known = p[todo] if attempt.again else np.zeros_like(scaled.b)
             y = known / np.where(scaled.dead, 1.0, scaled.sigma)
         if attempt.size:
-            unit = Scaled(_taken(flat, todo), unit=True)
+            unit = Scaled(flat.taken(todo), unit=True)
             given = rounds.sliding if attempt.is_convex else None
             inside, used = interior_point(unit, attempt.size, given)
             count[todo] += used
@@ -103,38 +103,18 @@ class Rebound(NamedTuple):
     share: Array
 
 
-def solve_with_restitution(
-    problem: ConeProblem,
-    restitution: ArrayLike,
-    approach: ArrayLike,
-    start: ArrayLike | None = None,
-    *,
-    threshold: float = 1e-3,
-    tolerance: float = 1e-10,
+def solve_rebound(
+    problem: ConeProblem, calm: Array, start: ArrayLike | None = None, *, tolerance: float = 1e-10
 ) -> Rebound:
-    """Impulses at contacts that rebound, u_n⁺ = −e u_n⁻, without gain of energy.
+    """Impulses at contacts that rebound, u_n⁺ = −s, without gain of energy.
 
     Newton's law with friction can create energy. Then the restitution of all contacts of a
     problem is reduced by one factor, the largest f in [0, 1] for which p*b + ½ p*W p ≤ 0.
 
-    **Arguments:** `restitution` e (..., n_heads); `approach` (..., n_heads), the normal velocities
-    u_n⁻ before the impact; contacts faster than `threshold` (m/s) rebound.
+    **Arguments:** `problem` has the s with all restitution, e u_n⁻ of velocities before the
+    impact; `calm` (..., n_heads), those without. Those of share f are calm + f (s − calm).
 
     **Source:** theory/contact 3 (K11).
-    """
-    e, before = np.asarray(restitution), np.asarray(approach)
-    wanted = np.where((before < -threshold) & (e > 0), e * before, 0.0)
-    s = np.where((wanted < 0) & (problem.s <= 0), wanted, problem.s)
-    calm = np.where((wanted < 0) & (problem.s <= 0), 0.0, problem.s)
-    return solve_rebound(replace(problem, s=s), calm, start, tolerance=tolerance)
-
-
-def solve_rebound(
-    problem: ConeProblem, calm: Array, start: ArrayLike | None = None, *, tolerance: float = 1e-10
-) -> Rebound:
-    """The same for given s: those with all restitution in `problem`, those without in `calm`.
-
-    Those of share f are calm + f (s − calm).
     """
     flat, batch, k = problem.flat(), problem.batch, problem.layout.n_heads
     n, count = flat.b.shape[1], len(flat.b)
@@ -143,7 +123,7 @@ def solve_rebound(
     first = np.broadcast_to(guess, (*batch, n)).reshape(-1, n)
 
     def rebound(which: Array, share: Array, start: Array) -> ConeSolution:
-        part = _taken(flat, which)
+        part = flat.taken(which)
         s = calm[which] + share[:, None] * (part.s - calm[which])
         return solve(replace(part, s=s), start, tolerance=tolerance)
 
@@ -158,7 +138,7 @@ def solve_rebound(
             middle = 0.5 * (low + high)
             trial = rebound(todo, middle, best.p)
             used = used + trial.iterations
-            fine = (_gain(_taken(flat, todo), trial.p) <= 0) & trial.is_solved
+            fine = (_gain(flat.taken(todo), trial.p) <= 0) & trial.is_solved
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
             best = _chosen(fine, trial, best)
         share[todo] = low
@@ -188,8 +168,3 @@ def _chosen(which: Array, one: ConeSolution, other: ConeSolution) -> ConeSolutio
             for name in ("residual", "iterations", "status")
         ),
     )
-
-
-def _taken(problem: ConeProblem, which: Array) -> ConeProblem:
-    parts = (problem.W, problem.b, problem.s, problem.coefficients)
-    return ConeProblem(problem.layout, *(x[which] for x in parts))

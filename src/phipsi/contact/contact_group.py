@@ -41,10 +41,8 @@ class ContactGroup:
         kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
         self.kinds = [x for x in KINDS if x in kinds]
         numbers = [self.kinds.index(x) for x in kinds]
-        first = layout.n_rows - layout.stops - layout.limits
-        firsts = [*layout.firsts, *range(first, layout.n_rows)]
         self.m = Numbers(code.e)
-        self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
+        self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, layout.ends))
         self.count = len(kinds)
         order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
         self.order = order if order and len(order) % BLOCK == 0 else None
@@ -193,17 +191,17 @@ class ContactGroup:
     def scatter(self, source: Any, target: Area) -> None:
         """Numbers of rows, back to all rows; zero where there is no contact."""
         m, n = self.m, self.layout.n_rows
-        write_loop(m.b, i64(n), lambda i: m.store(0.0, target.base, i))
-        write_loop(
-            m.b,
-            self.used,
-            lambda i: m.store(m.load(source, i), target.base, m.word(self.rows, i)),
-        )
+        m.fill(i64(n), 0.0, target.base)
+
+        def one(i: Any) -> None:
+            m.store(m.load(source, i), target.base, m.word(self.rows, i))
+
+        write_loop(m.b, self.used, one)
 
     def scatter_heads(self, source: Any, target: Area) -> None:
         """Numbers of contacts, back to all contacts and stops."""
         m, b, k = self.m, self.m.b, self.layout.n_heads
-        write_loop(b, i64(k), lambda i: m.store(0.0, target.base, i))
+        m.fill(i64(k), 0.0, target.base)
 
         def one(i: Any) -> None:
             slot = m.word(self.slots, i)

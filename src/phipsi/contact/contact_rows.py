@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from phipsi.backends.failures import BLOCK
 from phipsi.contact.certificate import first_numbers
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
+from phipsi.contact.geometry.placed_shapes import across
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
@@ -336,12 +337,6 @@ class RowPlan:
         """Which rows are those of ropes."""
         return len(self.table.slot) + len(self.joints.stops) + np.arange(len(self.joints.ropes))
 
-    @property
-    def firsts(self) -> list[int]:
-        """The first row of each head or limit, and at last how many rows there are."""
-        n, joints = self.layout.n_rows, self.layout.stops + self.layout.limits
-        return [*self.layout.firsts, *range(n - joints, n + 1)]
-
 
 def _root(parent: Any, body: int) -> int:
     while parent[body] >= 0:
@@ -351,13 +346,8 @@ def _root(parent: Any, body: int) -> int:
 
 def contact_axes(normal: Any) -> Any:
     """[t1, t2, n] (k, 3, 3), axis by axis; continuous in n but where n passes −z."""
-    x, y, z = normal[:, 0], normal[:, 1], normal[:, 2]
-    sign = np.where(z < 0.0, -1.0, 1.0)
-    a = -1.0 / (sign + z)
-    b = x * y * a
-    t1 = np.stack([1.0 + sign * x * x * a, sign * b, -sign * x], axis=-1)
-    t2 = np.stack([b, sign + y * y * a, -y], axis=-1)
-    return np.stack([t1, t2, normal], axis=1)
+    t1, t2 = across(normal.T)
+    return np.stack([t1.T, t2.T, normal], axis=1)
 
 
 _ROUNDED = 1e-14

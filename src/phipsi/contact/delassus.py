@@ -27,8 +27,8 @@ from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
-from phipsi.contact.row_products import in_memory, outer
+from phipsi.contact.lane_elimination import BLOCK, word_table
+from phipsi.contact.row_products import Heads, in_memory, outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -74,7 +74,7 @@ class Delassus(Callee):
         w = weights[0]
         if w is None:
             return [None] * len(args)
-        a, b, admittance, _, compliance = args
+        a, b, admittance, _, _ = args
         n, m, plan = self.layout.n_rows, self.plan.n_hosts, self.plan
         places = []
         for hosts in (plan.a, plan.b):
@@ -93,7 +93,6 @@ class Delassus(Callee):
         ]
         normals = self.layout.normals
         by_compliance = ops.pick(w, n * normals + normals)
-        del compliance
         return [*sides, ops.matmul(ops.transpose(C), half), None, by_compliance]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -109,12 +108,8 @@ class Delassus(Callee):
         self._writer(code, args, group).write_group(group, compliance)
 
     def _writer(self, code: Any, args: Sequence[Any], group: ContactGroup | None) -> _Writer:
-        n, m = self.layout.n_rows, self.plan.n_hosts
-        sides = [
-            in_memory(code, x, 6 * n) if (hosts >= 0).any() else None
-            for x, hosts in zip(args[:2], self.plan.sides.T, strict=True)
-        ]
-        return _Writer(code, self, sides, in_memory(code, args[2], 36 * m * m), group)
+        m = self.plan.n_hosts
+        return _Writer(code, self.plan, args[:2], in_memory(code, args[2], 36 * m * m), group)
 
 
 def masks_of(reached: Array) -> tuple[int, ...]:
@@ -136,24 +131,21 @@ _BITS = 62
 
 
 @final
-class _Writer(Numbers):
+class _Writer(Heads):
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
     def __init__(
         self,
         code: Any,
-        callee: Delassus,
-        sides: Sequence[Any],
+        plan: RowPlan,
+        blocks: Sequence[Any],
         admittance: Any,
         group: ContactGroup | None,
     ) -> None:
-        super().__init__(code.e)
-        layout, plan = callee.layout, callee.plan
-        self.code, self.sides, self.admittance = code, sides, admittance
+        super().__init__(code, plan, blocks)
+        layout, self.code, self.admittance = plan.layout, code, admittance
         self.n, self.heads, self.contacts = layout.n_rows, layout.n_heads, len(layout.contacts)
         self.k, self.m = self.heads + layout.limits, plan.n_hosts
-        self.firsts = word_table(code.module, plan.firsts)
-        self.bodies = word_table(code.module, plan.sides.ravel().tolist())
         self.masks = word_table(code.module, masks_of(plan.reached))
         self.related = word_table(code.module, plan.related.astype(int).ravel().tolist())
         self.reached = word_table(code.module, _needed(plan).astype(int).ravel().tolist())
@@ -201,14 +193,14 @@ class _Writer(Numbers):
                 with self.b.if_then(group.meet(c, d)):
                     self._entries(i, self.word(group.slots, d), r, self.rows, self.rows)
 
-            self.between(*self._ends(i), rows, self.rows)
+            self.between(*self.rows_of(i), rows, self.rows)
             self._soften(i, compliance)
 
         self.between(0, group.k, contact)
 
     def _soften(self, i: Any, compliance: Any) -> None:
         """Add the compliance of a contact to the diagonal."""
-        normal = self._place(self.b.sub(self._ends(i)[1], i64(1)))
+        normal = self._place(self.b.sub(self.rows_of(i)[1], i64(1)))
         place = self.plus(self.b.mul(normal, self._width), normal)
         self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
 
@@ -229,21 +221,14 @@ class _Writer(Numbers):
         """Whether word i is not 0."""
         return self.b.icmp_signed("!=", self.word(table, i), i64(0))
 
-    def _ends(self, i: Any) -> tuple[Any, Any]:
-        return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
-
     def _sides_of(self, i: Any) -> list[tuple[Any, Any]]:
         """The rows at each side, and their host."""
-        place = self.b.mul(i, i64(2))
-        return [
-            (rows, self.word(self.bodies, self.plus(place, t)))
-            for t, rows in enumerate(self.sides)
-            if rows is not None
-        ]
+        blocks = enumerate(self._blocks)
+        return [(rows, self.host(i, t)) for t, rows in blocks if rows is not None]
 
     def _slot(self, i: Any, count: int) -> None:
         """Entries of the rows of slot i with those of slots up to it, `count` rows at once."""
-        first, end = self._ends(i)
+        first, end = self.rows_of(i)
         mask = self.word(self.masks, i)
         parts = (self.rows, i64(0), i64(self.contacts)), (1, i64(self.contacts), i64(self.k))
 
@@ -301,7 +286,7 @@ class _Writer(Numbers):
 
     def _entries(self, i: Any, j: Any, r: Any, count: int, other: int) -> None:
         """Entries of `count` rows from r on with all rows of slot j, `other` of them at once."""
-        first, end = self._ends(j)
+        first, end = self.rows_of(j)
         self.between(first, end, lambda c: self._block(i, j, r, c, count, other), other)
 
     def _block(self, i: Any, j: Any, r: Any, c: Any, count: int, other: int) -> None:

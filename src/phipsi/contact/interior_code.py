@@ -11,10 +11,9 @@ with ρ the error of z = W y + b + (s + |z_t|) e_n. It is eliminated without piv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, write_loop
 from phipsi.contact.interior_point import (
     BOUNDARY,
     CARRIED,
@@ -34,12 +33,17 @@ _BETA, _SIDE, _SIDE_STEP, _SIDE_GUESS, _UNIT = range(HEAD, HEAD + 5)
 Vector = list[Lane]
 
 
-class _Side(NamedTuple):
-    """The side group of a contact: its rows, y and z of its head."""
+class _Cone(NamedTuple):
+    """A cone of a contact: its tangential rows, y and z of its head."""
 
     rows: tuple[int, ...]
-    beta: Lane
-    w: Lane
+    y: Lane
+    z: Lane
+
+
+_Cones = list[_Cone]
+_Part = tuple[Lane, dict[int, Lane]]
+"""Numbers of a cone: of its head, and of its rows."""
 
 
 class _Local(NamedTuple):
@@ -59,7 +63,7 @@ class InteriorCode:
         self.Y, self.Z, self.step_Y, self.step_Z, self.guess_Y, self.guess_Z, self.tau = m.vectors[
             7:14
         ]
-        self.speed, self.kappa, self.target, self.reach, self.off, self.cones = (
+        self.speed, self.kappa, self.target, self.reach, self.off, self.many = (
             m.b.alloca(m.e.vector) for _ in range(6)
         )
         self.convex = ConvexCode(m)
@@ -71,14 +75,21 @@ class InteriorCode:
         """The group of the first cone."""
         return kind.groups[0] if kind.has_head and kind.groups else ()
 
-    def side(self, kind: Kind, i: Any, Y: Sequence[Lane]) -> _Side | None:
-        """The group with a head of its own."""
-        m = self.m
-        if not kind.has_head:
-            return _Side(kind.groups[0], m.load(m.of(i, _BETA)), m.load(m.of(i, _SIDE)))
-        if len(kind.groups) == 2:
-            return _Side(kind.groups[1], Y[0], m.load(m.of(i, _SIDE)))
-        return None
+    def has_side(self, kind: Kind) -> bool:
+        """Whether the last group has a head of its own."""
+        return not kind.has_head or len(kind.groups) == 2
+
+    def cones(self, kind: Kind, i: Any, Y: Vector, Z: Vector, side: int = _SIDE) -> _Cones:
+        """The cones of a contact, that of the side group last.
+
+        Y, Z and `side`, the number that the contact has for z of its head, may be changes.
+        """
+        m, out = self.m, [_Cone(self.main(kind), Y[0], Z[0])] if kind.has_head else []
+        if self.has_side(kind):
+            known = m.load(m.of(i, _BETA)) if side == _SIDE else self.e.constant(0.0)
+            y = Y[0] if kind.has_head else known
+            out.append(_Cone(kind.groups[-1], y, m.load(m.of(i, side))))
+        return out
 
     def is_there(self, first: Any) -> Any:
         """Whether a lane has the contact."""
@@ -94,13 +105,12 @@ class InteriorCode:
         """Units, and the first point."""
         m, e = self.m, self.e
         m.store(0.0, self.speed)
-        write_loop(self.b, m.n, lambda i: m.store(0.0, self.tau, i))
-        for base in (self.Y, self.Z):
-            write_loop(self.b, m.n, lambda i, x=base: m.store(0.0, x, i))
+        for base in (self.tau, self.Y, self.Z):
+            m.fill(m.n, 0.0, base)
         m.each_contact(self._units)
         speed = m.load(self.speed)
         m.store(e.select(e.compare(">", speed, 0.0), speed, 1.0), self.speed)
-        m.store(0.0, self.cones)
+        m.store(0.0, self.many)
         m.each_contact(lambda kind, i, first: self._first(kind, i, first, size))
 
     def _units(self, kind: Kind, i: Any, first: Any) -> None:
@@ -131,11 +141,11 @@ class InteriorCode:
         else:
             limit = m.load(m.of(i, C)) / (m.load(m.of(i, _UNIT)) * m.load(self.speed))
             m.store(m.larger(limit, e.constant(1e-300)), m.of(i, _BETA))
-        if not kind.has_head or len(kind.groups) == 2:
+        if self.has_side(kind):
             m.store(size, m.of(i, _SIDE))
             count = count + 1.0
         there = e.select(self.is_there(first), count, 0.0)
-        m.store(m.load(self.cones) + there, self.cones)
+        m.store(m.load(self.many) + there, self.many)
 
     # ---- velocities
 
@@ -169,14 +179,14 @@ class InteriorCode:
             out[0] = out[0] + (m.load(m.s, i) + m.load(m.of(i, SLIDING))) * unit
         return out
 
-    def errors(self, kind: Kind, i: Any, first: Any, Z: Vector, side: _Side | None) -> Vector:
+    def errors(self, kind: Kind, i: Any, first: Any, Z: Vector, cones: _Cones) -> Vector:
         """ρ of a contact."""
         rho = [u - z for u, z in zip(self.speeds(kind, i, first), Z, strict=True)]
         if kind.has_head:
             for group in kind.groups:
                 rho[0] = rho[0] + self.slid([Z[t] for t in group])
-            if side is not None:
-                rho[0] = rho[0] - side.w
+            for side in cones[1:]:
+                rho[0] = rho[0] - side.z
         return rho
 
     def slid(self, z: Vector) -> Lane:
@@ -191,39 +201,25 @@ class InteriorCode:
 
     # ---- products
 
-    def products(self, kind: Kind, Y: Vector, Z: Vector, side: _Side | None, other: Any) -> Any:
-        """Y ∘ Z of the first cone by rows, and of the side group by rows, with its head's."""
-        main: dict[int, Lane] = {}
-        if kind.has_head:
-            group = self.main(kind)
-            total = Y[0] * Z[0]
-            for t in group:
-                total = Y[t].times_plus(Z[t], total)
-                main[t] = Y[0].times_plus(Z[t], Z[0] * Y[t])
-            main[0] = total
-        beside: dict[int, Lane] = {}
-        head: Any = None
-        if side is not None:
-            beta, w = (side.beta, side.w) if other is None else other
-            head = beta * w
-            for t in side.rows:
-                head = Y[t].times_plus(Z[t], head)
-                beside[t] = beta.times_plus(Z[t], w * Y[t])
-        return main, beside, head
+    def product(self, cone: _Cone, Y: Vector, Z: Vector) -> _Part:
+        """Y ∘ Z of a cone."""
+        head, rows = cone.y * cone.z, dict[int, Lane]()
+        for t in cone.rows:
+            head = Y[t].times_plus(Z[t], head)
+            rows[t] = cone.y.times_plus(Z[t], cone.z * Y[t])
+        return head, rows
 
     def local(self, kind: Kind, i: Any, first: Any, corrected: bool) -> _Local:
         """The equations of a contact; those of one that a lane does not have are dy = 0."""
         e = self.e
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
-        side = self.side(kind, i, Y)
-        r_main, r_side, r_head = self.right(kind, i, first, Y, Z, side, corrected)
-        D: dict[tuple[int, int], Lane] = {}
-        right: dict[int, Lane] = {}
-        extra: dict[int, Lane] = {}  # of dz_n, by rows and without dy (−1)
-        if side is not None:
-            self._of_side(kind, Y, Z, side, (r_side, r_head), D, right, extra)
+        cones = self.cones(kind, i, Y, Z)
+        ends = self.right(kind, i, first, cones, Y, Z, corrected)
+        D, right, extra = {}, {}, {}
+        if self.has_side(kind):
+            D, right, extra = self._of_side(kind, Y, Z, cones[-1], ends[-1])
         if kind.has_head:
-            group = self.main(kind)
+            group, (head, by_rows) = self.main(kind), ends[0]
             rows = (0, *group)
             at = self.direction([Z[t] for t in group]) if group else []
             for u in rows:
@@ -231,39 +227,33 @@ class InteriorCode:
                 column[u] = Z[0]
                 for t, x in self._divided(Y, column, group, at).items():
                     D[t, u] = x
-            right |= self._divided(Y, r_main, group, at)
+            right |= self._divided(Y, {0: head, **by_rows}, group, at)
             for u, x in extra.items():
                 if u < 0:
                     right[0] = right[0] - x
                 else:
                     D[0, u] = D[0, u] + x if (0, u) in D else x
-        rho = self.errors(kind, i, first, Z, side)
+        rho = self.errors(kind, i, first, Z, cones)
         there = self.is_there(first)
         D = {at: e.select(there, x, 1.0 if at[0] == at[1] else 0.0) for at, x in D.items()}
         return _Local(D, {t: e.select(there, x - rho[t], 0.0) for t, x in right.items()})
 
     def right(
-        self, kind: Kind, i: Any, first: Any, Y: Vector, Z: Vector, side: Any, corrected: bool
-    ) -> Any:
+        self, kind: Kind, i: Any, first: Any, cones: _Cones, Y: Vector, Z: Vector, corrected: bool
+    ) -> list[_Part]:
         """κ e − y ∘ z, without the product of the predictor's changes if they are known."""
-        m = self.m
-        main, beside, head = self.products(kind, Y, Z, side, None)
-        target = m.load(self.target)
-        main, beside = ({t: -x for t, x in y.items()} for y in (main, beside))
-        head = None if head is None else target - head
-        if kind.has_head:
-            main[0] = main[0] + target
-        if corrected:
-            dY, dZ = (self.state(x, kind, first) for x in (self.guess_Y, self.guess_Z))
-            other = None
-            if side is not None:
-                zero = self.e.constant(0.0)
-                other = dY[0] if kind.has_head else zero, m.load(m.of(i, _SIDE_GUESS))
-            more, aside, over = self.products(kind, dY, dZ, side, other)
-            main = {t: x - more[t] for t, x in main.items()}
-            beside = {t: x - aside[t] for t, x in beside.items()}
-            head = None if head is None else head - over
-        return main, beside, head
+        target = self.m.load(self.target)
+        products = [self.product(cone, Y, Z) for cone in cones]
+        out = [(target - head, {t: -x for t, x in rows.items()}) for head, rows in products]
+        if not corrected:
+            return out
+        dY, dZ = (self.state(x, kind, first) for x in (self.guess_Y, self.guess_Z))
+        guesses = self.cones(kind, i, dY, dZ, _SIDE_GUESS)
+        more = [self.product(guess, dY, dZ) for guess in guesses]
+        return [
+            (head - over, {t: x - beyond[t] for t, x in rows.items()})
+            for (head, rows), (over, beyond) in zip(out, more, strict=True)
+        ]
 
     def _divided(self, Y: Vector, a: dict[int, Lane], group: Any, at: Vector) -> dict[int, Lane]:
         """T⁻¹ Arw(y)⁻¹ a."""
@@ -277,10 +267,10 @@ class InteriorCode:
         return {0: head, **out}
 
     def _of_side(
-        self, kind: Kind, Y: Vector, Z: Vector, side: _Side, r: Any, D: Any, right: Any, extra: Any
-    ) -> None:
-        """Rows of the side group, and what it adds to the equation of the normal."""
-        e, rows, beta, w = self.e, side.rows, side.beta, side.w
+        self, kind: Kind, Y: Vector, Z: Vector, side: _Cone, r: _Part
+    ) -> tuple[dict[tuple[int, int], Lane], dict[int, Lane], dict[int, Lane]]:
+        """D and right of the side group, and what it adds to dz_n, by rows and without dy (−1)."""
+        e, (rows, beta, w), (head, ends) = self.e, side, r
         inverse = 1.0 / beta
         square = beta * beta
         for t in rows:
@@ -300,24 +290,18 @@ class InteriorCode:
                 total = x[t].times_plus(v[t], total)
             return total
 
-        ends, head = r
         given = divided({t: ends[t] - Y[t] * head * inverse for t in rows})
         at = dict(zip(rows, self.direction([Z[t] for t in rows]), strict=True))
         lean = [at.get(t, e.constant(0.0)) for t in range(len(Y))]
-        for t, x in given.items():
-            right[t] = x
-        extra[-1] = along(given, lean) - (head - along(given, Y)) * inverse
-        for u in rows:
-            zero = e.constant(0.0)
-            column = divided({t: (w if t == u else zero) - Y[t] * Z[u] * inverse for t in rows})
-            for t, x in column.items():
-                D[t, u] = x
-            extra[u] = -along(column, lean) - (along(column, Y) - Z[u]) * inverse
-        if kind.has_head:
-            column = divided({t: Z[t] - Y[t] * w * inverse for t in rows})
-            for t, x in column.items():
-                D[t, 0] = x
-            extra[0] = -along(column, lean) - (along(column, Y) - w) * inverse
+        D, zero = dict[tuple[int, int], Lane](), e.constant(0.0)
+        extra = {-1: along(given, lean) - (head - along(given, Y)) * inverse}
+        columns = [(u, Z[u], {t: w if t == u else zero for t in rows}) for u in rows]
+        columns += [(0, w, {t: Z[t] for t in rows})] if kind.has_head else []
+        for u, z, entries in columns:
+            column = divided({t: entries[t] - Y[t] * z * inverse for t in rows})
+            D |= {(t, u): x for t, x in column.items()}
+            extra[u] = -along(column, lean) - (along(column, Y) - z) * inverse
+        return D, given, extra
 
     # ---- steps
 
@@ -386,40 +370,31 @@ class InteriorCode:
         """dZ = where the step leads − Z, and how far the step may go."""
         m, e = self.m, self.e
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
-        dY, side = self.state(self.step_Y, kind, first), self.side(kind, i, Y)
+        dY, cones = self.state(self.step_Y, kind, first), self.cones(kind, i, Y, Z)
         u = self.speeds(kind, i, first)
         dZ = [a - z for a, z in zip(u, Z, strict=True)]
-        dw: Any = None
-        d_beta = dY[0] if kind.has_head else e.constant(0.0)
-        if side is not None:
-            _, _, head = self.right(kind, i, first, Y, Z, side, corrected)
-            total = head - side.w * d_beta
+        if self.has_side(kind):
+            side, (total, _) = cones[-1], self.right(kind, i, first, cones, Y, Z, corrected)[-1]
+            total = total - side.z * dY[0] if kind.has_head else total
             for t in side.rows:
                 total = total - Y[t] * dZ[t] - Z[t] * dY[t]
-            dw = total / side.beta
-            m.store(dw, m.of(i, _SIDE_STEP))
+            m.store(total / side.y, m.of(i, _SIDE_STEP))
         if kind.has_head:
             for group in kind.groups:
                 z = [Z[t] for t in group]
                 dZ[0] = dZ[0] + self.slid(z)
                 for t, x in zip(group, self.direction(z), strict=True):
                     dZ[0] = x.times_plus(dZ[t], dZ[0])
-            if side is not None:
-                dZ[0] = dZ[0] - side.w - dw
+            for side in cones[1:]:
+                dZ[0] = dZ[0] - side.z - m.load(m.of(i, _SIDE_STEP))
         for t, x in enumerate(dZ):
             m.store(x, self.step_Z, m.plus(first, t))
         reach = e.constant(math.inf)
-        if kind.has_head:
-            group = self.main(kind)
-            for x, d in ((Y, dY), (Z, dZ)):
-                mine = [x[t] for t in group], [d[t] for t in group]
-                reach = self._nearer(reach, *mine, x[0], d[0])
-        if side is not None:
-            of = side.rows
-            mine = [Y[t] for t in of], [dY[t] for t in of]
-            reach = self._nearer(reach, *mine, side.beta, d_beta)
-            mine = [Z[t] for t in of], [dZ[t] for t in of]
-            reach = self._nearer(reach, *mine, side.w, dw)
+        changes = self.cones(kind, i, dY, dZ, _SIDE_STEP)
+        for cone, change in zip(cones, changes, strict=True):
+            for x, d, h, k in ((Y, dY, cone.y, change.y), (Z, dZ, cone.z, change.z)):
+                mine = [x[t] for t in cone.rows], [d[t] for t in cone.rows]
+                reach = self._nearer(reach, *mine, h, k)
         old = m.load(self.reach)
         near = self.b.and_(self.is_there(first), self.b.not_(e.compare(">=", reach, old)))
         m.store(e.select(near, reach, old), self.reach)
@@ -443,18 +418,19 @@ class InteriorCode:
         """Add y*z of a contact, where a step of this length leads."""
         m, e = self.m, self.e
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
-        side = self.side(kind, i, Y)
-        other = None
+        cones = self.cones(kind, i, Y, Z)
         if length is not None:
             dY, dZ = (self.state(x, kind, first) for x in (self.step_Y, self.step_Z))
+            changes = self.cones(kind, i, dY, dZ, _SIDE_STEP)
             Y = [d.times_plus(length, x) for d, x in zip(dY, Y, strict=True)]
             Z = [d.times_plus(length, x) for d, x in zip(dZ, Z, strict=True)]
-            if side is not None:
-                w = m.load(m.of(i, _SIDE_STEP)).times_plus(length, side.w)
-                other = Y[0] if kind.has_head else side.beta, w
-        main, _, head = self.products(kind, Y, Z, side, other)
-        total = main.get(0, e.constant(0.0))
-        total = total if head is None else total + head
+            cones = [
+                _Cone(x.rows, d.y.times_plus(length, x.y), d.z.times_plus(length, x.z))
+                for x, d in zip(cones, changes, strict=True)
+            ]
+        total = e.constant(0.0)
+        for cone in cones:
+            total = total + self.product(cone, Y, Z)[0]
         total = e.select(self.is_there(first), total, 0.0)
         m.store(m.load(self.kappa) + total, self.kappa)
 
@@ -463,7 +439,7 @@ class InteriorCode:
         m = self.m
         m.store(0.0, self.kappa)
         m.each_contact(lambda kind, i, first: self._gap(kind, i, first, length))
-        return m.load(self.kappa) / m.larger(m.load(self.cones), self.e.constant(1.0))
+        return m.load(self.kappa) / m.larger(m.load(self.many), self.e.constant(1.0))
 
     def iterate(self, which: Any, size: Lane, count: Any) -> None:
         """From a first point of this size, in some lanes, to y; `count` is added to."""
@@ -471,20 +447,13 @@ class InteriorCode:
         self.begin(size)
         b.store(which, self.live)
         b.store(m.never(), self.solved)
-        turn = b.alloca(I64)
-        b.store(i64(0), turn)
 
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(turn, typ=I64), i64(ITERATIONS))
-            return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
-
-        def once() -> None:
-            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
-            live = b.load(self.live, typ=e.mask)
+        def once(_: Any) -> None:
+            live = m.mask(self.live)
             m.store(m.load(count) + e.select(live, 1.0, 0.0), count)
             self.step(live)
 
-        m.repeat(goes_on, once)
+        m.rounds(ITERATIONS, lambda: m.mask(self.live), once)
 
         def one(i: Any) -> None:
             y = m.load(self.Y, i) * self.scaled(i)[0]
@@ -506,7 +475,7 @@ class InteriorCode:
         aim = centre * centre * centre * kappa
         m.store(m.larger(aim, self.floor()) if self.level else aim, self.target)
         for source, target in ((self.step_Y, self.guess_Y), (self.step_Z, self.guess_Z)):
-            write_loop(b, m.n, lambda i, x=source, y=target: m.store(m.load(x, i), y, i))
+            m.copy(m.n, source, target)
         m.each_contact(self._keep_side)
         self.solve(corrected=True)
         length = self._least(m.load(self.reach) * BOUNDARY, 1.0)
@@ -533,7 +502,7 @@ class InteriorCode:
         else:
             centred = e.compare("<=", kappa, CENTRED)
         over = b.and_(centred, e.compare("<=", off, CARRIED))
-        b.store(b.or_(b.load(self.solved, typ=e.mask), b.and_(fine, over)), self.solved)
+        b.store(b.or_(m.mask(self.solved), b.and_(fine, over)), self.solved)
         over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))
         b.store(b.and_(fine, b.not_(over)), self.live)
 
@@ -546,13 +515,11 @@ class InteriorCode:
         """The largest |y ∘ z − κ e| of a contact."""
         m, e = self.m, self.e
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
-        main, beside, head = self.products(kind, Y, Z, self.side(kind, i, Y), None)
-        floor = self.floor()
-        ends = [x - floor if t == 0 else x for t, x in main.items()] + [*beside.values()]
-        ends += [] if head is None else [head - floor]
-        there, worst = self.is_there(first), m.load(self.kappa)
-        for x in ends:
-            worst = m.larger(worst, e.select(there, m.size(x), 0.0))
+        floor, there, worst = self.floor(), self.is_there(first), m.load(self.kappa)
+        for cone in self.cones(kind, i, Y, Z):
+            head, rows = self.product(cone, Y, Z)
+            for x in (*rows.values(), head - floor):
+                worst = m.larger(worst, e.select(there, m.size(x), 0.0))
         m.store(worst, self.kappa)
 
     def _least(self, x: Lane, bound: float) -> Lane:
@@ -561,12 +528,12 @@ class InteriorCode:
 
     def _keep_side(self, kind: Kind, i: Any, first: Any) -> None:
         m = self.m
-        if not kind.has_head or len(kind.groups) == 2:
+        if self.has_side(kind):
             m.store(m.load(m.of(i, _SIDE_STEP)), m.of(i, _SIDE_GUESS))
 
     def _move_side(self, kind: Kind, i: Any, fine: Any, length: Lane) -> None:
         m = self.m
-        if not kind.has_head or len(kind.groups) == 2:
+        if self.has_side(kind):
             old = m.load(m.of(i, _SIDE))
             new = m.load(m.of(i, _SIDE_STEP)).times_plus(length, old)
             m.store(self.e.select(fine, new, old), m.of(i, _SIDE))
@@ -575,6 +542,6 @@ class InteriorCode:
         m = self.m
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
         there, worst = self.is_there(first), m.load(self.off)
-        for x in self.errors(kind, i, first, Z, self.side(kind, i, Y)):
+        for x in self.errors(kind, i, first, Z, self.cones(kind, i, Y, Z)):
             worst = m.larger(worst, self.e.select(there, m.size(x), 0.0))
         m.store(worst, self.off)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phipsi.contact.cone_problem import Array, Scaled
+from phipsi.contact.cone_problem import Array, Scaled, solved
 
 ITERATIONS = 24
 BOUNDARY = 0.99
@@ -214,7 +214,7 @@ class Cones:
         kappa = product[:, self.h].sum(axis=1) / cones
 
         def direction(right: Array) -> tuple[Array, Array]:
-            xi = _solved(matrix[:, :N], (right - carried)[:, :N])
+            xi = solved(matrix[:, :N], (right - carried)[:, :N])
             return (P @ xi[..., None])[..., 0], (Q @ xi[..., None])[..., 0] + q
 
         def reach(dY: Array, dZ: Array) -> Array:
@@ -239,18 +239,3 @@ class Cones:
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
         self.solved = np.where(self.floor > 0, level, kappa <= CENTRED) & (off <= CARRIED)
         return ~finite | self.solved | (length[:, 0] < SHORTEST)
-
-
-def _solved(matrix: Array, right: Array) -> Array:
-    """By one factorisation each; not a number where it is singular."""
-    try:
-        return np.linalg.solve(matrix, right[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        return np.stack([_one(a, b) for a, b in zip(matrix, right, strict=True)])
-
-
-def _one(a: Array, b: Array) -> Array:
-    try:
-        return np.linalg.solve(a, b)
-    except np.linalg.LinAlgError:
-        return np.full_like(b, np.nan)

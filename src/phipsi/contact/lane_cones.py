@@ -167,7 +167,7 @@ class ConeLanes(Numbers):
     def scale_problem(self) -> None:
         """Round groups, and steps of projections."""
         e, b = self.e, self.b
-        write_loop(b, self.n, lambda i: self.store(0.0, self.sigma, i))
+        self.fill(self.n, 0.0, self.sigma)
         b.store(self.never(), self.scaled)
         self.each_contact(self._scales)
 
@@ -181,7 +181,7 @@ class ConeLanes(Numbers):
 
             self.between(*self.columns_of(i, 1), entry)
 
-        with b.if_then(self.any(b.load(self.scaled, typ=e.mask))):
+        with b.if_then(self.any(self.mask(self.scaled))):
             write_loop(b, self.n, entries)
 
         def row(i: Any) -> None:
@@ -237,7 +237,7 @@ class ConeLanes(Numbers):
 
     def _note(self, where: Any, place: Any) -> None:
         """Add lanes to a mask in memory."""
-        self.b.store(self.b.or_(self.b.load(place, typ=self.e.mask), where), place)
+        self.b.store(self.b.or_(self.mask(place), where), place)
 
     def _steps(self, kind: Kind, i: Any, first: Any) -> None:
         e, b = self.e, self.b

@@ -76,6 +76,10 @@ class Numbers:
         width = ir.IntType(self.e.lanes)
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, width), ir.Constant(width, 0))
 
+    def mask(self, place: Any) -> Any:
+        """The condition that is in memory."""
+        return self.b.load(place, typ=self.e.mask)
+
     def never(self) -> Any:
         """The condition that holds in no lane."""
         return self.e.compare("<", 0.0, 0.0)
@@ -104,6 +108,36 @@ class Numbers:
         body()
         b.branch(head)
         b.position_at_end(after)
+
+    def rounds(self, most: Any, live: Callable[[], Any], body: Callable[[Any], None]) -> None:
+        """body(0), body(1), … while the condition holds in some lane, `most` times at most."""
+        b, turn = self.b, self.b.alloca(I64)
+        b.store(i64(0), turn)
+
+        def goes_on() -> Any:
+            more = b.icmp_signed("<", b.load(turn, typ=I64), _number(most))
+            return b.and_(more, self.any(live()))
+
+        def once() -> None:
+            number = b.load(turn, typ=I64)
+            b.store(b.add(number, i64(1)), turn)
+            body(number)
+
+        self.repeat(goes_on, once)
+
+    def copy(self, count: Any, source: Any, target: Any, which: Any = None) -> None:
+        """So many numbers; in some lanes, if they are given."""
+
+        def one(i: Any) -> None:
+            x = self.load(source, i)
+            x = x if which is None else self.e.select(which, x, self.load(target, i))
+            self.store(x, target, i)
+
+        write_loop(self.b, count, one)
+
+    def fill(self, count: Any, x: float, target: Any) -> None:
+        """The same number, so many times."""
+        write_loop(self.b, count, lambda i: self.store(x, target, i))
 
     def between(self, first: Any, end: Any, body: Callable[[Any], None], step: int = 1) -> None:
         """For i in range(first, end, step): body(i)."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phipsi.contact.cone_problem import ACCEPTED, ROUNDING, Array, Scaled
+from phipsi.contact.cone_problem import ACCEPTED, ROUNDING, Array, Scaled, solved
 
 PROXIMAL = 1e-9
 """ε beside the mean of the diagonal of W."""
@@ -218,16 +218,12 @@ class _Round:
             turn = part[..., None, None] * np.eye(3) - np.where(slides, part, 0.0)[
                 ..., None, None
             ] * (e[..., :, None] * e[..., None, :])
-            i, j = g.rows[:, :, None], g.rows[:, None, :]
-            by_y[:, i, j] = (np.eye(3) - turn) / r_g[..., None]
-            by_z[:, i, j] = turn
+            g.put_blocks((np.eye(3) - turn) / r_g[..., None], by_y)
+            g.put_blocks(turn, by_z)
             if len(normals):
                 lean = np.where(slides & g.has_head & closed[:, g.heads], x.c, 0.0)[..., None] * e
-                head = normals[g.heads][:, None]
-                with_head = g.has_head[:, None] & (g.rows < n)
-                a, h = g.rows[with_head], np.broadcast_to(head, g.rows.shape)[with_head]
-                by_y[:, a, h] = -(lean / r_g)[:, with_head]
-                by_z[:, a, h] = lean[:, with_head]
+                g.put_beside(-(lean / r_g), normals, by_y)
+                g.put_beside(lean, normals, by_z)
         by_y, by_z = by_y[:, :n, :n], by_z[:, :n, :n]
         F = np.where(x.dead, y / r, F)
         by_y = np.where(x.dead[:, :, None], np.eye(n) / r[:, :, None], by_y)
@@ -241,14 +237,6 @@ def _norm(F: Array) -> Array:
 
 def _solved(J: Array, right: Array) -> tuple[Array, Array]:
     """J⁻¹ right, and where J is singular or not finite."""
-    try:
-        d = np.linalg.solve(J, right[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        d = np.zeros_like(right)
-        for i in range(len(J)):
-            try:
-                d[i] = np.linalg.solve(J[i], right[i])
-            except np.linalg.LinAlgError:
-                d[i] = np.nan
+    d = solved(J, right)
     lost = ~np.isfinite(np.abs(d).max(axis=1, initial=0.0))
     return np.where(lost[:, None], 0.0, d), lost

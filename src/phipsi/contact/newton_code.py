@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED
 from phipsi.contact.lane_cones import (
     CLOSED,
@@ -72,26 +72,19 @@ class NewtonCode:
         b.store(b.and_(good, b.not_(solved)), self.live)
         b.store(m.never(), self.ended)
         m.store(m.load(m.found), self.least)
-        write_loop(b, m.n, lambda i: m.store(m.load(m.y, i), self.best, i))
-        turn = b.alloca(I64)
-        b.store(i64(0), turn)
+        m.copy(m.n, m.y, self.best)
 
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(turn, typ=I64), most)
-            return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
-
-        def once() -> None:
-            number, before = b.load(turn, typ=I64), b.load(self.live, typ=e.mask)
-            b.store(b.add(number, i64(1)), turn)
+        def once(number: Any) -> None:
+            before = m.mask(self.live)
             self.step()
             patience = b.select(free, i64(0), i64(PATIENCE))
             with b.if_then(b.icmp_signed(">=", number, patience)):
                 self.accept()
-            over = b.and_(before, b.not_(b.load(self.live, typ=e.mask)))
+            over = b.and_(before, b.not_(m.mask(self.live)))
             with b.if_then(m.any(over)):
                 self.lessen(over)
 
-        m.repeat(goes_on, once)
+        m.rounds(most, lambda: m.mask(self.live), once)
         with b.if_then(free):
             self.go_back(good)
         return good
@@ -102,17 +95,13 @@ class NewtonCode:
         m.residual(m.y)
         solved = e.compare("<=", m.load(m.found), m.limit(max(self.tolerance, ACCEPTED)))
         which = b.and_(which, b.not_(solved))
-
-        def one(i: Any) -> None:
-            m.store(e.select(which, m.load(self.best, i), m.load(m.y, i)), m.y, i)
-
-        write_loop(b, m.n, one)
+        m.copy(m.n, self.best, m.y, which)
         m.multiply(m.y, which)
 
     def accept(self) -> None:
         """Lanes whose y, moved onto the cones, counts as solved are done. Z is that of y."""
         m, e, b = self.m, self.e, self.b
-        live = b.load(self.live, typ=e.mask)
+        live = m.mask(self.live)
         m.move_inside(live, m.new)
         m.multiply(m.new, live)
         m.residual(m.new)
@@ -121,12 +110,8 @@ class NewtonCode:
         b.store(b.and_(live, b.not_(good)), self.live)
         better = e.compare("<", found, m.load(self.least))
         m.store(e.select(better, found, m.load(self.least)), self.least)
-
-        def one(i: Any) -> None:
-            m.store(e.select(better, m.load(m.new, i), m.load(self.best, i)), self.best, i)
-            m.store(e.select(good, m.load(m.new, i), m.load(m.y, i)), m.y, i)
-
-        write_loop(b, m.n, one)
+        m.copy(m.n, m.new, self.best, better)
+        m.copy(m.n, m.new, m.y, good)
         with b.if_then(m.any(b.and_(live, b.not_(good)))):  # z of the y that stays
             m.multiply(m.y, live)
 
@@ -258,7 +243,7 @@ class NewtonCode:
     def step(self) -> None:
         """One Newton step of all lanes that are not done, and what follows from it."""
         m, e, b = self.m, self.e, self.b
-        live = b.load(self.live, typ=e.mask)
+        live = m.mask(self.live)
         m.store(m.load(self.count) + e.select(live, 1.0, 0.0), self.count)
         before = m.load(self.norm)
         limit = before
@@ -272,11 +257,7 @@ class NewtonCode:
         self._search(live, limit)
         norm = m.load(self.norm)
         fine = b.and_(live, e.compare("<", norm, math.inf))
-        write_loop(
-            b,
-            m.n,
-            lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
-        )
+        m.copy(m.n, m.new, m.y, fine)
         with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
             m.multiply(m.y, live)
         stalled = e.compare(">", norm, before * 0.5)
@@ -290,9 +271,8 @@ class NewtonCode:
     def _search(self, live: Any, limit: Lane) -> None:
         """The step along d, halved in lanes where |F| is above the limit, so often at most."""
         m, e, b = self.m, self.e, self.b
-        length, halved = b.alloca(e.vector), b.alloca(I64)
+        length = b.alloca(e.vector)
         m.store(1.0, length)
-        b.store(i64(0), halved)
 
         def moved() -> None:
             part = m.load(length)
@@ -309,18 +289,13 @@ class NewtonCode:
             fine = e.compare("<=", m.load(self.norm), limit)
             return b.and_(live, b.not_(fine))
 
-        def again() -> Any:
-            more = b.icmp_signed("<", b.load(halved, typ=I64), self.halvings)
-            return b.and_(more, m.any(worse()))
-
-        def halve() -> None:
+        def halve(_: Any) -> None:
             part = m.load(length)
             m.store(e.select(worse(), part * 0.5, part), length)
-            b.store(b.add(b.load(halved, typ=I64), i64(1)), halved)
             moved()
 
         moved()
-        m.repeat(again, halve)
+        m.rounds(self.halvings, worse, halve)
 
     def has_ended(self) -> Any:
         """Where F is rounding."""
@@ -331,7 +306,7 @@ class NewtonCode:
         """Where the residual of W is at the tolerance; the next round elsewhere."""
         m, e, b = self.m, self.e, self.b
         m.residual(m.y)
-        live, ended = (b.load(x, typ=e.mask) for x in (self.live, self.ended))
+        live, ended = m.mask(self.live), m.mask(self.ended)
         good = b.and_(live, e.compare("<=", m.load(m.found), m.limit(self.tolerance)))
         ended = b.or_(ended, b.and_(stalled, good))
         rounds = m.load(self.rounds)
@@ -341,18 +316,13 @@ class NewtonCode:
         b.store(live, self.live)
         following = b.and_(ended, live)
         with b.if_then(m.any(following)):
-
-            def one(i: Any) -> None:
-                x = e.select(following, m.load(m.y, i), m.load(self.c, i))
-                m.store(x, self.c, i)
-
-            write_loop(b, m.n, one)
+            m.copy(m.n, m.y, self.c, following)
             self.forget(following)
             self.map(m.y)
             self.correct(following)
             with b.if_then(self.free):
                 eps = m.load(self.eps)
-                falls = b.and_(following, b.load(self.live, typ=e.mask))
+                falls = b.and_(following, m.mask(self.live))
                 m.store(e.select(falls, eps * FALLING, eps), self.eps)
                 self.map(m.y)
 
@@ -381,7 +351,7 @@ class NewtonCode:
         m.residual(m.y)
         good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
         done = b.and_(b.and_(which, self.has_ended()), good)
-        b.store(b.and_(b.load(self.live, typ=e.mask), b.not_(done)), self.live)
+        b.store(b.and_(m.mask(self.live), b.not_(done)), self.live)
 
     # ---- least impulses
 
@@ -396,7 +366,7 @@ class NewtonCode:
         eps = m.load(self.eps)
 
         def pivots(kind: Kind, i: Any, first: Any) -> None:
-            found = b.load(singular, typ=e.mask)
+            found = m.mask(singular)
             for t in range(len(kind.letters)):
                 row = m.plus(first, t)
                 inverse = m.size(m.load(m.J, m.plus(b.mul(row, columns), row)))
@@ -407,7 +377,7 @@ class NewtonCode:
 
         m.each_contact(pivots)
         solved = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
-        which = b.and_(b.and_(which, solved), b.load(singular, typ=e.mask))
+        which = b.and_(b.and_(which, solved), m.mask(singular))
         with b.if_then(m.any(which)):
             self._without_stress(which)
 
@@ -424,18 +394,13 @@ class NewtonCode:
         m.residual(m.new)
         fine = e.compare("<=", m.load(m.found), m.larger(left * WORSE, rounding))
         fine = b.and_(b.and_(which, fine), e.compare("<=", moved, rounding))
-
-        def chosen(i: Any) -> None:
-            m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i)
-
-        write_loop(b, m.n, chosen)
+        m.copy(m.n, m.new, m.y, fine)
 
     def _powers(self, which: Any) -> Lane:
         """Mᵏ y in `new`, in some lanes, each until it is steady; how much the last one changed."""
         m, e, b = self.m, self.e, self.b
-        going, turn, change = b.alloca(e.mask), b.alloca(I64), b.alloca(e.vector)
+        going, change = b.alloca(e.mask), b.alloca(e.vector)
         b.store(which, going)
-        b.store(i64(0), turn)
 
         def begin(i: Any, largest: list[Any]) -> list[Any]:
             y = m.load(m.y, i)
@@ -446,13 +411,8 @@ class NewtonCode:
         size = Lane(e, fold_loop(b, m.n, 1, zero, begin)[0])
         m.store(size, change)
 
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(turn, typ=I64), i64(POWERS))
-            return b.and_(more, m.any(b.load(going, typ=e.mask)))
-
-        def once() -> None:
-            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
-            live, before = b.load(going, typ=e.mask), m.load(change)
+        def once(_: Any) -> None:
+            live, before = m.mask(going), m.load(change)
             m.each_contact(self._carried)
             substitute(m, m.J, m.n, m.d, m.lows, m.ends)
 
@@ -466,7 +426,7 @@ class NewtonCode:
             moves = e.compare(">", now * now, before * size * STEADY)  # now²/before: the next one
             b.store(b.and_(live, moves), going)
 
-        m.repeat(goes_on, once)
+        m.rounds(POWERS, lambda: m.mask(going), once)
         return m.load(change)
 
     def _carried(self, kind: Kind, i: Any, first: Any) -> None:

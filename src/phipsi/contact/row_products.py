@@ -80,7 +80,7 @@ class HostMotions(Callee):
         f, out, b = in_memory(code, args[1], 6 * m), code.area(6 * m), writer.b
         pairs = np.argwhere(self._plan.related)
         first, second = (word_table(code.module, x.tolist()) for x in pairs.T)
-        writer.between(0, 6 * m, lambda i: writer.store(0.0, out.base, i))
+        writer.fill(i64(6 * m), 0.0, out.base)
 
         def pair(k: Any) -> None:
             i, j = (b.mul(writer.word(x, k), i64(6)) for x in (first, second))
@@ -138,7 +138,7 @@ class RowRates(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop over the contacts and joints, and over the rows of each."""
-        writer = _Heads(code, self._plan, args[:2])
+        writer = Heads(code, self._plan, args[:2])
         V = in_memory(code, args[2], 6 * self._plan.n_hosts)
         out = code.area(max(1, self.shapes[0][0]))
 
@@ -194,10 +194,10 @@ class RowForces(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop over the contacts and joints: those of their rows are summed first."""
-        writer, size = _Heads(code, self._plan, args[:2]), 6 * self._plan.n_hosts
+        writer, size = Heads(code, self._plan, args[:2]), 6 * self._plan.n_hosts
         p, out = in_memory(code, args[2], self._plan.layout.n_rows), code.area(size)
         e, b = code.e, writer.b
-        writer.between(0, size, lambda i: writer.store(0.0, out.base, i))
+        writer.fill(i64(size), 0.0, out.base)
 
         def head(i: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
             def row(j: Any, sums: list[Any]) -> list[Any]:
@@ -252,9 +252,8 @@ def _products(plan: RowPlan, x: Node, Y: Node) -> list[Node]:
     return out
 
 
-@final
-class _Heads(Numbers):
-    """Writes a loop over contacts and joints, which have their hosts in common."""
+class Heads(Numbers):
+    """Writes loops over contacts and joints, each with the blocks of its rows at its hosts."""
 
     def __init__(self, code: Any, plan: RowPlan, blocks: Sequence[Any]) -> None:
         super().__init__(code.e)
@@ -263,8 +262,16 @@ class _Heads(Numbers):
             in_memory(code, x, 6 * plan.layout.n_rows) if (hosts >= 0).any() else None
             for x, hosts in zip(blocks, plan.sides.T, strict=True)
         ]
-        self._firsts = word_table(code.module, plan.firsts)
+        self._ends = word_table(code.module, plan.layout.ends)
         self._hosts = word_table(code.module, plan.sides.ravel().tolist())
+
+    def rows_of(self, i: Any) -> tuple[Any, Any]:
+        """The first row of a contact or joint, and that after its last."""
+        return self.word(self._ends, i), self.word(self._ends, self.plus(i, 1))
+
+    def host(self, i: Any, side: int) -> Any:
+        """Its host on one side; −1 for the world."""
+        return self.word(self._hosts, self.plus(self.b.mul(i, i64(2)), side))
 
     def six(self, base: Any, i: Any) -> list[Lane]:
         """The numbers of row i."""
@@ -279,8 +286,7 @@ class _Heads(Numbers):
         is_there = self._sides[:count] >= 0
 
         def one(i: Any) -> None:
-            first, end = self.word(self._firsts, i), self.word(self._firsts, self.plus(i, 1))
-            hosts = [self.word(self._hosts, self.plus(b.mul(i, i64(2)), t)) for t in (0, 1)]
+            (first, end), hosts = self.rows_of(i), [self.host(i, t) for t in (0, 1)]
             for sides in ((0, 1), (0,), (1,)):
                 if not (is_there == [t in sides for t in (0, 1)]).all(axis=1).any():
                     continue

@@ -21,6 +21,7 @@ from phipsi.control.row_equations import RowEquations
 from phipsi.errors import InputError
 from phipsi.laws.calls import call
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.numbers import entries_of
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import TOLERANCE
@@ -70,8 +71,7 @@ class FollowingJoints:
         system, at = self._system, ConstraintMetric(self._rows, q[None])
         places = list(zip(system.joint_names, system.joints, system.v_slices, strict=True))
         count = system.nv - int(at.rank[0])
-        single = [np.arange(s.start, s.stop) for _, joint, s in places if joint.nv == 1]
-        among = np.concatenate([np.zeros(0, dtype=int), *single])
+        among = entries_of(s for _, joint, s in places if joint.nv == 1)
         best = at.independent_rates(among=among) if len(among) >= count else among
         named = best if names is None else rates_of(system, names)
         others = np.setdiff1d(np.arange(system.nv), named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -22,6 +21,7 @@ from phipsi.errors import ConvergenceError, InputError
 from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import mechanism_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import flat_batch
 from phipsi.motion.rollout import UNDRIVEN
 from phipsi.operators import mass_matrix
 
@@ -164,6 +164,4 @@ class DrivenMechanism:
 
 
 def _flat(values: Any, batch: tuple[int, ...]) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    size = array.shape[-1]
-    return np.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)
+    return flat_batch(np.asarray(values, dtype=np.float64), batch)

@@ -27,7 +27,7 @@ from phipsi.model.mechanisms import (
     tree_of,
 )
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, as_list, as_numbers
+from phipsi.model.numbers import as_floats, as_list, as_numbers, whole_number
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.motion.group_calls import moved
@@ -251,7 +251,8 @@ class FourierPath:
         fitted coordinates.
         """
         tree = tree_of(model, cls)
-        times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
+        times, values = real_array("t", t), real_array("q", q)
+        period, harmonics = checked_time(period, "period"), whole_number("harmonics", harmonics)
         if times.ndim != 1 or values.shape != (len(times), tree.nq):
             raise InputError(
                 f"t {times.shape} and q {values.shape} must have the shapes (k,) and (k, nq = "
@@ -451,7 +452,7 @@ def _checked_pose(pose: Pose | ArrayLike) -> Array:
             f"a pose has shape {values.shape}; it must be a pp.Pose, a matrix (4, 4) or a position "
             "(3,)"
         )
-    return Pose(values[:3, :3], values[:3, 3]).matrix
+    return Pose.from_matrix(values).matrix
 
 
 # ---- what functions of users return --------------------------------------------------------------
@@ -483,6 +484,11 @@ def pose_state_at(reference: PoseReference, t: Any) -> Any:
         raise InputError(
             f"reference {name_of(reference)!r} returned a pose whose rotation R has R R* = I only "
             f"to {np.abs(off).max():.2g}. Rotations come from pp.Pose:  pp.Pose(R, p).matrix"
+        )
+    if not (pose[..., 3, :] == (0, 0, 0, 1)).all():
+        raise InputError(
+            f"reference {name_of(reference)!r} returned a matrix whose last row is not "
+            f"(0, 0, 0, 1), which is no pose. It is [[R, p], [0, 1]]:  pp.Pose(R, p).matrix"
         )
     names = ("velocity", "acceleration")
     rest = [_part(reference, n, x, (6,)) for n, x in zip(names, given[1:], strict=True)]

@@ -6,31 +6,25 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import cast
 
+from phipsi.calculus.directional import substitute, with_parts
 from phipsi.compiler import explain
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 from phipsi.expressions.check import advice, shown, signature
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, product, rebuild, total_of
+from phipsi.expressions.node import Expr, Number, product, total_of
 from phipsi.expressions.node import identity as identity_on
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.operators import as_expression, mass_matrix
-from phipsi.operators.catalogue import (
-    Riccati,
-    definition,
-    family_of,
-    hinge_inertia,
-    place_of,
-    with_arguments,
-)
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.catalogue import definition, family_of, hinge_inertia
+from phipsi.operators.inputs import leaves_of, nodes_of
 from phipsi.operators.transitions import transition_step
 from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
@@ -124,29 +118,6 @@ def _all_definitions(x: Expr) -> Expr:
 # ---- replacing -----------------------------------------------------------------------------------
 
 
-def with_parts(x: Expr, args: Sequence[Expr]) -> Expr:
-    """x with other parts; the operators of a family and the vectors in braces are parts too."""
-    if all(new is old for new, old in zip(args, x.args, strict=True)):
-        return x
-    if x.op is not Op.LEAF:
-        return rebuild(x, args)
-    if x.row.braces is not None:
-        return with_arguments(x.name, *args, hole=place_of(x))
-    return Riccati(*args).leaf(x.name)
-
-
-def substitute(x: Expr, new: Mapping[Expr, Expr]) -> Expr:
-    """x with every occurrence of some parts replaced, all at once."""
-    done: dict[Expr, Expr] = dict(new)
-
-    def go(y: Expr) -> Expr:
-        if y not in done:
-            done[y] = with_parts(y, [go(z) for z in y.args])
-        return done[y]
-
-    return go(x)
-
-
 def replace(x: Expr, old: Expr, new: Expr) -> Expr:
     """x with `old` replaced wherever it stands: as a part, among factors, or among terms."""
     done: dict[Expr, Expr] = {old: new}
@@ -212,16 +183,9 @@ def _own_in(x: Expr) -> list[Expr]:
     return [y for y in leaves_of(x) if y.row.is_own]
 
 
-def parts_of(x: Expr) -> Iterator[Expr]:
-    """x and all its parts."""
-    yield x
-    for y in x.args:
-        yield from parts_of(y)
-
-
 def occurs(x: Expr, part: Expr) -> bool:
     """True if `part` stands in x: as a part, among factors, or among terms."""
-    return any(y is part or _replace_here(y, part, 2 * part) is not y for y in parts_of(x))
+    return any(y is part or _replace_here(y, part, 2 * part) is not y for y in nodes_of(x))
 
 
 def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:

@@ -25,7 +25,8 @@ from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import count
 
-from phipsi.derivations.by_hand import replace, substitute, with_parts
+from phipsi.calculus.directional import substitute, with_parts
+from phipsi.derivations.by_hand import replace
 from phipsi.derivations.named_equations import Equation
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import PhipsiError

@@ -406,7 +406,7 @@ def _leg(
         start = difference(*ends)
         if start.is_zero:
             return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
-        rows = [x if not out else replace_sides(x, *map(written_out, x.sides)) for x in allowed]
+        rows = [_written(x) for x in allowed] if out else allowed
         equations = _equations(rows, ends, claim, named)
         search = Search(equations)
         inverses = [([move], 0.1) for move in _inverses(*ends)]
@@ -429,8 +429,9 @@ def _leg(
     return _unfinished(lhs, rhs, ends, found, claim, tried)
 
 
-def replace_sides(x: Identity, lhs: Expr, rhs: Expr) -> Identity:
-    """An identity with its sides written in another way."""
+def _written(x: Identity) -> Identity:
+    """An identity with the definitions in its sides written out."""
+    lhs, rhs = map(written_out, x.sides)
     return replace(x, lhs=lhs, rhs=rhs)
 
 

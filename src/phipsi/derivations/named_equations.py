@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
-from phipsi.derivations.by_hand import fold, substitute
+from phipsi.calculus.directional import substitute
+from phipsi.derivations.by_hand import fold
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of
@@ -24,7 +25,7 @@ from phipsi.operators.catalogue import (
     definition,
     leaf,
 )
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import leaves_of, nodes_of
 from phipsi.operators.transitions import (
     is_transition,
     plain_transition,
@@ -38,20 +39,20 @@ from phipsi.theorems.book_index import all_identities
 
 # fmt: off
 _BY_EQUATION = [
-    #  of     is          equal to                   source          condition
-    ("φ",    "φ",        "I + φ E_φ",               "SOA eq. 0.6",  ""),
-    ("φ",    "φ",        "I + E_φ φ",               "SOA eq. 0.6",  ""),
-    ("ψ",    "ψ",        "I + ψ E_ψ",               "SOA eq. 0.27", ""),
-    ("ψ",    "ψ",        "I + E_ψ ψ",               "SOA eq. 0.27", ""),
-    ("D",    "D",        "H P H* + Jr",             "SOA eq. 0.26", ""),
-    ("G",    "G",        "P H* D⁻¹",                "SOA eq. 0.26", ""),
-    ("G",    "G D",      "P H*",                    "SOA eq. 0.26", ""),
-    ("D½",   "D½ D½*",   "D",                       "MC sec. 6",    ""),
-    ("E_ψ",  "E_ψ",      "E_φ − K H",               "MC eq. 10",    ""),
-    ("φ̃",    "φ̃",        "φ − I",                   "SOA eq. .46",  ""),
-    ("ψ̃",    "ψ̃",        "ψ − I",                   "SOA eq. .46",  ""),
-    ("ψ",    "ψ⁻¹",      "I − E_ψ",                 "SOA eq. 0.27", ""),
-    ("φ",    "φ⁻¹",      "I − E_φ",                 "SOA eq. 0.6",  ""),
+    #  of     is          equal to                   source
+    ("φ",    "φ",        "I + φ E_φ",               "SOA eq. 0.6"),
+    ("φ",    "φ",        "I + E_φ φ",               "SOA eq. 0.6"),
+    ("ψ",    "ψ",        "I + ψ E_ψ",               "SOA eq. 0.27"),
+    ("ψ",    "ψ",        "I + E_ψ ψ",               "SOA eq. 0.27"),
+    ("D",    "D",        "H P H* + Jr",             "SOA eq. 0.26"),
+    ("G",    "G",        "P H* D⁻¹",                "SOA eq. 0.26"),
+    ("G",    "G D",      "P H*",                    "SOA eq. 0.26"),
+    ("D½",   "D½ D½*",   "D",                       "MC sec. 6"),
+    ("E_ψ",  "E_ψ",      "E_φ − K H",               "MC eq. 10"),
+    ("φ̃",    "φ̃",        "φ − I",                   "SOA eq. .46"),
+    ("ψ̃",    "ψ̃",        "ψ − I",                   "SOA eq. .46"),
+    ("ψ",    "ψ⁻¹",      "I − E_ψ",                 "SOA eq. 0.27"),
+    ("φ",    "φ⁻¹",      "I − E_φ",                 "SOA eq. 0.6"),
 ]
 # fmt: on
 _BASE = "H E_phi phi phi_tilde M Jr P D G K proj proj_bar E_psi psi psi_tilde mass_matrix"
@@ -117,7 +118,7 @@ def definitions() -> tuple[Identity, ...]:
     """The definitions of the catalogue, and the equations that define φ, ψ, D and G."""
     named = [
         definition_of(symbol, parse(before), parse(after), source)
-        for symbol, before, after, source, _ in _BY_EQUATION
+        for symbol, before, after, source in _BY_EQUATION
     ]
     rows = (leaf(row) for row in CATALOGUE.values() if row.definition is not None)
     written = [
@@ -279,15 +280,11 @@ def written_out(x: Expr) -> Expr:
     """x in terms of φ, ψ, E, H, M, P, D and G, multiplied out."""
     x = words_of(x).expression()
     while True:
-        new = {y: z for y in _parts(x) if (z := _meaning(y)) is not None}
+        new = {y: z for y in nodes_of(x) if (z := _meaning(y)) is not None}
         after = words_of(substitute(x, new)).expression()
         if after is x:
             return x
         x = after
-
-
-def _parts(x: Expr) -> set[Expr]:
-    return {x, *(y for part in x.args for y in _parts(part))}
 
 
 def _meaning(x: Expr) -> Expr | None:

@@ -31,9 +31,10 @@ from phipsi.expressions.node import (
     zero,
 )
 from phipsi.expressions.spaces import ONE, Space
-from phipsi.expressions.structure import Structure, is_memoryless
+from phipsi.expressions.structure import Structure
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import place_of, with_arguments
+from phipsi.rewrite.causal import is_block_operator
 
 Word = tuple[Expr, ...]
 MOST_WORDS = 4096
@@ -126,40 +127,36 @@ def reduced(word: Word) -> Word:
     return word
 
 
+@lru_cache(maxsize=2**14)
 def words_of(x: Expr) -> Words:
     """The normal form of an expression."""
-    return _words(x)
-
-
-@lru_cache(maxsize=2**14)
-def _words(x: Expr) -> Words:
     if x.op is Op.ZERO:
         return Words({}, x.takes, x.gives)
     if x.op is Op.IDENTITY:
         return Words({(): 1}, x.takes, x.gives)
     if x.op is Op.SUM:
-        return _collected(x, ((c, w, d) for c, y in x.terms for w, d in _words(y).terms.items()))
+        return _collected(x, ((c, w, d) for c, y in x.terms for w, d in words_of(y).terms.items()))
     if x.op is Op.PRODUCT:
         return _product(x)
     if x.op is Op.AS_MATRIX:
-        return _words(x.args[0])
+        return words_of(x.args[0])
     if x.op is Op.INVERSE:
         return _inverse(x)
     if x.op is Op.BD:
-        return _of_parts(x, (_words(x.args[0]),), lambda args: _diagonal(args[0]))
+        return _of_parts(x, (words_of(x.args[0]),), lambda args: _diagonal(args[0]))
     if x.op is Op.LOGDET:
-        return _letter(logdet(_words(x.args[0]).expression()))
+        return _letter(logdet(words_of(x.args[0]).expression()))
     if x.op is Op.FUNCTION:
         function, hole = x.data
         if isinstance(function, Formula):
             return _letter(x)
-        parts = tuple(_words(y) for y in x.args)
+        parts = tuple(words_of(y) for y in x.args)
         return _of_parts(x, parts, lambda args: (function(*args, hole=hole),))
     if x.op is Op.ADJOINT:
-        return _words(x.args[0]).adjoint() if x.args[0].op is Op.FUNCTION else _letter(x)
+        return words_of(x.args[0]).adjoint() if x.args[0].op is Op.FUNCTION else _letter(x)
     if x.args and x.row.braces is not None:
         name, hole = x.name, place_of(x)
-        parts = tuple(_words(y) for y in x.args)
+        parts = tuple(words_of(y) for y in x.args)
         return _of_parts(x, parts, lambda args: (with_arguments(name, *args, hole=hole),))
     return _letter(x)
 
@@ -181,7 +178,7 @@ def _product(x: Expr) -> Words:
     partial: dict[Word, Number] = {(): 1}
     for y in factors:
         new: dict[Word, Number] = {}
-        found = _words(y).terms
+        found = words_of(y).terms
         if len(partial) * len(found) > MOST_WORDS:
             raise InputError(
                 f"{shown(x)}\nhas more than {MOST_WORDS} products when it is multiplied out"
@@ -196,7 +193,7 @@ def _product(x: Expr) -> Words:
 def _inverse(x: Expr) -> Words:
     if x.args[0].op is Op.PRODUCT and all(map(_is_square, x.args[0].args)):
         return _product(product(map(inverse, reversed(x.args[0].args))))
-    inner = _words(x.args[0])
+    inner = words_of(x.args[0])
     if len(inner.terms) == 1:
         ((word, c),) = inner.terms.items()
         if all(map(_is_square, word)):
@@ -236,10 +233,10 @@ def _diagonal(x: Expr) -> tuple[Expr, ...]:
     """bd(A X B) = A bd(X) B, zero of what has no diagonal."""
     factors = list(x.factors)
     first = 0
-    while first < len(factors) and _passes(factors[first]):
+    while first < len(factors) and is_block_operator(factors[first]):
         first += 1
     last = len(factors)
-    while last > first and _passes(factors[last - 1]):
+    while last > first and is_block_operator(factors[last - 1]):
         last -= 1
     if first == last:
         return (x,)
@@ -247,8 +244,3 @@ def _diagonal(x: Expr) -> tuple[Expr, ...]:
     if not inner.structure & Structure.DIAGONAL:
         return ()
     return (product((*factors[:first], block_diagonal(inner), *factors[last:])),)
-
-
-def _passes(x: Expr) -> bool:
-    """True for one block per body, which bd(…) lets through."""
-    return x.takes.per_body and x.gives.per_body and is_memoryless(x.structure)

@@ -6,12 +6,12 @@ driver. Reasons: docs/decisions/0049.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from phipsi.exporting.exported_module import MARK, ExportedFunction, Library, comment
-from phipsi.exporting.named_programs import identifier
+from phipsi.exporting.named_programs import free_name, identifier
 from phipsi.exporting.reference_numbers import Reference
 
 UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
@@ -74,14 +74,11 @@ def _constants(lib: Library) -> list[str]:
         f"#define {P}_NV {m.nv} /* degrees of freedom */",
         f"#define {P}_BODIES {m.n_bodies}",
     ]
-    taken: set[str] = set()
+    taken = set[str]()
     if m.n_bodies:
         lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
     for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
-        where = identifier(name).upper()
-        while where in taken:
-            where += "_"
-        taken.add(where)
+        where = free_name(identifier(name).upper(), taken)
         q, v = m.q_slices[i].start, m.v_slices[i].start
         shown = ", ".join(joint.coordinate_names)
         note = f"{joint.kind}: {shown}" if shown else joint.kind
@@ -106,12 +103,13 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     lines = ["/*", *_array_lines(f), "*/"]
     if not lib.static:
         lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
-    work = [] if lib.static else ["void *work"]
-    arrays = [a.parameter(lib.number) for a in f.arguments]
-    lines.append(f"int {name}({', '.join([*arrays, *work])});")
+    declared = {
+        key: f"int {key}({', '.join(takes)});"
+        for key, takes in f.signatures(lib.number, static=lib.static).items()
+    }
+    lines.append(declared[name])
     if f.rollout:
-        lines.append("/* the same, n steps */")
-        lines.append(f"int {f.rollout}({', '.join(['int n', *arrays, *work])});")
+        lines += ["/* the same, n steps */", declared[f.rollout]]
     if f.batch_bytes:
         lines += [
             f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
@@ -119,8 +117,7 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
         ]
         if not lib.static:
             lines.append(f"#define {name.upper()}_BATCH_WORK {f.batch_bytes}")
-        takes = ["int n", *arrays, "int *status", *work]
-        lines.append(f"int {name}_batch({', '.join(takes)});")
+        lines.append(declared[f"{name}_batch"])
     return lines
 
 
@@ -156,9 +153,7 @@ def _statuses(lib: Library) -> list[str]:
 
 def _quoted(text: str) -> str:
     """A name from a file, for a string of C."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "?" for c in text).replace(
-        "?", "_"
-    )
+    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "_" for c in text)
 
 
 # ---- test programs -------------------------------------------------------------------------------
@@ -175,6 +170,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
         f'#include "{n}.h"',
         "",
+        *_comparison(lib),
     ]
     if not lib.static:
         lines += [
@@ -184,17 +180,8 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
             f"}} {n}_work;",
             "",
         ]
-    tests: list[str] = []
-    for i, r in enumerate(references):
-        lines += _reference(lib, i, r)
-        tests.append(f"  if ((failed = {n}_test_{i}())) return {1000 * (i + 1)} + failed;")
     lines += [
-        f"int {n}_test(void) {{",
-        "  int failed = 0;",
-        *tests,
-        "  return failed;",
-        "}",
-        "",
+        *_tests(lib, references, _reference, f"int {n}_test(void)"),
         f"#ifndef {P}_NO_MAIN",
         "#include <stdio.h>",
         "int main(void) {",
@@ -204,7 +191,23 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#endif",
         "",
     ]
-    return "\n".join([*lines[:4], *_comparison(lib), *lines[4:]])
+    return "\n".join(lines)
+
+
+def _tests(
+    lib: Library,
+    references: Sequence[Reference],
+    test: Callable[[Library, int, Reference], list[str]],
+    head: str,
+    given: str = "",
+) -> list[str]:
+    """A test for every function, and one with this head that runs them until one fails."""
+    runs = [
+        f"  if ((failed = {lib.name}_test_{i}({given}))) return {1000 * (i + 1)} + failed;"
+        for i in range(len(references))
+    ]
+    tests = [line for i, r in enumerate(references) for line in test(lib, i, r)]
+    return [*tests, f"{head} {{", "  int failed = 0;", *runs, "  return failed;", "}", ""]
 
 
 def _comparison(lib: Library) -> list[str]:
@@ -313,44 +316,32 @@ def gpu_header(lib: Library) -> str:
 def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
     """A program for CUDA's driver that compares the kernels with reference numbers."""
     n = lib.name
-    lines = [
-        f"/* Compares the kernels of {n}.ptx with reference numbers on a GPU; {MARK}.",
-        f"   cc test_{n}.c -I/usr/local/cuda/include -lcuda -o test_{n} && ./test_{n} */",
-        "#include <cuda.h>",
-        "#include <stdio.h>",
-        "#include <stdlib.h>",
-        f'#include "{n}.h"',
-        "",
-        *_comparison(lib),
-        "static void checked(CUresult result, const char *what) {",
-        "  const char *text = 0;",
-        "  if (result == CUDA_SUCCESS) return;",
-        "  cuGetErrorString(result, &text);",
-        '  printf("FAILED: %s: %s\\n", what, text ? text : "unknown");',
-        "  exit(1);",
-        "}",
-        "",
-        "static CUdeviceptr on_gpu(const void *numbers, size_t bytes) {",
-        "  CUdeviceptr out;",
-        '  checked(cuMemAlloc(&out, bytes), "cuMemAlloc");',
-        '  if (numbers) checked(cuMemcpyHtoD(out, numbers, bytes), "cuMemcpyHtoD");',
-        "  return out;",
-        "}",
-        "",
-    ]
-    tests: list[str] = []
-    for i, r in enumerate(references):
-        lines += _gpu_test(lib, i, r)
-        tests.append(f"  if ((failed = {n}_test_{i}(module))) return {1000 * (i + 1)} + failed;")
     return "\n".join(
         [
-            *lines,
-            f"static int {n}_test(CUmodule module) {{",
-            "  int failed = 0;",
-            *tests,
-            "  return failed;",
+            f"/* Compares the kernels of {n}.ptx with reference numbers on a GPU; {MARK}.",
+            f"   cc test_{n}.c -I/usr/local/cuda/include -lcuda -o test_{n} && ./test_{n} */",
+            "#include <cuda.h>",
+            "#include <stdio.h>",
+            "#include <stdlib.h>",
+            f'#include "{n}.h"',
+            "",
+            *_comparison(lib),
+            "static void checked(CUresult result, const char *what) {",
+            "  const char *text = 0;",
+            "  if (result == CUDA_SUCCESS) return;",
+            "  cuGetErrorString(result, &text);",
+            '  printf("FAILED: %s: %s\\n", what, text ? text : "unknown");',
+            "  exit(1);",
             "}",
             "",
+            "static CUdeviceptr on_gpu(const void *numbers, size_t bytes) {",
+            "  CUdeviceptr out;",
+            '  checked(cuMemAlloc(&out, bytes), "cuMemAlloc");',
+            '  if (numbers) checked(cuMemcpyHtoD(out, numbers, bytes), "cuMemcpyHtoD");',
+            "  return out;",
+            "}",
+            "",
+            *_tests(lib, references, _gpu_test, f"static int {n}_test(CUmodule module)", "module"),
             "int main(void) {",
             "  CUdevice device;",
             "  CUcontext context;",

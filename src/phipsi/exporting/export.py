@@ -35,6 +35,7 @@ from phipsi.exporting.named_programs import (
     checked_identifier,
     described_arrays,
     name_of,
+    numbered_name,
     programs_named,
 )
 from phipsi.exporting.reference_numbers import (
@@ -165,13 +166,11 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
     if isinstance(programs, Mapping):
         named = dict(cast(Mapping[str, Program], programs))
     elif isinstance(programs, Sequence) and not isinstance(programs, str):
-        named = {}
-        for p in cast(Sequence[Any], programs):
-            key = name_of(p) if isinstance(p, Program) else str(p)
-            i = 1
-            while (full := key if i == 1 else f"{key}{i}") in named:
-                i += 1
-            named[full] = p
+        used = set[str]()
+        named = {
+            numbered_name(name_of(p) if isinstance(p, Program) else str(p), used): p
+            for p in cast(Sequence[Any], programs)
+        }
     else:
         raise InputError(
             f"{programs!r} is not a program, nor a mechanism. For example\n"

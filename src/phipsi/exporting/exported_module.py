@@ -37,7 +37,7 @@ from phipsi.model.model import Model
 MARK = "written by phipsi"
 """In every file that is exported."""
 # memory is the caller's, so that it cannot be missing
-_STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
+STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,17 @@ class ExportedFunction:
         """The arrays that are written."""
         return tuple(a for a in self.arguments if a.role != "in")
 
+    def signatures(self, number: str, *, static: bool) -> dict[str, tuple[str, ...]]:
+        """The parameters in C of the function, its rollout and its batched form, by name."""
+        arrays = [a.parameter(number) for a in self.arguments]
+        work = [] if static else ["void *work"]
+        out = {self.name: (*arrays, *work)}
+        if self.rollout:
+            out[self.rollout] = ("int n", *arrays, *work)
+        if self.batch_bytes:
+            out[f"{self.name}_batch"] = ("int n", *arrays, "int *status", *work)
+        return out
+
 
 @dataclass(frozen=True)
 class Library:
@@ -202,12 +213,11 @@ def exported_module(
     for source in sources:
         fused = target.fused and not source.program.reproducible
         found.append(KernelSource(source.program, replace(target, fused=fused)))
-    widths = {1, target.lanes} if batch else {1}
     # tables have the columns that any of the programs reads, so that programs share them
-    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    columns = set[int]().union(*(kernels.unit.used_columns() for kernels in found))
     for source, kernels in zip(sources, found, strict=True):
         one = _Writer(module, kernels, source, columns, static)
-        function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
+        function = ExportedFunction(source.name, source.arguments, 0, STATUSES)
         entry, work = one.single()
         entries.append(entry)
         function = replace(function, work_bytes=work)
@@ -222,7 +232,7 @@ def exported_module(
         functions.append(function)
     if isinstance(module, c_text.Module):
         for f in functions:
-            _declare(module, f, target.number, static=static)
+            module.signatures |= f.signatures(target.number, static=static)
     if threads:
         entries = [kernel for f in functions for kernel in _gpu_kernels(module, f, target.unit)]
     elif hidden and writer is llvm_text:
@@ -230,16 +240,6 @@ def exported_module(
             entry.linkage = "hidden"
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
-
-
-def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
-    """The parameters of a function as the header has them."""
-    arrays = [a.parameter(number) for a in f.arguments]
-    work = [] if static else ["void *work"]
-    if arrays:
-        module.signatures[f.name] = (*arrays, *work)
-        module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
-        module.signatures[f.rollout] = ("int n", *arrays, *work)
 
 
 def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[ir.Function]:

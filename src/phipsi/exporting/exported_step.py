@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
@@ -26,8 +25,8 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
 )
 from phipsi.errors import InputError
-from phipsi.exporting.exported_module import ExportedArray, ExportedFunction
-from phipsi.exporting.named_programs import identifier
+from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFunction
+from phipsi.exporting.named_programs import free_name, identifier
 from phipsi.laws.graph import in_order
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
@@ -96,11 +95,7 @@ class PlanWriter:
 
         def array(name: str, size: int, role: str, text: str) -> ExportedArray:
             units, known = _KNOWN.get(name, ("", text))
-            found = identifier(name)
-            while found in taken:
-                found += "_"
-            taken.add(found)
-            return ExportedArray(found, (size,), units, role, known)
+            return ExportedArray(free_name(identifier(name), taken), (size,), units, role, known)
 
         ports = self.plan.ports
         out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
@@ -118,17 +113,16 @@ class PlanWriter:
         rollout = ir.Function(
             self.module, ir.FunctionType(I32, [I32, *[POINTER] * n]), rollout_name
         )
-        self._body(rollout, arrays)
+        self._body(rollout)
         step = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
         b = step.begin()
         b.ret(b.call(rollout, [ir.Constant(I32, 1), *step.args]))
-        statuses = {c: t for c, t in STATUS_WORDS.items() if c != 7}
         function = ExportedFunction(
-            f"{self.name}_step", arrays, self.work, statuses, rollout=rollout_name
+            f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
         )
         return [rollout, step], function
 
-    def _body(self, function: Any, arrays: tuple[ExportedArray, ...]) -> None:
+    def _body(self, function: Any) -> None:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given = function.args

@@ -26,10 +26,10 @@ from numpy.typing import ArrayLike
 
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
-from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import c_text
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
+from phipsi.exporting.targets import SOURCE
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.motion import run_code
@@ -117,9 +117,9 @@ def export_fmu(
         kinds = ("co_simulation",)
     about = f"{simulator.model!r}"
     source = fmu_source(model, fmi)
-    contents = model_description(model, fmi, identifier, "", kinds, about) + source
-    token = hashlib.sha256(contents.encode()).hexdigest()
-    description = model_description(model, fmi, identifier, token, kinds, about)
+    described = _Description(model, fmi, identifier, kinds, about)
+    token = hashlib.sha256((described.text("") + source).encode()).hexdigest()
+    description = described.text(token)
     source = f'#define TOKEN "{token}"\n{source}'
     with tempfile.TemporaryDirectory() as folder:
         library = None
@@ -229,14 +229,6 @@ def _value(x: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(x))  # XML has no other characters
 
 
-def model_description(
-    model: FmuModel, version: str, identifier: str, token: str, kinds: Sequence[str], about: str
-) -> str:
-    """The text of modelDescription.xml."""
-    words = _WORDS[version]
-    return _Description(model, version, words, identifier, kinds, about).text(token)
-
-
 def build_description(identifier: str) -> str:
     """The text of buildDescription.xml (FMI 3.0)."""
     files = _tag("SourceFileSet", _tag("SourceFile", name=f"{identifier}.c"), language="C99")
@@ -266,17 +258,16 @@ _WORDS = {
 
 
 class _Description:
-    """Writes the description in the words of a version.
+    """Writes modelDescription.xml in the words of a version.
 
     FMI 2.0 numbers variables in the order of the file, has elements around those of FMI 3.0, and
     lists the source files itself.
     """
 
     def __init__(
-        self, model: FmuModel, version: str, words: Mapping[str, Any], identifier: str,
-        kinds: Sequence[str], about: str,
-    ) -> None:  # fmt: skip
-        self.model, self.version, self.words = model, version, words
+        self, model: FmuModel, version: str, identifier: str, kinds: Sequence[str], about: str
+    ) -> None:
+        self.model, self.version, self.words = model, version, _WORDS[version]
         self.identifier, self.kinds, self.about = identifier, kinds, about
         self.old, self.exchanges = version == "2.0", "model_exchange" in kinds
         self._number = {
@@ -387,8 +378,6 @@ def _categories(*, described: bool) -> str:
 # ---- its C99 -------------------------------------------------------------------------------------
 
 
-C_TARGET = Target("", "", 1, False)
-"""One number at a time, products and sums rounded apart: any C compiler."""
 CLOSING_TOLERANCE = 1e-9
 """Relative change of a position or rate beyond which loops are closed again between steps."""
 
@@ -420,7 +409,7 @@ class _Head:
         for native in plan.sources:
             key = id(native)
             if key not in self._sources:
-                self._sources[key] = KernelSource(native.program, C_TARGET)
+                self._sources[key] = KernelSource(native.program, SOURCE.target)
             sources.append(self._sources[key])
         out = Run(module, plan, plan.natives, 1, name, sources)
         for end in ("step", "run_size"):

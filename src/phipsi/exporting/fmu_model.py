@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.exporting.named_programs import free_name
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
@@ -123,12 +124,7 @@ class FmuModel:
     def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
         known = [x for x in self.simulator.recordable if x != "t"]
-        for name in names:
-            if name not in known:
-                raise InputError(
-                    f"outputs: {name!r} is not among {', '.join(map(repr, known))}. "
-                    f"{did_you_mean(str(name), known)}"
-                )
+        _check_known("outputs", names, known)
         return names
 
     def _parameters_shown(self, parameters: Any) -> tuple[str, ...]:
@@ -136,12 +132,7 @@ class FmuModel:
         if parameters is None:
             return tuple(known)
         names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
-        for name in names:
-            if name not in known:
-                raise InputError(
-                    f"parameters: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
-                    f"{did_you_mean(str(name), known)}"
-                )
+        _check_known("parameters", names, known)
         return tuple(known) if isinstance(parameters, Mapping) else names
 
     # ---- variables ----------------------------------------------------------------------------
@@ -199,12 +190,9 @@ class FmuModel:
         self.places[quantity], self.sizes[quantity] = first, len(names)
         numbers = None if start is None else np.ravel(start)
         for i, name in enumerate(names):
-            while name in self._taken:
-                name += "_"
-            self._taken.add(name)
             self.variables.append(
                 Variable(
-                    name,
+                    free_name(name, self._taken),
                     first + i,
                     causality if isinstance(causality, str) else causality[i],
                     variability,
@@ -297,6 +285,15 @@ class FmuModel:
     def starts(self) -> Iterator[float]:
         """The first value of every place; 0 for what is calculated."""
         return (x.start or 0.0 for x in self.variables)
+
+
+def _check_known(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{option}: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
+                f"{did_you_mean(str(name), known)}"
+            )
 
 
 _WEIGHT = "weight of "

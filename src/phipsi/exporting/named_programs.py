@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, cast
 
 from phipsi.algorithms.forms import (
@@ -18,8 +17,8 @@ from phipsi.algorithms.forms import (
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
-from phipsi.errors import InputError
-from phipsi.exporting.exported_module import ExportedArray
+from phipsi.errors import InputError, did_you_mean
+from phipsi.exporting.exported_module import ExportedArray, comment
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators import J, frame_pose, mass_matrix, pose
@@ -93,9 +92,8 @@ def programs_named(
         name, _, listed = text.strip().partition(":")
         found = NAMED.get(name)
         if found is None:
-            near = get_close_matches(name, NAMED, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"there is no function {name!r} to export: {', '.join(NAMED)}.{hint}")
+            known = f"there is no function {name!r} to export: {', '.join(NAMED)}."
+            raise InputError(f"{known} {did_you_mean(name, NAMED, ' ')}".rstrip())
         if found.points != bool(listed) and found.at_points is None:
             example = f"{name}:{model.body_names[-1]}" if found.points else name
             raise InputError(f"{text!r}: write  {example}")
@@ -165,30 +163,15 @@ def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -
         if not text:
             given = name in program.request.given
             text = f"value of {name}" if given else "operand"
-        out.append(ExportedArray(_free(identifier(name), taken), shape, units, "in", text))
+        out.append(ExportedArray(numbered_name(identifier(name), taken), shape, units, "in", text))
     known = [n.result for n in NAMED.values() if _is(expressions, modes, n)]
     rest = list(zip(expressions, program.lowered.results, strict=True))
     for i, (shape, (x, r)) in enumerate(zip(shapes[len(program.inputs) :], rest, strict=True)):
         number = str(i + 1) if len(rest) > 1 else ""
-        phrase = f"{_ascii(str(r.gives))}: {_ascii(str(x))}"
+        phrase = comment(f"{r.gives}: {x}")
         name, units, text = known[0] if known else (f"result{number}", "", phrase)
-        out.append(ExportedArray(_free(name, taken), shape, units, "out", text[:200]))
+        out.append(ExportedArray(numbered_name(name, taken), shape, units, "out", text[:200]))
     return tuple(out)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or with a number behind it if another array has it."""
-    found, i = name, 1
-    while found in taken:
-        i += 1
-        found = f"{name}{i}"
-    taken.add(found)
-    return found
-
-
-def _ascii(text: str) -> str:
-    """Text for a comment in C."""
-    return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
 
 
 # ---- names in C ----------------------------------------------------------------------------------
@@ -209,9 +192,27 @@ LONGEST = 63  # characters that C99 compilers tell apart
 
 def identifier(name: str) -> str:
     """A name as close to this one as C, C++ and Rust allow."""
-    out = re.sub(r"\W+", "_", _ascii(name).replace("?", "_")).strip("_") or "x"
+    out = re.sub(r"\W+", "_", comment(name).replace("?", "_")).strip("_") or "x"
     out = f"_{out}" if out[0].isdigit() else out
     return f"{out}_" if out in _WORDS else out
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, with underscores behind it if it is taken; then it is."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def numbered_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken; then it is."""
+    found, i = name, 1
+    while found in taken:
+        i += 1
+        found = f"{name}{i}"
+    taken.add(found)
+    return found
 
 
 def checked_identifier(what: str, name: Any) -> str:

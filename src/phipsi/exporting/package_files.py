@@ -103,13 +103,12 @@ endif()
 
 def rust_crate(lib: Library, binary: bytes) -> dict[str, bytes]:
     """The files of the crate, in its folder."""
-    names = [x for f in lib.functions for x in (f.name, f"{f.name}_batch" * bool(f.batch_bytes),
-             f.rollout) if x]  # fmt: skip
+    names = [x for f in lib.functions for x in f.signatures(lib.number, static=lib.static)]
     texts = {
         "rust/Cargo.toml": _cargo_manifest(lib),
         "rust/build.rs": _RUST_BUILD.replace("NAME", lib.name),
+        "rust/src/lib.rs": _rust_source(lib),
     }
-    texts["rust/src/lib.rs"] = _rust_source(lib)
     files = {name: text.encode() for name, text in texts.items()}
     return files | {f"rust/lib{lib.name}.a": archive("code.o", binary, names)}
 

@@ -102,12 +102,9 @@ SOURCE = ExportTarget("c", Target("", "", 1, False), "C99 source, for any compil
 NAMES = ("host", SOURCE.name, *TARGETS)
 
 
-def target_named(
-    name: str, *, reproducible: bool = False, number: NumberName = "double"
-) -> ExportTarget:
+def target_named(name: str, *, number: NumberName = "double") -> ExportTarget:
     """The row with this name; "host" is the machine at hand, "c" source for any.
 
-    `reproducible` code has no fused multiply-add and gives the bits that it gives everywhere.
     With `number` "float", vectors hold twice as many, and processors without doubles compute them
     themselves, with fused operations.
     """
@@ -126,6 +123,4 @@ def target_named(
         row = replace(
             row, target=replace(aim, lanes=lanes, fused=fused, number=number), software=""
         )
-    if reproducible and row.target.fused:
-        row = replace(row, target=replace(row.target, fused=False))
     return row

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, final
+from copy import copy
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, PhipsiError, is_real, one_of
-from phipsi.forces.force import Array, Force, State
+from phipsi.forces.force import Array, Element, Force, State
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import floats_of
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew
 
@@ -22,13 +23,31 @@ Point = Any
 
 def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
     """An array of so many finite numbers."""
-    try:
-        out = np.array(as_floats(what, values))
-    except InputError:
-        out = np.full(size, np.nan)
+    out = np.array(floats_of(values))
     if out.shape != (size,) or not np.isfinite(out).all():
         raise InputError(f"{who}: {what} must be {size} finite numbers, not {values!r}.")
     return out
+
+
+def checked_over_time(given: Any, size: int, what: str, who: str) -> Array | None:
+    """So many finite numbers; None for a function of time, which returns them."""
+    if not callable(given):
+        return checked_vector(given, size, what, who)
+    check_signature(given, f"{who}: {name_of(given)!r}", "t")
+    return None
+
+
+def over_time(function: Any, t: Any, size: int, what: str, who: str) -> Array:
+    """What a function of time returns at a time, or at each of several: (..., size)."""
+    if np.ndim(t):
+        found = [over_time(function, x, size, what, who) for x in np.ravel(t)]
+        return np.stack(found).reshape(*np.shape(t), size)
+    if not isinstance(t, Traced):
+        return checked_vector(function(float(t)), size, f"{what} at t = {float(t):.6g} s", who)
+    found = as_array(function(t))
+    if found.shape != (size,):
+        raise InputError(f"{who}: {what} must be {size} numbers, not of shape {found.shape}.")
+    return found
 
 
 def _number(value: Any, what: str, who: str) -> float:
@@ -37,13 +56,29 @@ def _number(value: Any, what: str, who: str) -> float:
     return float(value)
 
 
-def place_on_body(model: Model, point: Point, who: str) -> tuple[int, Array]:
-    """The body of a point and its position there."""
+class Place(NamedTuple):
+    """A frame fixed in a body, or in the world (−1): its axes and its origin there."""
+
+    body: int
+    rotation: Array
+    offset: Array
+
+
+def place_of_point(model: Model, point: Point, who: str) -> Place:
+    """Where a point is, with the axes of its frame."""
     try:
         body, pose = model.resolve_point(point)
     except PhipsiError as error:
         raise InputError(f"{who}: {error}") from error
-    return body, pose.translation
+    return Place(body, pose.rotation, pose.translation)
+
+
+def place_that_moves(model: Model, point: Point, who: str, what: str) -> Place:
+    """The same of a point that is not fixed in the world; `what` would act there."""
+    place = place_of_point(model, point, who)
+    if place.body < 0:
+        raise InputError(f"{who}: the point is fixed in the world, which {what} cannot move.")
+    return place
 
 
 _WORLD, _STILL = np.eye(4)[None], np.zeros((1, 6))
@@ -76,19 +111,19 @@ def with_world(state: State) -> tuple[Array, Array]:
     return np.concatenate([X, world], axis=-3), np.concatenate([V, still], axis=-2)
 
 
-def _ends(model: Model, element: PointSpring | Rope, otherwise: str) -> list[Any]:
+def ends_of(model: Model, element: Any, otherwise: str) -> tuple[Place, Place]:
     """Where the two points of an element are, which must be on two bodies."""
-    ends = [place_on_body(model, point, repr(element)) for point in (element.a, element.b)]
-    if ends[0][0] == ends[1][0]:
+    a, b = (place_of_point(model, point, repr(element)) for point in (element.a, element.b))
+    if a.body == b.body:
         raise InputError(
             f"{element!r}: both points are on the same body, so {otherwise}. Did you mean another "
             "body or frame?"
         )
-    return ends
+    return a, b
 
 
 @final
-class PointSpring(Force):
+class PointSpring(Element):
     """Spring and damper along the line between two points.
 
     The pull along the line is k (l − l0) + c l̇, with l the distance; it stores ½ k (l − l0)². At
@@ -118,22 +153,12 @@ class PointSpring(Force):
         self.a, self.b = a, b
         self.stiffness, self.rest_length, self.damping = stiffness, rest_length, damping
 
-    def __repr__(self) -> str:
-        return (
-            f"PointSpring({self.a!r}, {self.b!r}, stiffness={self.stiffness!r}, "
-            f"rest_length={self.rest_length!r}, damping={self.damping!r})"
-        )
-
     def bind(self, model: Model) -> Force:
         """Look up the points."""
-        who = repr(self)
-        out = PointSpring(self.a, self.b, self.stiffness, self.rest_length, self.damping)
-        numbers = (
-            _number(self.stiffness, "stiffness", who),
-            _number(self.rest_length, "rest_length", who),
-            _number(self.damping, "damping", who),
-        )
-        ends = _ends(model, self, "the spring can never change its length")
+        who, out = repr(self), copy(self)
+        names = ("stiffness", "rest_length", "damping")
+        numbers = [_number(getattr(self, name), name, who) for name in names]
+        ends = ends_of(model, self, "the spring can never change its length")
         out._row = (model.n_bodies, ends, numbers)
         return out
 
@@ -144,7 +169,7 @@ class PointSpring(Force):
 
 
 @final
-class Rope(Force):
+class Rope(Element):
     """A rope between two points: it pulls where it is taut, and never pushes.
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
@@ -184,13 +209,6 @@ class Rope(Force):
         self.a, self.b, self.length = a, b, length
         self.stiffness, self.damping, self.restitution = stiffness, damping, restitution
 
-    def __repr__(self) -> str:
-        more = f", restitution={self.restitution!r}" if self.restitution else ""
-        return (
-            f"Rope({self.a!r}, {self.b!r}, length={self.length!r}, stiffness={self.stiffness!r}, "
-            f"damping={self.damping!r}{more})"
-        )
-
     def bind(self, model: Model) -> Force:
         """Look up the points."""
         who, rigid = repr(self), np.ndim(self.stiffness) == 0 and self.stiffness == np.inf
@@ -199,7 +217,7 @@ class Rope(Force):
             raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
         if e and not rigid:
             raise InputError(f"{who}: a rope that stretches has no restitution but a damping.")
-        out = Rope(self.a, self.b, self.length, self.stiffness, self.damping, restitution=e)
+        out = copy(self)
         numbers = (
             0.0 if rigid else _number(self.stiffness, "stiffness", who),
             _number(self.length, "length", who),
@@ -209,7 +227,7 @@ class Rope(Force):
             raise InputError(f"{who}: a rope has a positive length, in m.")
         if rigid and numbers[2]:
             raise InputError(f"{who}: a rope that does not stretch has no damping.")
-        ends = _ends(model, self, "the rope can never go taut")
+        ends = ends_of(model, self, "the rope can never go taut")
         out._row = (model.n_bodies, ends, numbers)
         return out
 
@@ -231,8 +249,8 @@ class RigidRopes(Force):
     kind: ClassVar[str] = "Rope"
 
     def __init__(self, rows: list[Any], elements: Sequence[Rope]) -> None:
-        self.bodies = np.array([[body for body, _ in row[1]] for row in rows])
-        self.offsets = np.array([[offset for _, offset in row[1]] for row in rows])
+        self.bodies = np.array([[end.body for end in row[1]] for row in rows])
+        self.offsets = np.array([[end.offset for end in row[1]] for row in rows])
         self.lengths = np.array([row[2][1] for row in rows])
         self._moves = self.bodies >= 0
         rigid = [x for x in elements if x.stiffness == np.inf]
@@ -286,8 +304,8 @@ class PointSprings(Force):
         if slack:
             self.name = "rope"  # type: ignore[misc]
         ends = [row[1][k] for k in (0, 1) for row in rows]
-        self.bodies = np.array([body for body, _ in ends])
-        self.offsets = np.array([offset for _, offset in ends])
+        self.bodies = np.array([end.body for end in ends])
+        self.offsets = np.array([end.offset for end in ends])
         self.arms = skew(self.offsets)  # offset × f as a matrix product; np.cross is slow
         self.k, self.rest, self.c = np.array([row[2] for row in rows]).T
         self.sum = _Sum(self.bodies, n)
@@ -410,7 +428,7 @@ class GravityField(Force):
                 f"    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
                 f"For the undeformed bodies:  model.with_rigid_bodies()"
             )
-        out = GravityField(self.field, self.potential)
+        out = copy(self)
         masses = np.array([x.mass for x in model.inertias])
         out._moving = np.flatnonzero(masses > 0)
         out._mass = masses[out._moving]
@@ -446,7 +464,7 @@ class GravityField(Force):
 
 
 @final
-class Wrench(Force):
+class Wrench(Element):
     """External force on a body, at one of its points: [moment (N·m), force (N)].
 
     **Arguments:** `point`, a body, a frame, or (name, offset in m); `wrench`, six numbers, or a
@@ -461,7 +479,7 @@ class Wrench(Force):
     """
 
     parameters: ClassVar[Mapping[str, str]] = {"wrench": "_constant"}
-    __slots__ = ("point", "wrench", "axes", "_arm", "_body", "_constant", "_offset", "_turn")
+    __slots__ = ("point", "wrench", "axes", "_arm", "_body", "_constant", "_turn")
 
     def __init__(
         self,
@@ -473,37 +491,19 @@ class Wrench(Force):
         self.point, self.wrench = point, wrench
         self.axes = one_of("Wrench: axes", axes, ("world", "body"))
 
-    def __repr__(self) -> str:
-        return f"Wrench({self.point!r}, {self.wrench!r}, axes={self.axes!r})"
-
     def bind(self, model: Model) -> Force:
         """Look up the point."""
-        out = Wrench(self.point, self.wrench, axes=self.axes)
-        who = repr(self)
-        out._body, out._offset = place_on_body(model, self.point, who)
-        if out._body < 0:
-            raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
-        out._arm = skew(out._offset)
-        out._turn = model.resolve_point(self.point)[1].rotation
-        if callable(self.wrench):
-            check_signature(self.wrench, f"{who}: {name_of(self.wrench)!r}", "t")
-        out._constant = (
-            None if callable(self.wrench) else checked_vector(self.wrench, 6, "wrench", who)
-        )
+        who, out = repr(self), copy(self)
+        out._body, out._turn, offset = place_that_moves(model, self.point, who, "a force")
+        out._arm = skew(offset)
+        out._constant = checked_over_time(self.wrench, 6, "wrench", who)
         return out
 
     def _at(self, t: Any) -> Array:
         """The six numbers at a time, or at each of several."""
         if self._constant is not None:
             return self._constant
-        function: Any = self.wrench
-        if isinstance(t, Traced):
-            return as_array(function(t))
-        if np.ndim(t):
-            return np.stack([self._at(x) for x in np.ravel(t)]).reshape(*np.shape(t), 6)
-        return checked_vector(
-            function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self)
-        )
+        return over_time(self.wrench, t, 6, "the wrench", repr(self))
 
     def body_forces(self, state: State) -> Array:
         """Carry the force to the body's origin and axes."""

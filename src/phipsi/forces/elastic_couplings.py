@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError
-from phipsi.forces.force import Array, Force, State, not_negative, per_rate
+from phipsi.forces.force import Array, Element, Force, State, not_negative, per_rate
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 
 
 @final
-class ElasticCoupling(Force):
+class ElasticCoupling(Element):
     """An elastic relation between joints: what `constraints.Coupling` is without the give.
 
     Its twist is x = Σ coefficient · q − offset. Within ±backlash/2 nothing is transmitted; beyond
@@ -41,7 +42,8 @@ class ElasticCoupling(Force):
     """
 
     __slots__ = (
-        "_alpha", "_c", "_gap", "_k", "_offset", "_q", "_v", "_weights", "joints", "numbers",
+        "_alpha", "_c", "_gap", "_k", "_offset", "_q", "_v", "_weights", "joints", "coefficients",
+        "stiffness", "damping", "backlash", "dissipation", "offset",
     )  # fmt: skip
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "damping": "_c", "backlash": "_gap", "dissipation": "_alpha",
@@ -60,15 +62,8 @@ class ElasticCoupling(Force):
         offset: float = 0.0,
     ) -> None:
         self.joints = tuple(as_list("joints", joints, "('rotor', 'elbow')"))
-        self.numbers: dict[str, Any] = {
-            "coefficients": coefficients, "stiffness": stiffness, "damping": damping,
-            "backlash": backlash, "dissipation": dissipation, "offset": offset,
-        }  # fmt: skip
-
-    def __repr__(self) -> str:
-        coefficients, *rest = self.numbers.items()
-        given = "".join(f", {name}={value!r}" for name, value in rest)
-        return f"ElasticCoupling({self.joints!r}, {coefficients[1]!r}{given})"
+        self.coefficients, self.stiffness, self.damping = coefficients, stiffness, damping
+        self.backlash, self.dissipation, self.offset = backlash, dissipation, offset
 
     def bind(self, model: Model) -> Force:
         """Look up the joints."""
@@ -86,21 +81,21 @@ class ElasticCoupling(Force):
                 )
 
         def one(name: str, allowed: Any = not_negative) -> Array:
-            return per_rate(self.numbers[name], 1, name, who, allowed)
+            return per_rate(getattr(self, name), 1, name, who, allowed)
 
-        out = ElasticCoupling(self.joints, **self.numbers)
-        if (shape := np.shape(self.numbers["coefficients"])) != (len(self.joints),):
+        out = copy(self)
+        if (shape := np.shape(self.coefficients)) != (len(self.joints),):
             raise InputError(
                 f"{who}: coefficients has shape {shape}; give one for each of the "
                 f"{len(self.joints)} joints, for example (1, -1) for the angle between two shafts."
             )
-        out._weights = per_rate(self.numbers["coefficients"], len(self.joints), "coefficients", who)
+        out._weights = per_rate(self.coefficients, len(self.joints), "coefficients", who)
         if not out._weights.all():
             raise InputError(f"{who}: a joint with coefficient 0 takes no part; leave it out.")
         out._q = np.array([model.q_slice(name).start for name in self.joints])
         out._v = np.array([model.v_slice(name).start for name in self.joints])
         out._k, out._c, out._gap = one("stiffness"), one("damping"), one("backlash")
-        out._alpha, out._offset = one("dissipation"), one("offset", None)
+        out._alpha, out._offset = one("dissipation"), one("offset", np.isfinite)
         if out._c.any() and out._gap.any():
             raise InputError(
                 f"{who}: with backlash, damping would jump where the teeth meet. Use "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from inspect import signature
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -18,7 +20,7 @@ from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.laws.named_numbers import named_numbers, with_numbers
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import floats_of
 from phipsi.operators import V, pose
 
 Array = NDArray[Any]
@@ -119,6 +121,26 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
         """Trace the formulas of elements, as they are, into the circuit of a run."""
         for element in bind_forces(elements, wiring.model):
             _wire(element, wiring)
+
+
+class Element(Force):
+    """An element whose attributes have the names of its arguments, and is printed by them."""
+
+    __slots__ = ()
+    unnamed: ClassVar[int] = 2
+    """How many of its arguments are printed without their names."""
+
+    def __repr__(self) -> str:
+        given = [(name, repr(getattr(self, name))) for name in arguments_of(type(self))]
+        n = self.unnamed
+        shown = [*(x for _, x in given[:n]), *(f"{name}={x}" for name, x in given[n:])]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@cache
+def arguments_of(kind: type) -> tuple[str, ...]:
+    """The names of the arguments of a class."""
+    return tuple(signature(kind).parameters)
 
 
 def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
@@ -251,18 +273,18 @@ class Elements:
 
 
 def per_rate(
-    values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] | None = None
+    values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] = np.isfinite
 ) -> Array:
-    """One number, or one per rate, as an array (size,); finite, and `allowed` if that is given."""
-    try:
-        out = np.array(np.broadcast_to(as_floats(what, values), (size,)))
-    except (InputError, ValueError):
+    """One number, or one per rate, as an array (size,), all of them `allowed`."""
+    found = floats_of(values, (0, 0))
+    if found.shape not in ((), (1,), (size,)):
         raise InputError(
             f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
-        ) from None
-    if np.isnan(out).any() or (allowed is not None and not allowed(out).all()):
-        raise InputError(f"{who}: {what} is {values!r}; it must be finite and not negative.")
-    return out
+        )
+    if not allowed(found).all():
+        least = " and not negative" if allowed is not np.isfinite else ""
+        raise InputError(f"{who}: {what} is {values!r}; it must be finite{least}.")
+    return np.array(np.broadcast_to(found, (size,)))
 
 
 def not_negative(x: Array) -> Array:

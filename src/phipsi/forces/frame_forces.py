@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError
-from phipsi.forces.body_forces import Point, checked_vector, place_on_body, with_world
-from phipsi.forces.force import Array, Force, State
-from phipsi.laws.trace import Traced, as_array
+from phipsi.forces.body_forces import (
+    Place,
+    Point,
+    checked_over_time,
+    checked_vector,
+    ends_of,
+    over_time,
+    place_that_moves,
+    with_world,
+)
+from phipsi.forces.force import Array, Element, Force, State
 from phipsi.model.model import Model
-from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew, so3_log
 from phipsi.spatial.exponential_coefficients import ARRAYS, cot_gap
-
-
-class _Frame(NamedTuple):
-    """A frame fixed in a body, or in the world (−1): its pose there."""
-
-    body: int
-    rotation: Array
-    offset: Array
 
 
 class _Motion(NamedTuple):
@@ -36,12 +36,7 @@ class _Motion(NamedTuple):
     host: Array
 
 
-def _frame(model: Model, point: Point, who: str) -> _Frame:
-    body, offset = place_on_body(model, point, who)
-    return _Frame(body, model.resolve_point(point)[1].rotation, offset)
-
-
-def _motion(state: State, frame: _Frame) -> _Motion:
+def _motion(state: State, frame: Place) -> _Motion:
     poses, velocities = with_world(state)
     X, V = poses[..., frame.body, :, :], velocities[..., frame.body, :]
     host = X[..., :3, :3]
@@ -62,7 +57,7 @@ def _back(R: Any, x: Any) -> Any:
     return (x[..., None, :] @ R)[..., 0, :]
 
 
-def _loads(state: State, *acting: tuple[_Frame, _Motion, Any, Any]) -> Array:
+def _loads(state: State, *acting: tuple[Place, _Motion, Any, Any]) -> Array:
     """Forces on bodies of moments and forces (world axes) at the origins of frames."""
     size = state.model.n_bodies
     out: Any = None
@@ -77,13 +72,6 @@ def _loads(state: State, *acting: tuple[_Frame, _Motion, Any, Any]) -> Array:
     return out
 
 
-def _pair(model: Model, a: Point, b: Point, who: str) -> tuple[_Frame, _Frame]:
-    ends = _frame(model, a, who), _frame(model, b, who)
-    if ends[0].body == ends[1].body:
-        raise InputError(f"{who}: both frames are on the same body, so nothing can change.")
-    return ends
-
-
 def _numbers(values: Any, size: int, what: str, who: str) -> Array:
     """One number for all directions, or one for each; not negative."""
     given = np.asarray(values)
@@ -95,7 +83,7 @@ def _numbers(values: Any, size: int, what: str, who: str) -> Array:
 
 
 @final
-class Bushing(Force):
+class Bushing(Element):
     """Elastic mount between two frames: springs and dampers in six directions.
 
     With R = R_a* R_b, θ = log R and d the origin of b, both in the axes of a, it stores
@@ -120,13 +108,10 @@ class Bushing(Force):
     def __init__(self, a: Point, b: Point, stiffness: ArrayLike, damping: ArrayLike = 0.0) -> None:
         self.a, self.b, self.stiffness, self.damping = a, b, stiffness, damping
 
-    def __repr__(self) -> str:
-        return f"Bushing({self.a!r}, {self.b!r}, {self.stiffness!r}, {self.damping!r})"
-
     def bind(self, model: Model) -> Force:
         """Look up the frames."""
-        who, out = repr(self), Bushing(self.a, self.b, self.stiffness, self.damping)
-        out._ends = _pair(model, self.a, self.b, who)
+        who, out = repr(self), copy(self)
+        out._ends = ends_of(model, self, "nothing can change")
         out._k = _numbers(self.stiffness, 6, "stiffness", who)
         out._c = _numbers(self.damping, 6, "damping", who)
         return out
@@ -158,7 +143,7 @@ class Bushing(Force):
 
 
 @final
-class TorsionSpring(Force):
+class TorsionSpring(Element):
     """Spring and damper about one axis between two frames.
 
     The angle is that of b's x axis about a's z axis, from a's x axis, between −π and π. It stores
@@ -182,17 +167,10 @@ class TorsionSpring(Force):
     ) -> None:
         self.a, self.b, self.stiffness, self.rest, self.damping = a, b, stiffness, rest, damping
 
-    def __repr__(self) -> str:
-        return (
-            f"TorsionSpring({self.a!r}, {self.b!r}, stiffness={self.stiffness!r}, "
-            f"rest={self.rest!r}, damping={self.damping!r})"
-        )
-
     def bind(self, model: Model) -> Force:
         """Look up the frames."""
-        who = repr(self)
-        out = TorsionSpring(self.a, self.b, self.stiffness, self.rest, self.damping)
-        out._ends = _pair(model, self.a, self.b, who)
+        who, out = repr(self), copy(self)
+        out._ends = ends_of(model, self, "nothing can change")
         out._k = _numbers(self.stiffness, 1, "stiffness", who)[0]
         out._c = _numbers(self.damping, 1, "damping", who)[0]
         out._rest = checked_vector([self.rest], 1, "rest", who)[0]
@@ -224,7 +202,7 @@ class TorsionSpring(Force):
 
 
 @final
-class WindDrag(Force):
+class WindDrag(Element):
     """Drag of the air at a point of a body: −½ ρ c A |u| u, u its velocity against the wind.
 
     **Arguments:** `point`, a body, a frame, or (name, offset in m): the centre of pressure; `area`
@@ -241,6 +219,7 @@ class WindDrag(Force):
 
     __slots__ = ("_factor", "_frame", "_wind", "area", "coefficient", "density", "point", "wind")
     parameters: ClassVar[Mapping[str, str]] = {"drag": "_factor", "wind": "_wind"}
+    unnamed = 1
 
     def __init__(
         self,
@@ -253,37 +232,20 @@ class WindDrag(Force):
         self.point, self.area, self.wind = point, area, wind
         self.coefficient, self.density = coefficient, density
 
-    def __repr__(self) -> str:
-        return (
-            f"WindDrag({self.point!r}, area={self.area!r}, coefficient={self.coefficient!r}, "
-            f"density={self.density!r}, wind={self.wind!r})"
-        )
-
     def bind(self, model: Model) -> Force:
         """Look up the point."""
-        who = repr(self)
-        out = WindDrag(self.point, self.area, self.coefficient, self.density, self.wind)
-        out._frame = _frame(model, self.point, who)
-        if out._frame.body < 0:
-            raise InputError(f"{who}: the point is fixed in the world, which the wind cannot move.")
-        given = (self.area, self.coefficient, self.density)
-        area, c, density = (
-            _numbers(x, 1, n, who)[0]
-            for x, n in zip(given, ("area", "coefficient", "density"), strict=True)
-        )
+        who, out = repr(self), copy(self)
+        out._frame = place_that_moves(model, self.point, who, "the wind")
+        names = ("area", "coefficient", "density")
+        area, c, density = (_numbers(getattr(self, n), 1, n, who)[0] for n in names)
         out._factor = np.array(0.5 * density * c * area)
-        if callable(self.wind):
-            check_signature(self.wind, f"{who}: {name_of(self.wind)!r}", "t")
-        out._wind = None if callable(self.wind) else checked_vector(self.wind, 3, "wind", who)
+        out._wind = checked_over_time(self.wind, 3, "wind", who)
         return out
 
     def _air(self, t: Any) -> Any:
         if self._wind is not None:
             return self._wind
-        function: Any = self.wind
-        if isinstance(t, Traced) or not np.ndim(t):
-            return as_array(function(t))
-        return np.stack([as_array(function(x)) for x in np.ravel(t)]).reshape(*np.shape(t), 3)
+        return over_time(self.wind, t, 3, "the wind", repr(self))
 
     def body_forces(self, state: State) -> Array:
         """−½ ρ c A |u| u at the point."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -14,7 +15,15 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError, true_or_false
-from phipsi.forces.force import Array, Force, State, not_negative, per_rate
+from phipsi.forces.force import (
+    Array,
+    Element,
+    Force,
+    State,
+    arguments_of,
+    not_negative,
+    per_rate,
+)
 from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
@@ -26,24 +35,25 @@ from phipsi.motion.exponential_chart import Chart
 Joints = str | Iterable[str] | None
 
 
-class _OnRates(Force):
+class _OnRates(Element):
     """Elements with one number per rate in every field; bound, they cover all nv rates."""
 
-    __slots__ = ("joints", "numbers")
+    __slots__ = ("joints",)
+    unnamed = 1
     joints: Joints
-    numbers: dict[str, Any]
 
     def _fill(self, joints: Joints, **numbers: Any) -> None:
-        names = joints
+        self.joints = joints
         if joints is not None and not isinstance(joints, str):
-            names = tuple(as_list("joints", joints, "['elbow', 'wrist']"))
-        self.joints, self.numbers = names, numbers
+            self.joints = tuple(as_list("joints", joints, "['elbow', 'wrist']"))
+        for name, given in numbers.items():
+            setattr(self, name, given)
 
     def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
         """A copy to bind, the rates of its joints, and its fields as arrays over them by name."""
         rates = rates_of(model, joints)
-        first = next(iter(self.numbers))
-        if joints is None and model.is_flexible and np.ndim(self.numbers[first]) == 0:
+        first = arguments_of(type(self))[1]
+        if joints is None and model.is_flexible and np.ndim(getattr(self, first)) == 0:
             named = [n for n in model.joint_names if len(rates_of(model, n))]
             raise InputError(
                 f"{self!r}: without names it acts on all rates, and those of modes of bodies that "
@@ -54,11 +64,10 @@ class _OnRates(Force):
             )
 
         def field(name: str, allowed: Any = not_negative, default: Any = None) -> Array:
-            given = default if self.numbers[name] is None else self.numbers[name]
+            given = default if getattr(self, name) is None else getattr(self, name)
             return per_rate(given, len(rates), name, repr(self), allowed)
 
-        kind: Any = type(self)
-        return kind(self.joints, **self.numbers), rates, field
+        return copy(self), rates, field
 
     @classmethod
     def merge(cls, elements: Sequence[Any]) -> Sequence[Force]:
@@ -81,10 +90,6 @@ class _OnRates(Force):
     def _join(self, other: Any) -> None:
         """Take over what another bound element does, on other rates."""
 
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.numbers.items())
-        return f"{type(self).__name__}({self.joints!r}, {given})"
-
 
 @final
 class JointSpring(_OnRates):
@@ -105,7 +110,7 @@ class JointSpring(_OnRates):
     array([0.1])
     """
 
-    __slots__ = ("_bent", "_chart", "_rest", "_stiffness", "_where")
+    __slots__ = ("stiffness", "rest", "_bent", "_chart", "_rest", "_stiffness", "_where")
     parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_stiffness", "rest": "_rest"}
 
     def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
@@ -117,8 +122,8 @@ class JointSpring(_OnRates):
         out._stiffness = np.zeros(model.nv)
         np.add.at(out._stiffness, rates, field("stiffness"))
         rest, where = model.neutral(), _coordinates_of(model, self.joints)
-        if self.numbers["rest"] is not None:
-            rest[where] = per_rate(self.numbers["rest"], len(where), "rest", repr(self))
+        if self.rest is not None:
+            rest[where] = per_rate(self.rest, len(where), "rest", repr(self))
         out._rest, out._chart, out._where = rest, Chart(model), where
         out._bent = bool(out._stiffness[out._chart.curved].any())
         return out
@@ -162,7 +167,7 @@ class JointDamper(_OnRates):
     JointDamper('elbow', damping=0.5)
     """
 
-    __slots__ = ("_damping",)
+    __slots__ = ("damping", "_damping")
     parameters: ClassVar[Mapping[str, str]] = {"damping": "_damping"}
 
     def __init__(self, joints: Joints, damping: ArrayLike) -> None:
@@ -212,7 +217,7 @@ class JointFriction(_OnRates):
     True
     """
 
-    __slots__ = ("_dry", "_friction", "_slope", "_smooth")
+    __slots__ = ("friction", "velocity_scale", "_dry", "_friction", "_slope", "_smooth")
     parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
 
     def __init__(
@@ -272,11 +277,14 @@ class StribeckFriction(_OnRates):
     **Source:** Armstrong-Hélouvry, Dupont and Canudas de Wit 1994, Automatica 30.
 
     >>> import phipsi as pp
-    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).numbers["sliding"]
+    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).sliding
     1.0
     """
 
-    __slots__ = ("_fall", "_slope", "_sliding", "_static", "_v", "_viscous")
+    __slots__ = (
+        "static", "sliding", "stribeck_velocity", "viscous", "velocity_scale", "_fall", "_slope",
+        "_sliding", "_static", "_v", "_viscous",
+    )  # fmt: skip
     parameters: ClassVar[Mapping[str, str]] = {
         "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
     }  # fmt: skip
@@ -312,7 +320,7 @@ class StribeckFriction(_OnRates):
         return set(self._v.tolist())
 
     def _join(self, other: StribeckFriction) -> None:
-        for name in self.__slots__:
+        for name in ("_fall", "_slope", "_sliding", "_static", "_v", "_viscous"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
 
     def efforts(self, state: State) -> Array:
@@ -354,7 +362,8 @@ class JointStop(_OnRates):
     """
 
     __slots__ = (
-        "_above", "_alpha", "_below", "_e", "_gives", "_k", "_lower", "_q", "_upper", "_v",
+        "stiffness", "dissipation", "lower", "upper", "restitution", "_above", "_alpha", "_below",
+        "_e", "_gives", "_k", "_lower", "_q", "_upper", "_v",
     )  # fmt: skip
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
@@ -379,7 +388,7 @@ class JointStop(_OnRates):
         """Look up the joints and their limits."""
         who = repr(self)
         names = [self.joints] if isinstance(self.joints, str) else self.joints
-        given = self.numbers["lower"] is not None or self.numbers["upper"] is not None
+        given = self.lower is not None or self.upper is not None
         if names is None and given:  # limits for all that can have one
             pairs = zip(model.joint_names, model.joints, strict=True)
             names = [name for name, joint in pairs if joint.is_additive and joint.nv]
@@ -407,7 +416,7 @@ class JointStop(_OnRates):
             raise InputError(f"{who}: a stop that gives has no restitution but a dissipation.")
         lower, upper = model.lower[where], model.upper[where]
         if given:
-            lower, upper = field("lower", None, -np.inf), field("upper", None, np.inf)
+            lower, upper = field("lower", _known, -np.inf), field("upper", _known, np.inf)
         if (lower > upper).any():
             raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
         if len(rates) and not (np.isfinite(lower) | np.isfinite(upper)).any():
@@ -524,6 +533,11 @@ def from_ratings(
         stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
         out.append(JointStop(limited, stiffness, dissipation))
     return out
+
+
+def _known(x: Array) -> Array:
+    """Where limits are numbers; those that are infinite are none."""
+    return ~np.isnan(x)
 
 
 def _limited(model: Model) -> list[str]:

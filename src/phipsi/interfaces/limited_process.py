@@ -179,16 +179,14 @@ class LimitedProcess:
         if process is not None:
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                _close(pipe)
+            _close_pipes(process)
 
     def forget(self) -> None:
         """After a fork: the process belongs to the parent, and another thread may hold the lock."""
         process, self.process = self.process, None
         self.lock, self.holder = threading.Lock(), 0
         if process is not None:
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                _close(pipe)
+            _close_pipes(process)
             process.returncode = 0
 
     def end(self) -> None:
@@ -245,12 +243,11 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
     return f" ({said[-1][:300]})" if said else ""
 
 
-def _close(pipe: IO[bytes] | None) -> None:
-    try:
-        if pipe is not None:
-            pipe.close()
-    except OSError:  # what could not be written to a process that is gone
-        pass
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(OSError):  # what could not be written to a process that is gone
+            if pipe is not None:
+                pipe.close()
 
 
 # ---- the side of the process --------------------------------------------------------------------

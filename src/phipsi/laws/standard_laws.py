@@ -62,8 +62,7 @@ def pid(
     size = len(joints)
     gains = {"target": target, "kp": kp, "ki": ki, "kd": kd}
     most = np.full(size, 1e300) if limit is None else limit
-    if not (_real(name, "limit", most) > 0).all():
-        raise LawError(f"{name}: limit={limit!r} must be positive")
+    _check_positive(name, limit=limit)
 
     def control(q: Any, v: Any, target: Any, kp: Any, ki: Any, kd: Any, limit: Any,
                 integral: Any, interval: Any = 0.0) -> Any:  # fmt: skip
@@ -118,7 +117,9 @@ def motor(
     size = len(joints)
     if (speeds is None) != (torques is None):
         raise LawError(f"{name}: a torque-speed curve needs both speeds and torques")
-    _check_motor(name, gear=gear, efficiency=efficiency, time_constant=time_constant)
+    _check_positive(name, gear=gear, efficiency=efficiency, time_constant=time_constant)
+    if (_real(name, "efficiency", efficiency) > 1).any():
+        raise LawError(f"{name}: efficiency={efficiency!r} is above 1")
 
     def limited(torque: Any, speed: Any) -> Any:
         if speeds is None or torques is None:
@@ -146,13 +147,11 @@ def motor(
     return made.bind(**bound, time_constant=time_constant)
 
 
-def _check_motor(name: str, **values: Any) -> None:
-    """Reject numbers of a motor that are not above 0, None if there is none, and η above 1."""
+def _check_positive(name: str, **values: Any) -> None:
+    """Reject numbers of a law that are not above 0; None if there is none."""
     for what, value in values.items():
         if value is not None and not (_real(name, what, value) > 0).all():
             raise LawError(f"{name}: {what}={value!r} must be positive")
-    if (_real(name, "efficiency", values["efficiency"]) > 1).any():
-        raise LawError(f"{name}: efficiency={values['efficiency']!r} is above 1")
 
 
 def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "low_pass") -> Law:
@@ -165,8 +164,7 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
     'low_pass'
     """
-    if not (np.asarray(time_constant, dtype=float) > 0).all():
-        raise LawError(f"{name}: time_constant={time_constant!r} must be positive")
+    _check_positive(name, time_constant=time_constant)
 
     def follow(x: Any, state: Any, time_constant: Any) -> Any:
         return {"y": state, "state": (x - state) / time_constant}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
-from phipsi.model.value import plain, vector3
+from phipsi.model.value import check_text, check_type, plain, vector3
 
 if TYPE_CHECKING:
     from phipsi.model.shapes import BodyShape
@@ -140,22 +140,23 @@ def make_body(
     port: str | None = None,
 ) -> Body:
     """Return a record with checked types and sizes; values are judged when the model is built."""
-    _check_name(name, "a body's name")
-    _check_name(parent, f"the parent of body {name!r}")
+    check_text(name, "a body's name")
+    check_text(parent, f"the parent of body {name!r}")
     if joint_name is not None:
-        _check_name(joint_name, f"the joint name of body {name!r}")
+        check_text(joint_name, f"the joint name of body {name!r}")
+    who = f"body {name!r}"
     if isinstance(joint, type) and issubclass(joint, Joint):
         raise ModelError(
-            f"body {name!r}: joint is the class {joint.__name__}; make a joint from it:\n"
+            f"{who}: joint is the class {joint.__name__}; make a joint from it:\n"
             f"    joint={joint.__name__}()"
         )
-    _check_type(name, "joint", joint, Joint, "Revolute(axis=(0, 0, 1))")
-    _check_type(name, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
+    check_type(who, "joint", joint, Joint, "Revolute(axis=(0, 0, 1))")
+    check_type(who, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
     flexible = inertia if isinstance(inertia, FlexibleInertia) else None
     inertia = inertia.rigid if isinstance(inertia, FlexibleInertia) else inertia
-    _check_type(name, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
+    check_type(who, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
     if port is not None:
-        _check_type(name, "port", port, str, '"tip"')
+        check_type(who, "port", port, str, '"tip"')
     joint_name = name if joint_name is None else joint_name
     rotor = _per_rate(armature, "armature", joint, joint_name)
     damper = _per_rate(damping, "damping", joint, joint_name)
@@ -167,27 +168,10 @@ def make_body(
 
 def make_frame(name: str, body: str, placement: Pose) -> Frame:
     """Return a frame record with checked types."""
-    _check_name(name, "a frame's name")
-    _check_name(body, f"the body of frame {name!r}")
-    if not isinstance(placement, Pose):
-        raise ModelError(
-            f"frame {name!r}: placement must be a Pose, not {placement!r}. For example:\n"
-            f"    placement=Pose(translation=(0, 0, 0.1))"
-        )
+    check_text(name, "a frame's name")
+    check_text(body, f"the body of frame {name!r}")
+    check_type(f"frame {name!r}", "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
     return Frame(name, body, placement)
-
-
-def _check_name(name: Any, what: str) -> None:
-    if not isinstance(name, str) or not name:
-        raise ModelError(f"{what} must be a non-empty string, not {name!r}.")
-
-
-def _check_type(body: str, what: str, value: Any, wanted: type, example: str) -> None:
-    if not isinstance(value, wanted):
-        raise ModelError(
-            f"body {body!r}: {what} must be a {wanted.__name__}, not {value!r}. For example:\n"
-            f"    {what}={example}"
-        )
 
 
 def _numbers(values: ArrayLike, size: int, complaint: str) -> Numbers:

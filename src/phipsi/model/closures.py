@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from phipsi.model.law_forms import LawForm, RowLaw
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
+from phipsi.model.value import fill
 
 ANGULAR = {
     "none": (),
@@ -75,7 +76,7 @@ class Closure:
     def __post_init__(self) -> None:
         assert self.angular in ANGULAR and self.linear in LINEAR and self.axes in ("body", "world")
         if self.matrix is None:
-            object.__setattr__(self, "points", ((self.a, self.a_frame), (self.b, self.b_frame)))
+            fill(self, points=((self.a, self.a_frame), (self.b, self.b_frame)))
             assert len(self.rows) == len(self.forms)
         else:
             assert self.matrix.shape == (len(self.rows), 6 * len(self.points))
@@ -208,7 +209,7 @@ def closure_set(
         first_point=np.array(first_points, dtype=np.int64),
         selections=dict(selections or {}),
     )
-    object.__setattr__(where, "closures", out)  # the points know the rows on them
+    fill(where, closures=out)  # the points know the rows on them
     return out
 
 

@@ -14,7 +14,6 @@ from phipsi.model.body import (
     WORLD_NAME,
     Body,
     Description,
-    Frame,
     LimitsArgument,
     make_body,
 )
@@ -218,13 +217,8 @@ def with_stiff_modes(description: Description, h: float) -> Description:
         x = body.flexible
         if x is None:
             return body
-        names = ("S1", "S2", "J1", "J2", "C0", "C1", "stiffness", "damping", "ports", "shape")
-        mass = x.modal_mass + h * (x.damping + h * x.stiffness)
-        same = {name: getattr(x, name) for name in names}
-        found = FlexibleInertia(
-            x.mass, x.first_moment, x.rotational_inertia, modal_mass=mass, **same
-        )
-        return replace(body, flexible=found)
+        heavy: Any = {"modal_mass": x.modal_mass + h * (x.damping + h * x.stiffness)}
+        return replace(body, flexible=FlexibleInertia(**x.as_arguments() | heavy))
 
     return replace(description, bodies=tuple(map(heavier, description.bodies)))
 
@@ -267,47 +261,31 @@ def attached(
     """Return both mechanisms in one, the other's world frame fixed at X_body in `body`."""
     _reject_same_names(description, other, body, prefix)
 
-    def moved(b: Body) -> Body:
-        root = b.parent == WORLD_NAME
-        return replace(
-            b,
-            name=prefix + b.name,
-            joint_name=prefix + b.joint_name,
-            parent=body if root else prefix + b.parent,
-            placement=X_body @ b.placement if root else b.placement,
-        )
+    def moved(record: Any, host: str, *names: str) -> Any:
+        """A record under other names, on `body` if its field `host` was the world."""
+        new = {name: prefix + getattr(record, name) for name in (*names, host)}
+        if getattr(record, host) == WORLD_NAME:
+            new |= {host: body, "placement": X_body @ record.placement}
+        return replace(record, **new)
+
+    def moved_body(b: Body) -> Body:
+        return moved(b, "parent", "name", "joint_name")
+
+    def moved_shape(shape: Shape) -> Shape:
+        return moved(shape, "link", *(("name",) if shape.name else ()))
 
     parts: tuple[Body, ...] = ()
     if description.parts or other.parts:
-        coming_parts = map(moved, other.parts or other.bodies)
+        coming_parts = map(moved_body, other.parts or other.bodies)
         parts = (*(description.parts or description.bodies), *coming_parts)
-
-    def moved_shape(shape: Shape) -> Shape:
-        shape = replace(shape, name=prefix + shape.name if shape.name else "")
-        if shape.link == WORLD_NAME:
-            return replace(shape, link=body, placement=X_body @ shape.placement)
-        return replace(shape, link=prefix + shape.link)
-
-    frames = [
-        Frame(prefix + f.name, body, X_body @ f.placement)
-        if f.body == WORLD_NAME
-        else Frame(prefix + f.name, prefix + f.body, f.placement)
-        for f in other.frames
-    ]
-    shapes = [
-        replace(s, name=prefix + s.name, body=body, placement=X_body @ s.placement)
-        if s.body == WORLD_NAME
-        else replace(s, name=prefix + s.name, body=prefix + s.body)
-        for s in other.shapes
-    ]
     loaded = with_payload(description, body, other.world_inertia.transformed(X_body))
     return replace(
         loaded,
-        bodies=(*loaded.bodies, *map(moved, other.bodies)),
-        frames=(*description.frames, *frames),
+        bodies=(*loaded.bodies, *map(moved_body, other.bodies)),
+        frames=(*description.frames, *(moved(x, "body", "name") for x in other.frames)),
         parts=parts,
         extras=loaded.extras.attached(other.extras, prefix, moved_shape),
-        shapes=(*description.shapes, *shapes),
+        shapes=(*description.shapes, *(moved(x, "body", "name") for x in other.shapes)),
         rotors=(*description.rotors, *with_prefix(other.rotors, prefix, body)),
     )
 
@@ -316,23 +294,10 @@ def _reject_same_names(
     description: Description, other: Description, body: str, prefix: str
 ) -> None:
     """Raise an error for a name that both mechanisms would have."""
-    taken = {
-        "body or frame": {b.name for b in description.bodies}
-        | {f.name for f in description.frames},
-        "joint": {b.joint_name for b in description.bodies},
-        "shape": {s.name for s in description.shapes},
-        "rotor": {r.name for r in description.rotors},
-    }
-    coming = {
-        "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
-        "joint": [b.joint_name for b in other.bodies],
-        "shape": [s.name for s in other.shapes],
-        "rotor": [r.name for r in other.rotors],
-    }
-    for what, names in coming.items():
-        clashes = [prefix + name for name in names if prefix + name in taken[what]]
-        if WORLD_NAME in (prefix + name for name in names):
-            clashes.append(WORLD_NAME)
+    taken = _names_of(description)
+    for what, names in _names_of(other).items():
+        there = {*taken[what], WORLD_NAME}
+        clashes = [prefix + name for name in names if prefix + name in there]
         if clashes:
             raise ModelError(
                 f"cannot attach: both mechanisms have a {what} named {clashes[0]!r}"
@@ -340,6 +305,16 @@ def _reject_same_names(
                 f"Give the attached names a prefix of their own:\n"
                 f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
             )
+
+
+def _names_of(description: Description) -> dict[str, list[str]]:
+    """All names of a mechanism, by what must have different ones."""
+    return {
+        "body or frame": [x.name for x in (*description.bodies, *description.frames)],
+        "joint": [b.joint_name for b in description.bodies],
+        "shape": [s.name for s in description.shapes],
+        "rotor": [r.name for r in description.rotors],
+    }
 
 
 def with_payload(description: Description, body: str, inertia: SpatialInertia) -> Description:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
-from phipsi.model.inertia import SpatialInertia
+from phipsi.model.inertia import SpatialInertia, checked_mass
 from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value
@@ -118,12 +118,7 @@ class FlexibleInertia(Value):
         ports: Iterable[Port] = (),
         shape: FlexibleShape | None = None,
     ):
-        try:
-            kilograms = float(mass)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"FlexibleInertia: mass must be a number in kg, not {mass!r}."
-            ) from error
+        kilograms = checked_mass(mass, "FlexibleInertia")
         moment = float_numbers(rotational_inertia)
         if moment.shape in ((), (3,)):
             moment = np.diag(np.broadcast_to(moment, 3))
@@ -331,7 +326,7 @@ class FlexibleInertia(Value):
         """Write the body to an .npz archive of plain arrays, described in docs/flexible.md."""
         from phipsi.flexible.invariants import write_arrays
 
-        arguments = {name: getattr(self, name) for name in self.__slots__}
+        arguments = self.as_arguments()
         arguments["ports"] = [port.as_arguments() for port in self.ports]
         arguments["shape"] = self.shape and self.shape.as_arguments()
         write_arrays(path, arguments)
@@ -530,9 +525,6 @@ class FlexibleInertia(Value):
     def _key(self) -> tuple[Any, ...]:
         return (self.mass, *(getattr(self, x).tobytes() for x in _ARRAYS), self.ports)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, ({x: getattr(self, x) for x in self.__slots__},)
-
     def __repr__(self) -> str:
         low, high = self.frequencies[[0, -1]]
         ports = ", ".join(repr(port.name) for port in self.ports) or "none"
@@ -540,10 +532,6 @@ class FlexibleInertia(Value):
             f"FlexibleInertia(mass={self.mass:g} kg, {self.modes} modes of {low:.4g} to "
             f"{high:.4g} rad/s, ports: {ports})"
         )
-
-
-def _restore(arguments: dict[str, Any]) -> FlexibleInertia:
-    return FlexibleInertia(**arguments)
 
 
 def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:

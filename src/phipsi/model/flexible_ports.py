@@ -7,9 +7,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
-from phipsi.model.value import Value, read_only
+from phipsi.model.value import Value, check_text, read_only
 
 FloatArray = NDArray[np.float64]
 
@@ -60,8 +61,7 @@ class Port(Value):
         moves: ArrayLike | None = None,
         shortening: ArrayLike | None = None,
     ):
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"the name of a port must be a non-empty string, not {name!r}.")
+        check_text(name, "the name of a port")
         given = {"turns": turns, "moves": moves, "shortening": shortening}
         n = next((x.shape[-1] for x in map(float_numbers, given.values()) if x.ndim > 1), 0)
         who = f"port {name!r}: "
@@ -82,13 +82,6 @@ class Port(Value):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.name, *(getattr(self, x).tobytes() for x in self.__slots__[1:]))
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name."""
-        return {x: getattr(self, x) for x in self.__slots__}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Port, tuple(self.as_arguments().values())
 
     def __repr__(self) -> str:
         x, y, z = self.position.tolist()
@@ -136,19 +129,12 @@ class FlexibleShape(Value):
     def _key(self) -> tuple[Any, ...]:
         return tuple(getattr(self, x).tobytes() for x in self.__slots__)
 
-    def as_arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name."""
-        return {x: getattr(self, x) for x in self.__slots__}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FlexibleShape, tuple(self.as_arguments().values())
-
 
 def float_numbers(values: Any) -> FloatArray:
     """The values as float64, an empty array for None, or a ModelError."""
     try:
-        return np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        return np.zeros(0) if values is None else as_floats("it", values)
+    except InputError as error:
         raise ModelError(f"FlexibleInertia: {values!r} is not an array of numbers.") from error
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, real_of
 from phipsi.loaded import display
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import as_floats, floats_of
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import skew
@@ -67,16 +67,10 @@ class SpatialInertia(Value):
                 "SpatialInertia: give the moment of inertia once, either moment_about_com_B= "
                 "(about the mass centre) or moment_about_origin_B= (about the body origin)."
             )
-        try:
-            kilograms = float(mass)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"SpatialInertia: mass must be a number in kg, not {mass!r}."
-            ) from error
         about_com = moment_about_origin_B is None
         given = moment_about_com_B if about_com else moment_about_origin_B
         self._set(
-            mass=kilograms,
+            mass=checked_mass(mass, "SpatialInertia"),
             com_B=vector3(com_B, "SpatialInertia com_B"),
             _about_com=about_com,
             _moment=_moment_matrix(0 if given is None else given),
@@ -334,9 +328,6 @@ class SpatialInertia(Value):
     def _key(self) -> tuple[Any, ...]:
         return tuple(self.as_arguments().items())
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.as_arguments(),)
-
     _repr_html_ = display
 
     def __repr__(self) -> str:
@@ -344,13 +335,17 @@ class SpatialInertia(Value):
         return f"SpatialInertia({arguments})"
 
 
-def _restore(arguments: dict[str, Any]) -> SpatialInertia:
-    return SpatialInertia(**arguments)
-
-
 def _square(arm: FloatArray) -> FloatArray:
     """−r~ r~ = (r·r) 1 − r r*."""
     return np.dot(arm, arm) * np.eye(3) - np.outer(arm, arm)
+
+
+def checked_mass(mass: Any, who: str) -> float:
+    """A mass in kg as a float; whether a body can have it is judged later."""
+    try:
+        return real_of(mass)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"{who}: mass must be a number in kg, not {mass!r}.") from error
 
 
 def _com(mass: float, first_moment: FloatArray) -> FloatArray:
@@ -460,20 +455,17 @@ def _size(shape: str, what: str, value: Any, least: float | None = None) -> floa
 
 
 def _sizes(shape: str, what: str, values: ArrayLike) -> tuple[float, float, float]:
-    try:
-        a, b, c = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    lengths = floats_of(values)
+    if lengths.shape != (3,):
         raise ModelError(
             f"SpatialInertia.{shape}: {what} must be three lengths in m, not {values!r}."
-        ) from error
-    return _size(shape, what, a), _size(shape, what, b), _size(shape, what, c)
+        )
+    a, b, c = (_size(shape, what, x) for x in lengths)
+    return a, b, c
 
 
 def _mesh_arrays(vertices: ArrayLike, faces: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
-    try:
-        points, corners = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
-    except (TypeError, ValueError) as error:
-        raise ModelError("SpatialInertia.mesh: vertices must be an array of numbers.") from error
+    points, corners = floats_of(vertices), np.asarray(faces)
     if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
         raise ModelError(
             f"SpatialInertia.mesh: vertices must be finite numbers of shape (n, 3), in m; the "

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, number_of
 from phipsi.loaded import only_public
 from phipsi.model.joint import (
     AdditiveJoint,
@@ -144,10 +144,10 @@ class Helical(ConstantAxes, AdditiveJoint):
 
     def __init__(self, axis: ArrayLike = (0, 0, 1), pitch: float = 0.0) -> None:
         u = unit_axis(axis, "Helical axis")
-        h = float(pitch)
+        h = number_of(pitch)
         if not np.isfinite(h):
             raise ModelError(
-                f"Helical pitch is {h}; it must be a finite number of metres per radian."
+                f"Helical pitch is {pitch!r}; it must be a finite number of metres per radian."
             )
         self._set(_arguments={"axis": u, "pitch": h}, params=(*u, h))
 

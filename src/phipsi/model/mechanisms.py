@@ -51,66 +51,40 @@ class Loops:
 LOOPS: dict[Callable[..., Any], Loops] = {}
 
 
-def of_given_motion(function: Function) -> Function:
-    """Note that the answer is about the motion that is given, with or without constraints."""
-    LOOPS[function] = Loops("of_given_motion")
-    return function
+def _note(**what: Any) -> Callable[[Function], Function]:
+    """A note of a function: its kind, or more about it, in a line further up."""
+
+    def note(function: Function) -> Function:
+        LOOPS[function] = Loops(**what) if "kind" in what else replace(LOOPS[function], **what)
+        return function
+
+    return note
 
 
-def of_mechanisms(function: Function) -> Function:
-    """Note that the constraints of a system are taken into account."""
-    LOOPS[function] = Loops("of_mechanisms")
-    return function
+of_given_motion = _note(kind="of_given_motion")
+"""Note that the answer is about the motion that is given, with or without constraints."""
+of_mechanisms = _note(kind="of_mechanisms")
+"""Note that the constraints of a system are taken into account."""
+of_contacts = _note(contacts=True)
+"""Note that contact forces are taken into account too."""
+of_modes = _note(modes=True)
+"""Note that bodies may deform."""
+of_geometry = _note(geometry=True)
+"""Note that inertias are no part of the answer: it is computed without rotors."""
+of_constant_rotors = _note(constant_rotors=True)
+"""Note that rotors on skew axes are rejected, also if bodies may deform."""
+of_drives = _note(drives=True)
+"""Note that rotors on any axis are taken into account, though bodies may not deform."""
 
 
 def of_trees(why: str, instead: str = "") -> Callable[[Function], Function]:
     """Note that the answer would be wrong for a system: `why` in physics, and what to use."""
-
-    def note(function: Function) -> Function:
-        LOOPS[function] = Loops("of_trees", why, instead)
-        return function
-
-    return note
-
-
-def of_contacts(function: Function) -> Function:
-    """Note that contact forces are taken into account too."""
-    LOOPS[function] = replace(LOOPS[function], contacts=True)
-    return function
-
-
-def of_modes(function: Function) -> Function:
-    """Note that bodies may deform."""
-    LOOPS[function] = replace(LOOPS[function], modes=True)
-    return function
+    return _note(kind="of_trees", why=why, instead=instead)
 
 
 def of_rigid_bodies(why: str) -> Callable[[Function], Function]:
     """Note why bodies that deform are rejected, in physics, and what to use."""
-
-    def note(function: Function) -> Function:
-        LOOPS[function] = replace(LOOPS[function], rigid=why)
-        return function
-
-    return note
-
-
-def of_geometry(function: Function) -> Function:
-    """Note that inertias are no part of the answer: it is computed without rotors."""
-    LOOPS[function] = replace(LOOPS[function], geometry=True)
-    return function
-
-
-def of_constant_rotors(function: Function) -> Function:
-    """Note that rotors on skew axes are rejected, also if bodies may deform."""
-    LOOPS[function] = replace(LOOPS[function], constant_rotors=True)
-    return function
-
-
-def of_drives(function: Function) -> Function:
-    """Note that rotors on any axis are taken into account, though bodies may not deform."""
-    LOOPS[function] = replace(LOOPS[function], drives=True)
-    return function
+    return _note(rigid=why)
 
 
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:

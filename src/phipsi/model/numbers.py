@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import cmath
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,14 @@ def as_floats(name: str, value: Any) -> NDArray[Any]:
         raise InputError(f"{name} holds {value!r}, which is not a number") from None
 
 
+def floats_of(value: Any, shape: tuple[int, ...] = (0,)) -> NDArray[Any]:
+    """Real numbers as float64, or NaN of a shape for anything else."""
+    try:
+        return as_floats("it", value)
+    except InputError:
+        return np.full(shape, np.nan)
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:
@@ -99,6 +109,17 @@ def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:
     """Index of the first NaN or infinity; None if all numbers are finite."""
     good = finite(a)
     return None if good.all() else tuple(int(i) for i in np.argwhere(~good)[0])
+
+
+def flat_batch(a: NDArray[Any], batch: tuple[int, ...], axes: int = 1) -> NDArray[Any]:
+    """An array for every element of a batch on one axis: (n, …), with its last `axes` axes."""
+    tail = a.shape[a.ndim - axes :]
+    return np.broadcast_to(a, (*batch, *tail)).reshape(math.prod(batch), *tail)
+
+
+def entries_of(slices: Iterable[slice]) -> NDArray[np.intp]:
+    """The entries that slices cover, one slice after the other."""
+    return np.array([i for s in slices for i in range(s.start, s.stop)], dtype=np.intp)
 
 
 def all_finite(a: NDArray[Any]) -> bool:

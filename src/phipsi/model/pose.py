@@ -140,9 +140,6 @@ class Pose(Value):
     def _key(self) -> tuple[Any, ...]:
         return (plain(self.rotation), plain(self.translation))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Pose, (self.rotation, self.translation)
-
     _repr_html_ = display
 
     def __repr__(self) -> str:

@@ -17,7 +17,9 @@ from phipsi.errors import ModelError, did_you_mean, one_of
 from phipsi.model.body import WORLD_NAME, Body, Carrier, Description, Rotor
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint, unit_axis
+from phipsi.model.numbers import floats_of
 from phipsi.model.scalars import NUMPY_OPS, as_array
+from phipsi.model.value import check_text
 
 FloatArray = NDArray[np.float64]
 
@@ -31,8 +33,7 @@ def make_rotor(
     on: Any,
 ) -> Rotor:
     """Return a record with checked types and numbers; `axis` stays as it is given."""
-    if not isinstance(name, str) or not name:
-        raise ModelError(f"a rotor's name must be a non-empty string, not {name!r}.")
+    check_text(name, "a rotor's name")
     listed = isinstance(cast(object, joint), list | tuple)
     joints = tuple(joint) if listed else (cast(str, joint),)
     if not joints or not all(isinstance(x, str) for x in joints) or len({*joints}) < len(joints):
@@ -63,10 +64,7 @@ def _frozen(value: Any) -> Any:
 
 def _numbers(name: str, what: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
     """One number, or one for each of several joints, in one row or in several."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.full(0, np.nan)
+    array = floats_of(value)
     if array.shape != shape and not (shape and array.ndim == 2 and array.shape[1:] == shape):
         wanted = "one number" if not shape else f"{shape[0]} numbers, one for each joint, or rows"
         raise ModelError(f"rotor {name!r}: {what} must be {wanted}, not {value!r}.")

@@ -27,6 +27,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
 from phipsi.model.rotors import make_rotor
+from phipsi.model.value import Value
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -62,15 +63,11 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, Body | Frame | Rotor):
         named = {field.name: _encoded(getattr(value, field.name)) for field in fields(value)}
         return {name: x for name, x in named.items() if x is not None or name not in _RARE}
-    if isinstance(value, FlexibleInertia | Port | FlexibleShape):
-        return {name: _encoded(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, Pose):
-        return {"rotation": value.rotation.tolist(), "translation": value.translation.tolist()}
     if isinstance(value, Joint):
         return {"type": type(value).__name__, **_encoded(value.as_arguments())}
-    if isinstance(value, SpatialInertia):
+    if isinstance(value, Value):
         return _encoded(value.as_arguments())
     if isinstance(value, dict):
         return {name: _encoded(entry) for name, entry in value.items()}

@@ -29,9 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
 from phipsi.loaded import only_public
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import floats_of
 from phipsi.model.pose import Pose
-from phipsi.model.value import ALL_GROUPS, plain
+from phipsi.model.value import ALL_GROUPS, check_text, check_type, fill, plain
 
 __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
@@ -70,10 +70,7 @@ class Shape:
 
 def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
     """Positive, finite lengths, or an error that names the shape."""
-    try:
-        array = as_floats(what, given)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
+    array = floats_of(given)
     wanted = "a number" if count == 1 else f"{count} numbers"
     if array.shape != (() if count == 1 else (count,)):
         raise ModelError(f"{kind}: {what} must be {wanted} in m, not {given!r}.")
@@ -95,7 +92,7 @@ class Sphere(Shape):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _sizes("Sphere", "radius", self.radius, 1)[0])
+        fill(self, radius=_sizes("Sphere", "radius", self.radius, 1)[0])
 
     @property
     def numbers(self) -> Numbers:
@@ -112,7 +109,7 @@ class _Round(Shape):
 
     def __post_init__(self) -> None:
         for what in ("radius", "length"):
-            object.__setattr__(self, what, _sizes(self.kind, what, getattr(self, what), 1)[0])
+            fill(self, **{what: _sizes(self.kind, what, getattr(self, what), 1)[0]})
 
     @property
     def numbers(self) -> Numbers:
@@ -145,7 +142,7 @@ class Ellipsoid(Shape):
     half_axes: Numbers
 
     def __init__(self, half_axes: ArrayLike) -> None:
-        object.__setattr__(self, "half_axes", _sizes("Ellipsoid", "half_axes", half_axes, 3))
+        fill(self, half_axes=_sizes("Ellipsoid", "half_axes", half_axes, 3))
 
     @property
     def numbers(self) -> Numbers:
@@ -162,7 +159,7 @@ class Box(Shape):
     edges: Numbers
 
     def __init__(self, edges: ArrayLike) -> None:
-        object.__setattr__(self, "edges", _sizes("Box", "edges", edges, 3))
+        fill(self, edges=_sizes("Box", "edges", edges, 3))
 
     @property
     def numbers(self) -> Numbers:
@@ -187,9 +184,8 @@ class ConvexMesh(Shape):
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike | None = None) -> None:
         points = _vertices(vertices)
-        object.__setattr__(self, "vertices", plain(points))
         listed = None if faces is None else _faces(faces, points)
-        object.__setattr__(self, "faces", listed)
+        fill(self, vertices=plain(points), faces=listed)
 
     @classmethod
     def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
@@ -234,10 +230,7 @@ class HeightField(Shape):
     spacing: Numbers
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
-        try:
-            array = as_floats("heights", heights)
-        except (TypeError, ValueError):
-            array = np.zeros((0, 0))
+        array = floats_of(heights, (0, 0))
         if array.ndim != 2 or min(array.shape) < 3:
             raise ModelError(
                 f"HeightField: heights must be an array (n, m), at least 3 by 3, in m, but the "
@@ -248,8 +241,7 @@ class HeightField(Shape):
             i, j = bad[0]
             raise ModelError(f"HeightField: heights[{i}][{j}] = {array[i, j]} is not finite.")
         both = (spacing, spacing) if np.ndim(spacing) == 0 else spacing
-        object.__setattr__(self, "heights", plain(array))
-        object.__setattr__(self, "spacing", _sizes("HeightField", "spacing", both, 2))
+        fill(self, heights=plain(array), spacing=_sizes("HeightField", "spacing", both, 2))
 
     @property
     def numbers(self) -> Numbers:
@@ -271,10 +263,7 @@ class Plane(Shape):
 
 
 def _vertices(given: ArrayLike) -> NDArray[np.float64]:
-    try:
-        points = as_floats("vertices", given)
-    except (TypeError, ValueError):
-        points = np.zeros((0, 0))
+    points = floats_of(given, (0, 0))
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:
         raise ModelError(
             f"ConvexMesh: vertices must be an array (n, 3) of at least 4 points in m, but the "
@@ -435,7 +424,7 @@ class Material:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            object.__setattr__(self, one.name, self._checked(one.name, getattr(self, one.name)))
+            fill(self, **{one.name: self._checked(one.name, getattr(self, one.name))})
         for name, unit in (("dissipation", "N·s/m"), ("hunt_crossley", "s/m")):
             x = getattr(self, name)
             if x and math.isinf(self.stiffness):
@@ -514,24 +503,15 @@ def make_shape(
     mask: Any = ALL_GROUPS,
 ) -> BodyShape:
     """Return a record with checked types; `validate` looks whether its body exists."""
-    for what, text in (("a shape's name", name), (f"the body of shape {name!r}", body)):
-        if not isinstance(text, str) or not text:
-            raise ModelError(f"{what} must be a non-empty string, not {text!r}.")
+    check_text(name, "a shape's name")
+    check_text(body, f"the body of shape {name!r}")
     who = f"shape {name!r}"
     if shape in KINDS.values():
         raise ModelError(f"{who}: shape is the class {shape.__name__}; give its sizes too.")
-    for what, value, wanted, example in (
-        ("shape", shape, Shape, "pp.shapes.Sphere(0.1)"),
-        ("placement", placement, Pose, "pp.Pose(translation=(0, 0, 0.1))"),
-    ):
-        if not isinstance(value, wanted):
-            raise ModelError(f"{who}: {what} must be a {wanted.__name__}, not {value!r}. "
-                             f"For example:\n    {example}")  # fmt: skip
-    if material is not None and not isinstance(material, Material):
-        raise ModelError(
-            f"{who}: material must be a Material, not {material!r}. For example:\n"
-            f"    material=pp.Material(friction=0.8)"
-        )
+    check_type(who, "shape", shape, Shape, "pp.shapes.Sphere(0.1)")
+    check_type(who, "placement", placement, Pose, "pp.Pose(translation=(0, 0, 0.1))")
+    if material is not None:
+        check_type(who, "material", material, Material, "pp.Material(friction=0.8)")
     for what, bits in (("group", group), ("mask", mask)):
         if not is_whole(bits) or not 0 <= bits <= ALL_GROUPS:
             raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")

@@ -30,6 +30,13 @@ class Value:
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._key()))
 
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name; those of most values are their slots."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.as_arguments())
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
             f"{type(self).__name__} is frozen: {name} cannot be set. "
@@ -41,8 +48,33 @@ class Value:
 
     def _set(self, **attributes: Any) -> None:
         """Fill the slots; called once, by the constructor."""
-        for name, value in attributes.items():
-            object.__setattr__(self, name, value)
+        fill(self, **attributes)
+
+
+def _made(kind: type, arguments: dict[str, Any]) -> Any:
+    """The value that was pickled."""
+    return kind(**arguments)
+
+
+def check_text(value: Any, what: str) -> None:
+    """Raise a ModelError for a name that is not a text, or is empty."""
+    if not isinstance(value, str) or not value:
+        raise ModelError(f"{what} must be a non-empty string, not {value!r}.")
+
+
+def check_type(who: str, what: str, value: Any, wanted: type, example: str) -> None:
+    """Raise a ModelError for an argument of another type, with an example to paste."""
+    if not isinstance(value, wanted):
+        raise ModelError(
+            f"{who}: {what} must be a {wanted.__name__}, not {value!r}. For example:\n"
+            f"    {what}={example}"
+        )
+
+
+def fill(thing: Any, **attributes: Any) -> None:
+    """Set attributes of an object that is frozen, where it is made."""
+    for name, value in attributes.items():
+        object.__setattr__(thing, name, value)
 
 
 def read_only(values: ArrayLike) -> NDArray[np.float64]:

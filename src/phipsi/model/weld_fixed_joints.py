@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from phipsi.model.body import WORLD_NAME, Body, Description, Frame
 from phipsi.model.inertia import SpatialInertia
@@ -56,16 +57,16 @@ def weld(description: Description) -> Description:
             kept[body.name] = replace(body, parent=parent, placement=placement)
     still = {body.joint_name for body in bodies if body.joint.nv == 0}
     welded = [Frame(body.name, *host[body.name]) for body in bodies if body.name not in kept]
-    moved = [
-        Frame(frame.name, host[frame.body][0], host[frame.body][1] @ frame.placement)
-        for frame in description.frames
-    ]
-    shapes = [
-        replace(shape, body=host[shape.body][0], placement=host[shape.body][1] @ shape.placement)
-        if host[shape.body][0] != shape.body
-        else shape
-        for shape in description.shapes
-    ]
+
+    def carried(thing: Any) -> Any:
+        """A frame or shape on the body that its own is now part of."""
+        name, X = host[thing.body]
+        return (
+            thing
+            if name == thing.body
+            else replace(thing, body=name, placement=X @ thing.placement)
+        )
+
     return replace(
         description,
         bodies=tuple(
@@ -73,8 +74,8 @@ def weld(description: Description) -> Description:
             for body in bodies
             if body.name in kept
         ),
-        frames=(*moved, *welded),
+        frames=(*map(carried, description.frames), *welded),
         world_inertia=gained[WORLD_NAME],
-        shapes=tuple(shapes),
+        shapes=tuple(map(carried, description.shapes)),
         rotors=without_joints(description, still),
     )

@@ -34,9 +34,8 @@ DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
 Another is "dinertia", ten numbers for every body."""
 
 
-@remembered
-def leaves_of(x: Expr) -> frozenset[Expr]:
-    """All leaves of an expression, those inside Riccati instances included."""
+def nodes_of(x: Expr) -> frozenset[Expr]:
+    """An expression and all its parts, those inside Riccati instances included."""
     seen: set[Expr] = set()
     stack = [x]
     while stack:
@@ -44,7 +43,27 @@ def leaves_of(x: Expr) -> frozenset[Expr]:
         if y not in seen:
             seen.add(y)
             stack.extend(y.args)
-    return frozenset(y for y in seen if y.op is Op.LEAF)
+    return frozenset(seen)
+
+
+@remembered
+def leaves_of(x: Expr) -> frozenset[Expr]:
+    """All leaves of an expression, those inside Riccati instances included."""
+    return frozenset(y for y in nodes_of(x) if y.op is Op.LEAF)
+
+
+@lru_cache(maxsize=2**10)
+def written_nodes(expressions: tuple[Expr, ...]) -> frozenset[Expr]:
+    """All parts of expressions and of the definitions of their leaves."""
+    seen: set[Expr] = set()
+    stack = list(expressions)
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            meaning = definition(x)
+            stack += x.args if meaning is None else (*x.args, meaning)
+    return frozenset(seen)
 
 
 @lru_cache(maxsize=2**12)
@@ -88,7 +107,7 @@ def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
 def _check_coordinates(expressions: tuple[Expr, ...], model: Model) -> None:
     """Reject q of joints whose coordinates are not the integrals of their rates."""
     curved = [k for k, joint in enumerate(model.joints) if not joint.is_additive]
-    parts = _written_out(expressions) if curved else frozenset[Expr]()
+    parts = written_nodes(expressions) if curved else frozenset[Expr]()
     if _COORDINATES not in parts:
         return
     for x in sorted(parts, key=str):
@@ -99,20 +118,6 @@ def _check_coordinates(expressions: tuple[Expr, ...], model: Model) -> None:
                 raise InputError(_no_coordinates(x, model, k))
         if x is _COORDINATES and x in expressions:
             raise InputError(_no_coordinates(x, model, curved[0]))
-
-
-@lru_cache(maxsize=2**10)
-def _written_out(expressions: tuple[Expr, ...]) -> frozenset[Expr]:
-    """All parts of expressions and of definitions."""
-    seen: set[Expr] = set()
-    stack = list(expressions)
-    while stack:
-        x = stack.pop()
-        if x not in seen:
-            seen.add(x)
-            meaning = definition(x)
-            stack += x.args if meaning is None else (*x.args, meaning)
-    return frozenset(seen)
 
 
 def _no_coordinates(x: Expr, model: Model, k: int) -> str:

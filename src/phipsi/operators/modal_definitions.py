@@ -27,7 +27,7 @@ from phipsi.operators.catalogue import (
     v,
     with_arguments,
 )
-from phipsi.operators.inputs import needs_of
+from phipsi.operators.inputs import needs_of, nodes_of
 
 _HALF = Fraction(1, 2)
 _OF_MODES = frozenset((*INERTIA[:2], INERTIA.twice, *STEP[:3], "modal_rows"))
@@ -77,14 +77,4 @@ def depends_on_modes(x: Expr) -> bool:
     return not needs_of(x).isdisjoint(("inertia", "q"))
 
 
-@lru_cache(maxsize=2**10)
-def _parts(x: Expr) -> frozenset[Expr]:
-    """All parts of an expression as it is written."""
-    seen: set[Expr] = set()
-    stack = [x]
-    while stack:
-        y = stack.pop()
-        if y not in seen:
-            seen.add(y)
-            stack += y.args
-    return frozenset(seen)
+_parts = lru_cache(maxsize=2**10)(nodes_of)

@@ -212,11 +212,7 @@ class Table:
         if self.takes is ONE and self.gives.width is None:
             shape, part = (model.nv,), whole[hinge] if whole.ndim == 1 else whole
         else:
-            padded = tuple(
-                max((j.nv for j in model.joints), default=0) if s.width is None else s.width
-                for s in ((self.gives,) if self.takes is ONE else (self.gives, self.takes))
-            )
-            shape = (n, *padded)
+            shape = (n, *self._widths(max((j.nv for j in model.joints), default=0)))
             part = whole[(k, *map(slice, widths))] if whole.shape == shape else whole
         if whole.shape != shape:
             raise SpaceError(

@@ -119,7 +119,7 @@ def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:
     if identity.lhs is None or identity.rhs is None:
         return None
     difference = identity.lhs - identity.rhs
-    terms = difference.terms if difference.op is Op.SUM else ((1, difference),)
+    terms = difference.terms
     if difference.op is Op.ZERO or not all(x.op is Op.LOGDET for _, x in terms):
         return None
     powers = [(Fraction(c), x.args[0]) for c, x in terms]
@@ -233,8 +233,7 @@ def bits_of(mechanism: Model) -> int:
 
 def _own_bits(identity: Identity) -> int:
     """The size of the constants of own operators and vectors in an identity, in bits."""
-    both = tuple(x for x in (identity.lhs, identity.rhs) if x is not None)
-    tables = [row.value for row in own_rows(both).values()]
+    tables = [row.value for row in own_rows(identity.expressions).values()]
     blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
     return 53 + span_of(blocks) if blocks else 0
 

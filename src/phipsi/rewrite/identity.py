@@ -120,6 +120,16 @@ class Identity:
             raise InputError(f"identity {self.name!r} is a check and has no two sides")
         return self.lhs, self.rhs
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Both sides; none of a check."""
+        return tuple(x for x in (self.lhs, self.rhs) if x is not None)
+
+    @property
+    def leaves(self) -> frozenset[Expr]:
+        """The leaves of both sides; none of a check."""
+        return frozenset[Expr]().union(*map(leaves_of, self.expressions))
+
 
 def claim(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
     """The identity that a text with one equals sign states; `paper` and `own` as for `parse`.
@@ -214,10 +224,9 @@ class Erratum:
 
 def is_about_rows(identity: Identity) -> bool:
     """Whether a claim is about constraint rows; all others are about the tree."""
-    sides = [x for x in (identity.lhs, identity.rhs) if x is not None]
-    leaves = [leaf for side in sides for leaf in leaves_of(side)]
-    spaces = [space for x in leaves for space in (x.takes, x.gives)]
-    return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
+    return any(
+        x.name == "select" or "row" in (x.takes.index, x.gives.index) for x in identity.leaves
+    )
 
 
 # ---- conditions --------------------------------------------------------------------------------

@@ -95,6 +95,14 @@ def failed(block: int, error: Exception) -> Finished:
     return Finished(block, None, f"{name}: {error}\n{log}", f"{name}: {shown(error, 200)}")
 
 
+def attempted(job: Job, block: int) -> Finished:
+    """A block, computed here; its errors are answers."""
+    try:
+        return Finished(block, job(block))
+    except Exception as error:
+        return failed(block, error)
+
+
 class Workers(Protocol):
     """Whoever runs blocks."""
 
@@ -298,11 +306,7 @@ def _work(
         if block is None:
             return
         try:
-            answer = Finished(block, job(block))
-        except Exception as error:
-            answer = failed(block, error)
-        try:
-            pipe.send(answer)
+            pipe.send(attempted(job, block))
         except OSError:
             return
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean, one_of
+from phipsi.errors import InputError, did_you_mean, number_of, one_of
 from phipsi.model.numbers import whole_number
 from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
@@ -113,8 +113,7 @@ class Draws:
             u = self._groups(first, count)
         else:
             u = self._hypercube[first : first + count]
-        tiny = np.finfo(float).tiny
-        return np.clip(u, tiny, 1 - 2.0**-53)  # the ends are infinitely far away
+        return _inside(u)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,6 +162,11 @@ class Draws:
         }
         head = {"runs": self.runs, "seed": self.seed, "sampling": self.sampling}
         return {**head, "draws": {name: listed[name] for name in self.names}}
+
+
+def _inside(u: Array) -> Array:
+    """Points of the closed unit cube, without its ends: they may be infinitely far away."""
+    return np.clip(u, np.finfo(float).tiny, 1 - 2.0**-53)
 
 
 def _sequence(d: int, seed: int, first: int, count: int) -> Array:
@@ -394,10 +398,11 @@ def subset_simulation(
     **Source:** Papaioannou, Betz, Zwirglmaier and Straub 2015.
     """
     count = whole_number("runs", runs, 20)
-    if not math.isfinite(limit):
+    if not math.isfinite(number_of(limit)):
         raise InputError(f"limit={limit!r} must be a finite number")
-    if not 0 < share <= 0.5:
+    if not 0 < number_of(share) <= 0.5:
         raise InputError(f"share={share!r} must be above 0 and at most 0.5")
+    seed = whole_number("seed", seed, 0)
     seeds = max(1, round(share * count))
     chain = -(-count // seeds)
     count = seeds * chain
@@ -405,8 +410,7 @@ def subset_simulation(
     rng = np.random.Generator(np.random.Philox(key=seed))
 
     def at(z: Array) -> Array:
-        u = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)
-        return value(u)
+        return value(_inside(ndtr(z)))
 
     z = rng.standard_normal((count, dimension))
     y = at(z)
@@ -423,7 +427,7 @@ def subset_simulation(
         variance += (1 - p) / (p * count) * (1 + _dependence(beyond, p, correlated))
         log_p += math.log(p)
         if last:
-            points = np.clip(ndtr(z[beyond]), np.finfo(float).tiny, 1 - 2.0**-53)
+            points = _inside(ndtr(z[beyond]))
             error = math.sqrt(variance)
             return RareEvent(math.exp(log_p), error, np.array(levels), made, points, y[beyond])
         levels.append(level)

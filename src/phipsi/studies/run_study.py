@@ -23,7 +23,7 @@ from phipsi.studies.block_workers import (
     LocalWorkers,
     NotWritten,
     Workers,
-    failed,
+    attempted,
 )
 from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.study_folder import StudyFolder
@@ -156,11 +156,7 @@ class _Driver:
     def run_here(self, missing: Iterable[Any], job: Callable[[int], str]) -> None:
         """All blocks in this process, one after the other."""
         for block in map(int, missing):
-            try:
-                done = Finished(block, job(block))
-            except Exception as error:
-                done = failed(block, error)
-            self._take(done)
+            self._take(attempted(job, block))
 
     def run(self, missing: Iterable[Any], pool: Workers) -> None:
         """All blocks in workers, which have no more of them than they ask for.

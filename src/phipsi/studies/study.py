@@ -367,6 +367,8 @@ class Study:
                 "rare events need runs that their draws determine, but a law has noise: draw its "
                 "numbers instead"
             )
+        if not isinstance(value, str) and not callable(value):
+            raise InputError(f"value={value!r} must be the name of an outcome, or a function")
         if isinstance(value, str) and self._outcome is None:
             raise InputError(f"the study has no outcome, so none is called {value!r}")
 
@@ -383,6 +385,11 @@ class Study:
                     y = outcomes[value]
                 else:
                     y = np.asarray(value(run, drawn))
+                if y.shape != run.status.shape or y.dtype.kind not in "fiub":
+                    raise InputError(
+                        f"value is {y.dtype} of shape {y.shape}; it must be one number for each of "
+                        f"{len(run.status)} runs:  lambda run, draws: run.q[:, -1, 0]"
+                    )
                 y = y.astype(float)
                 found.append(np.where((run.status != 0) | np.isnan(y), np.inf, y))
             return np.concatenate(found)

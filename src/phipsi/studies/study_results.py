@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, did_you_mean, true_or_false, warn
+from phipsi.errors import InputError, did_you_mean, number_of, true_or_false, warn
+from phipsi.model.numbers import whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
 Array = NDArray[Any]
+Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
+"""A number of every run: the name of an array, a function of the results, or the numbers."""
 
 
 class Estimate(NamedTuple):
@@ -97,6 +101,10 @@ class StudyResults:
         kept = {f"{r}.{k}" for r in self.definition["record"] for k in self.definition["keep"]}
         return [n for n in self.names if n not in known | kept and not n.startswith("draw.")]
 
+    @property
+    def _draws(self) -> list[str]:
+        return [n for n in self.names if n.startswith("draw.")]
+
     def _files(self) -> Iterator[dict[str, Array]]:
         assert self._folder is not None
         for number in self._blocks:
@@ -152,7 +160,7 @@ class StudyResults:
             return f"could not start: {why}" if status == -1 else why
         return f"failed in step {self['failed_at'][at[0]]}"
 
-    def _good(self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str) -> Array:
+    def _good(self, values: Values) -> Array:
         """Values (n, …) of the runs that went well: by name, by a function, or as they are."""
         if isinstance(values, str):
             x = self[values]
@@ -161,6 +169,11 @@ class StudyResults:
         if x.shape[:1] != (len(self),):
             raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
         good = x[self["status"] == 0]
+        if not len(good):
+            raise InputError(
+                f"none of the {len(self)} runs went well, so there is nothing to compute from; "
+                f"results.reason({self['run'][0]}) says why the first did not"
+            )
         bad = np.isnan(good).reshape(len(good), -1).any(axis=1) if good.dtype.kind == "f" else []
         if np.any(bad):
             first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
@@ -170,6 +183,16 @@ class StudyResults:
             )
         return good
 
+    def _one_each(self, values: Values, what: str) -> Array:
+        """One number (n,) of every run that went well."""
+        x = self._good(values)
+        if x.ndim != 1 or x.dtype.kind not in "fiub":
+            raise InputError(
+                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. One entry is "
+                'taken by a function:  lambda r: r["q.final"][:, 0]'
+            )
+        return x
+
     # ---- analysis -----------------------------------------------------------------------------
 
     def frame(self) -> Any:
@@ -177,7 +200,7 @@ class StudyResults:
 
         Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
         """
-        columns = _columns({name: self[name] for name in self.names})
+        columns = columns_of({name: self[name] for name in self.names})
         try:
             library = import_optional("pandas", "a table", "pandas")
         except ImportError:
@@ -191,11 +214,13 @@ class StudyResults:
             raise InputError(
                 f"{name!r} has no trajectories; keep them:  pp.Study(…, keep=('trajectory',))"
             )
+        if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
+            raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
         return np.percentile(x, percentiles, axis=0)
 
     def estimate(
         self,
-        values: ArrayLike | Callable[[StudyResults], ArrayLike] | str,
+        values: Values,
         confidence: float = 0.95,
     ) -> Estimate:
         """The mean of a number of every run (of runs that went well), with confidence.
@@ -204,9 +229,9 @@ class StudyResults:
         probability, and the interval is Wilson's; else it is that of the normal distribution. Runs
         by a Sobol sequence or a Latin hypercube scatter less than the interval says.
         """
-        x = self._good(values)
-        if x.ndim != 1 or not len(x):
-            raise InputError(f"an estimate is of one number per run, not of shape {x.shape}")
+        x = self._one_each(values, "an estimate is")
+        if not 0 < number_of(confidence) < 1:
+            raise InputError(f"confidence={confidence!r} must be between 0 and 1, such as 0.95")
         z = import_optional("scipy.stats", "an interval", "scipy").norm.ppf(0.5 + confidence / 2)
         is_share, x = x.dtype == bool, x.astype(float)
         after = np.unique(np.geomspace(min(16, len(x)), len(x), 40).astype(int))
@@ -225,24 +250,20 @@ class StudyResults:
         low, high = float(middle[-1]) - float(half[-1]), float(middle[-1]) + float(half[-1])
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
-    def correlations(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
-    ) -> dict[str, float]:
-        """Spearman's rank correlation of a number of every run with each draw, by name."""
+    def correlations(self, values: Values) -> dict[str, float]:
+        """Spearman's rank correlation of a number of every run with each draw, by name.
+
+        NaN where the number, or the draw, is the same in all runs: there is no order to compare.
+        """
         stats = import_optional("scipy.stats", "correlations", "scipy")
-        y = self._good(values)
+        y = self._one_each(values, "correlations are")
         out: dict[str, float] = {}
-        for name in (n for n in self.names if n.startswith("draw.")):
-            x = self._good(name)
-            flat = x.reshape(len(x), -1)
-            for i in range(flat.shape[1]):
-                label = name.removeprefix("draw.") + (f"[{i}]" if x.ndim > 1 else "")
-                out[label] = float(stats.spearmanr(flat[:, i], y).statistic)
+        for name in self._draws:
+            for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
+                out[label] = float(stats.spearmanr(x, y).statistic)
         return out
 
-    def sobol_indices(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
-    ) -> dict[str, SobolIndex]:
+    def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
         """The share of the variance of a number that each draw causes, alone and in all, by name.
 
         For a study with ``sampling="saltelli"`` in which all runs went well. Alone: Saltelli et al.
@@ -250,20 +271,23 @@ class StudyResults:
         """
         if self.definition["sampling"] != "saltelli":
             raise InputError('indices need  pp.Study(…, sampling="saltelli")')
-        y = self._good(values)
+        y = self._one_each(values, "indices are")
         if len(y) != self.count:
             raise InputError(
                 f"{self.count - len(y)} of {self.count} runs are missing or failed; indices need "
                 "whole groups of them"
             )
         labels = [
-            name.removeprefix("draw.") + (f"[{i}]" if self[name].ndim > 1 else "")
-            for name in self.names
-            if name.startswith("draw.")
-            for i in range(self[name][0].size)
+            label
+            for name in self._draws
+            for label in _entries(name.removeprefix("draw."), self[name])
         ]
         a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
         variance = np.var(np.concatenate([a, b]))
+        if not 0 < variance < np.inf:
+            raise InputError(
+                f"these numbers have the variance {variance:g}, of which draws have no shares"
+            )
         out: dict[str, SobolIndex] = {}
         for label, x in zip(labels, mixed, strict=True):
             alone, total = b * (x - a) / variance, (a - x) ** 2 / (2 * variance)
@@ -279,31 +303,35 @@ class StudyResults:
         writer = None
         try:
             for arrays in blocks:
-                table = arrow.table(_columns(arrays))
+                table = arrow.table(columns_of(arrays))
                 writer = writer or parquet.ParquetWriter(os.fspath(path), table.schema)
                 writer.write_table(table)
         finally:
             if writer is not None:
                 writer.close()
 
-    def worst(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str, count: int = 10
-    ) -> Array:
+    def worst(self, values: Values, count: int = 10) -> Array:
         """The numbers of the runs with the largest values, the worst first: for `Study.rerun`."""
-        x = self._good(values)
+        x = self._one_each(values, "the worst are those")
         numbers = self["run"][self["status"] == 0]
-        return numbers[np.argsort(-x, kind="stable")[:count]]
+        most = whole_number("count", count, 0)
+        return numbers[np.argsort(-x.astype(float), kind="stable")[:most]]
 
 
-def _columns(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def columns_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Columns of a table: entries apart, without trajectories."""
     out: dict[str, Array] = {}
     for name, x in arrays.items():
-        if x.ndim == 1:
-            out[name] = x
-        elif x.ndim == 2:
-            out |= {f"{name}[{i}]": x[:, i] for i in range(x.shape[1])}
+        out |= _entries(name, x) if x.ndim <= 2 else {}
     return out
+
+
+def _entries(name: str, x: Array) -> dict[str, Array]:
+    """The entries of an array (n, …) apart, (n,) each, by name."""
+    if x.ndim == 1:
+        return {name: x}
+    rows = x.reshape(len(x), math.prod(x.shape[1:]))
+    return {f"{name}[{i}]": y for i, y in enumerate(rows.T)}
 
 
 def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:

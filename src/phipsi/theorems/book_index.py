@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from phipsi.errors import InputError, PhipsiError, did_you_mean
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import leaves_of, nodes_of
 from phipsi.operators.papers import PAPERS
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity, sides_of
@@ -326,11 +326,11 @@ def _matcher(query: str) -> Callable[[Expr], bool]:
         return lambda x: pieces[0] in leaves_of(x)
     if len(pieces) == 1 and pieces[0].op is Op.SUM:
         sums = (pieces[0], adjoint(pieces[0]))
-        return lambda x: any(_has_sum(y, one) for y in _nodes(x) for one in sums)
+        return lambda x: any(_has_sum(y, one) for y in nodes_of(x) for one in sums)
     factors = [piece.factors for piece in pieces]
     mirrored = [tuple(adjoint(y) for y in reversed(piece)) for piece in reversed(factors)]
     return lambda x: any(
-        _in_order(y.factors, one) for y in _nodes(x) for one in (factors, mirrored)
+        _in_order(y.factors, one) for y in nodes_of(x) for one in (factors, mirrored)
     )
 
 
@@ -343,17 +343,6 @@ def _split(tokens: Sequence[str]) -> list[list[str]]:
         else:
             out[-1].append(token)
     return [part for part in out if part]
-
-
-def _nodes(x: Expr) -> Iterator[Expr]:
-    """An expression and all its parts."""
-    stack, seen = [x], set[Expr]()
-    while stack:
-        y = stack.pop()
-        if y not in seen:
-            seen.add(y)
-            yield y
-            stack += y.args
 
 
 def _in_order(factors: tuple[Expr, ...], pieces: Sequence[tuple[Expr, ...]]) -> bool:

@@ -53,6 +53,7 @@ from phipsi.theorems.values import (
     stacked,
     to_parents,
     turns,
+    vanishing,
     world,
 )
 
@@ -280,8 +281,7 @@ def _reaction(case: State) -> Claim:
     """(H* v)* (f − H⁺ tau) = 0, H⁺ = H* (H H*)⁻¹."""
     h, motion = case.dense(H), case.dense(word("H* v"))
     mounted = h.T @ np.linalg.solve(h @ h.T, case.tau)
-    power = motion @ (case.dense(word("f")) - mounted)
-    return Claim(power, 0 * power)
+    return vanishing(motion @ (case.dense(word("f")) - mounted))
 
 
 # fmt: off

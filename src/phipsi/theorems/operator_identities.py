@@ -36,6 +36,7 @@ from phipsi.theorems.values import (
     from_diagonal,
     gathered,
     inertial,
+    joined,
     lever,
     levers,
     positions,
@@ -43,6 +44,7 @@ from phipsi.theorems.values import (
     stacked,
     steps,
     to_parents,
+    vanishing,
 )
 
 
@@ -102,8 +104,7 @@ def _series(case: State) -> Claim:
 
 
 def _nilpotent(step: Expr, case: State) -> Claim:
-    last = _powers(case, step)[-1]
-    return Claim(last, 0 * last)
+    return vanishing(_powers(case, step)[-1])
 
 
 def _levers_between(case: State) -> Array:
@@ -129,8 +130,7 @@ def _renumbering(case: State) -> Claim:
 
 def _triangular(order: str, part: Callable[..., Any], offset: int, case: State) -> Claim:
     n = case.model.n_bodies
-    rest = blocks(case.dense(phi, order=order), n)[part(n, offset)]
-    return Claim(rest, 0 * rest)
+    return vanishing(blocks(case.dense(phi, order=order), n)[part(n, offset)])
 
 
 def _square_root(case: State) -> Claim:
@@ -166,9 +166,8 @@ def _columns_of_parents(
     """Block (i, j) of an operator is X(i, parent(j)), times φ(parent(j), j) if weighted."""
     X, weight = inner(case), levers(case)
     expected = np.zeros_like(X)
-    for j, p in enumerate(case.model.parent):
-        if p >= 0:
-            expected[:, j] = X[:, p] @ weight[j] if weighted else X[:, p]
+    for j, p in joined(case):
+        expected[:, j] = X[:, p] @ weight[j] if weighted else X[:, p]
     return Claim(_full(case, word(name)), expected)
 
 
@@ -223,9 +222,8 @@ def _lemma_a1_dual(case: State) -> Claim:
     left, right = propagation(case, first), propagation(case, second)
     full = from_blocks(left).T @ from_diagonal(X) @ from_blocks(right)
     Y, carried = diagonal(full, n), case.zeros(n, 6, 6)
-    for k, p in enumerate(case.model.parent):
-        if p >= 0:
-            carried[k] = first[k].T @ Y[p] @ second[k]
+    for k, p in joined(case):
+        carried[k] = first[k].T @ Y[p] @ second[k]
     through = from_blocks(_through_ancestors(case, left, Y, right))
     return stacked(Claim(full, through), Claim(Y, X + carried))
 

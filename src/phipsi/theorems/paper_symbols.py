@@ -92,14 +92,12 @@ def theorem(
     )
 
 
-def sweep(
-    name: str, lhs: str, rhs: str, source: str, mode: str = "apply", condition: str = ""
-) -> Identity:
+def sweep(name: str, lhs: str, rhs: str, source: str, mode: str = "apply") -> Identity:
     """A recursion: the sweeps that are compiled from the left side give the right side.
 
     An operator is applied to a random vector, or written out as a matrix (mode "dense").
     """
-    stated = theorem(name, lhs, rhs, source, condition)
+    stated = theorem(name, lhs, rhs, source)
     return replace(stated, sweeps=mode, statement=f"sweeps of {stated.statement}")
 
 

@@ -29,8 +29,7 @@ from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
-from phipsi.operators.catalogue import definition
-from phipsi.operators.inputs import check_tables, leaves_of
+from phipsi.operators.inputs import check_tables, written_nodes
 from phipsi.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
 from phipsi.operators.own import with_any_blocks
 from phipsi.proofs.claim_decision import (
@@ -104,7 +103,7 @@ class Proof:
         """A mechanism in a state in which the sides differ; None if it holds, or for a check."""
         if self._witness is None:
             return None
-        return find_counterexample(self.identity, self._witness, 0, self._any_efforts)
+        return find_counterexample(self.identity, self._witness, self._any_efforts)
 
 
 @of_mechanisms
@@ -182,7 +181,7 @@ def prove(
     if why:
         return Proof(identity, None, why)
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
-    check_tables(tuple(x for x in (identity.lhs, identity.rhs) if x is not None), parts(model)[0])
+    check_tables(identity.expressions, parts(model)[0])
     try:
         return _decided(identity, model, seed, given)
     except np.linalg.LinAlgError as error:
@@ -220,14 +219,10 @@ def _everywhere(
             undefined=tried.undefined,
         )
     saved = tried.saved_by() if save else ""
+    reason = f"with {identity.condition}" if identity.condition else "in general"
     if saved:
-        reason = (
-            f"in general; it holds if {saved}"
-            if not identity.condition
-            else (f"with {identity.condition} alone; it holds if {saved} too")
-        )
-    else:
-        reason = "in general" if not identity.condition else f"with {identity.condition}"
+        alone, too = (" alone", " too") if identity.condition else ("", "")
+        reason += f"{alone}; it holds if {saved}{too}"
     shown = can_be_shown(identity, failed, any_efforts)
     reason = f"{reason} ({'counterexample' if shown else 'for example'} with {failed})"
     verdict = Verdict(False, tried.method, 0.0, 1)
@@ -250,8 +245,7 @@ class _Tried:
         self, identity: Identity, seed: int, any_efforts: bool, modes: bool = False
     ) -> None:
         self._identity, self._seed, self._modes = identity, seed, modes
-        sides = [] if identity.check is not None else identity.sides
-        leaves = {leaf for side in sides for leaf in leaves_of(side)}
+        leaves = identity.leaves
         self._free_tau = any_efforts and _TAU in leaves
         pool = samples_with_rows() if is_about_rows(identity) else samples(seed, identity.condition)
         if modes:
@@ -326,15 +320,10 @@ class _Tried:
         """On what the identity was proved."""
         which = f" with {self._identity.condition}" if self._identity.condition else " of all kinds"
         which += ", with flexible bodies and without" * self._modes
-        where = (
-            ""
-            if not self.undefined
-            else (f"; on {self.undefined} others it inverts a matrix that is singular")
-        )
-        return (
-            f"on {self.count} mechanisms{which}, up to {self._largest} bodies "
-            f"({self.verdict()}){where}"
-        )
+        said = f"on {self.count} mechanisms{which}, up to {self._largest} bodies ({self.verdict()})"
+        if self.undefined:
+            said += f"; on {self.undefined} others it inverts a matrix that is singular"
+        return said
 
     # ---- a condition that saves it --------------------------------------------------------------
 
@@ -386,35 +375,21 @@ _IMPLIED = {("serial", "one root"), ("one dof", "revolute"), ("one dof", "prisma
 
 def _with_any_blocks(identity: Identity) -> Identity:
     """The identity with any blocks in place of own operators and vectors given by formulas."""
-    if identity.lhs is None or identity.rhs is None or identity.check is not None:
-        return identity
-    leaves = {x for side in identity.sides for x in leaves_of(side)}
     values = {
         x: with_any_blocks(x)
-        for x in leaves
+        for x in identity.leaves
         if isinstance(getattr(x.row.value, "function", None), Formula)
     }
     if not values:
         return identity
-    lhs, rhs = (substitute(side, values) for side in (identity.lhs, identity.rhs))
+    lhs, rhs = (substitute(side, values) for side in identity.sides)
     return replace(identity, lhs=lhs, rhs=rhs)
 
 
 def _formulas(identity: Identity) -> set[Formula]:
     """The formulas of one body in an identity and in the definitions of its operators."""
-    found: set[Formula] = set()
-    seen: set[Expr] = set()
-    stack = [side for side in (identity.lhs, identity.rhs) if side is not None]
-    while stack:
-        x = stack.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        if isinstance(x.function, Formula):
-            found.add(x.function)
-        meaning = definition(x)
-        stack += [*x.args, *([] if meaning is None else [meaning])]
-    return found
+    functions = (x.function for x in written_nodes(identity.expressions))
+    return {f for f in functions if isinstance(f, Formula)}
 
 
 def _check_cases(identity: Identity) -> None:
@@ -439,9 +414,9 @@ def _decided(
     seed: int,
     given: dict[str, Array] | None,
 ) -> Proof:
-    general, here = _in_general(_with_any_blocks(identity), model, seed), None
+    general, here = _modulo_primes(_with_any_blocks(identity), model, seed, own=False), None
     if not general.holds:
-        general = _in_general(identity, model, seed)
+        general = _modulo_primes(identity, model, seed, own=False)
     if given is not None:
         here = in_digits(identity, model, seed, given=given)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
@@ -452,7 +427,8 @@ def _decided(
     else:
         # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that
-        here = _with_own_numbers(identity, model, seed, 1.0 if general.holds else GOAL)
+        enough = 1.0 if general.holds else GOAL
+        here = _modulo_primes(identity, model, seed, own=True, enough=enough)
         if here.holds and general.holds:
             here = general
         elif not here.holds:
@@ -462,21 +438,16 @@ def _decided(
     return Proof(identity, here.holds, reason, general, here, _witness=witness)
 
 
-def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float) -> Verdict:
-    states = partial(modular_state, model, seed, own=True)
-    bits = 0 if enough == 1.0 else bits_of(model)
+def _modulo_primes(
+    identity: Identity, model: Model, seed: int, *, own: bool, enough: float = GOAL
+) -> Verdict:
+    """With the model's own numbers, or with random ones; in fifty digits if there is a root."""
+    states = partial(modular_state, model, seed, own=own)
+    bits = bits_of(model) if own and enough < 1.0 else 0
     try:
-        return modular(identity, model, lambda i: states(i), bits, enough)
+        return modular(identity, model, states, bits, enough)
     except NotRational:
-        return in_digits(identity, model, seed)
-
-
-def _in_general(identity: Identity, model: Model, seed: int) -> Verdict:
-    states = partial(modular_state, model, seed, own=False)
-    try:
-        return modular(identity, model, lambda i: states(i), 0, GOAL)
-    except NotRational:
-        return in_digits(identity, model, seed, own=False)
+        return in_digits(identity, model, seed, own=own)
 
 
 def _words(general: Verdict, here: Verdict, where: str) -> str:

@@ -84,7 +84,7 @@ def _check_given(identity: Identity, given: Sequence[str]) -> None:
 def _names_read(identity: Identity) -> frozenset[str]:
     """The names of all quantities that the sides are computed from."""
     names: set[str] = set()
-    stack = [leaf for side in identity.sides for leaf in leaves_of(side)]
+    stack = list(identity.leaves)
     while stack:
         x = stack.pop()
         if x.name in names:
@@ -114,8 +114,7 @@ def _on_the_model(identity: Identity, mechanism: Model) -> Proof:
 
 def _about_points(identity: Identity) -> bool:
     """Whether it is about points, which a proof draws and a program is given."""
-    leaves = [leaf for side in identity.sides for leaf in leaves_of(side)]
-    return any("point" in (leaf.takes.index, leaf.gives.index) for leaf in leaves)
+    return any("point" in (x.takes.index, x.gives.index) for x in identity.leaves)
 
 
 def _proof(identity: Identity, mechanism: Model | None, given: Sequence[str]) -> str:
@@ -123,7 +122,7 @@ def _proof(identity: Identity, mechanism: Model | None, given: Sequence[str]) ->
     proof = _everywhere(identity)
     if proof and (not proof.undefined or mechanism is None or _about_points(identity)):
         return f"proved on {proof.mechanisms} mechanisms"
-    about_tau = any(x.name == "tau" for side in identity.sides for x in leaves_of(side))
+    about_tau = any(x.name == "tau" for x in identity.leaves)
     if mechanism is not None and not about_tau:
         here = _on_the_model(identity, mechanism)
         if here.in_general is not None and here.in_general.holds and here:

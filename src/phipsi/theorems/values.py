@@ -36,6 +36,11 @@ def stacked(*claims: tuple[Any, Any]) -> Claim:
     return Claim(np.concatenate(left), np.concatenate(right))
 
 
+def vanishing(x: Array) -> Claim:
+    """x = 0."""
+    return Claim(x, 0 * x)
+
+
 # ---- blocks ------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
+from phipsi.model.numbers import entries_of
 from phipsi.model.points import PointSet
 from phipsi.model.rotor_inertias import as_armature
 from phipsi.operators import (
@@ -409,16 +410,8 @@ class _Tree:
         self.bodies = {name: i for i, name in enumerate(self.model.body_names)}
         index = [forest.body_index(name) for name in self.model.body_names]
         self.hosts = {j: i for i, j in enumerate(index)}
-        self.at_q = _joined([forest.q_slices[j] for j in index])
-        self.at_v = _joined([forest.v_slices[j] for j in index])
-        self._above = [self._path(i) for i in range(self.model.n_bodies)]
-
-    def _path(self, body: int) -> list[int]:
-        way = []
-        while body >= 0:
-            way.append(body)
-            body = self.model.parent[body]
-        return way
+        self.at_q = entries_of(forest.q_slices[j] for j in index)
+        self.at_v = entries_of(forest.v_slices[j] for j in index)
 
     def points(self, system: Model) -> Array:
         """Which closure frames are on this tree."""
@@ -469,8 +462,7 @@ class _Tree:
         self, up: Array, f1: tuple[Any, ...], X1: Array, f2: tuple[Any, ...], X2: Array
     ) -> Array:
         """Λ between two frames of this tree."""
-        above = set(self._above[f1[0]])
-        c = next(k for k in self._above[f2[0]] if k in above)
+        c = self.model.tree.nearest_common_ancestor(f1[0], f2[0])
         return X1[c].T @ up[c] @ X2[c]
 
     def pick_off(self, system: Model, q: Array, along: Array) -> Array:
@@ -489,11 +481,6 @@ def _natural_squares(rows: Array, admittance: Array) -> Array:
     frames = z.shape[1]
     own = np.einsum("pipj->pij", admittance.reshape(frames, 6, frames, 6))
     return natural_square(z, own).sum(axis=-1)
-
-
-def _joined(slices: list[slice]) -> Array:
-    places = [np.arange(s.start, s.stop) for s in slices]
-    return np.concatenate([np.zeros(0, dtype=int), *places]).astype(int)
 
 
 def _key(state: Any) -> tuple[Any, ...]:

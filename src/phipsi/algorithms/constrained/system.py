@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list, flat_batch
 from phipsi.model.value import read_only
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
@@ -193,7 +193,7 @@ class System(Model):
         >>> held.model.joint_names, held.row_names
         (('joint1', 'joint2', 'joint4'), ('pin.x', 'pin.y', 'pin.z'))
         """
-        names = [joints] if isinstance(joints, str) else list(joints)
+        names = as_list("joints", joints, "['elbow']")
         model = self.model.with_locked(names, q)
         at = q if isinstance(q, Mapping) else None
         values = {n: np.asarray(q)[self.model.q_slice(n)] if at is None else at[n] for n in names}
@@ -477,20 +477,14 @@ class System(Model):
 
     def _flat(self, q: ArrayLike, *, real: bool = False) -> tuple[Array, tuple[int, ...]]:
         (array,) = state_arrays(self.model, real=real, q=q)
-        batch = array.shape[:-1]
-        return array.reshape(math.prod(batch), self.model.nq), batch
+        return flat_batch(array, array.shape[:-1]), array.shape[:-1]
 
     def _flat_state(
         self, q: ArrayLike, v: ArrayLike, *, real: bool = False
     ) -> tuple[Array, tuple[int, ...], Array]:
         at, rates = state_arrays(self.model, real=real, q=q, v=v)
         batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1])
-        count, sizes = math.prod(batch), (self.model.nq, self.model.nv)
-        flat = [
-            np.broadcast_to(x, (*batch, size)).reshape(count, size)
-            for x, size in zip((at, rates), sizes, strict=True)
-        ]
-        return flat[0], batch, flat[1]
+        return flat_batch(at, batch), batch, flat_batch(rates, batch)
 
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]

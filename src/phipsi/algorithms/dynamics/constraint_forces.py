@@ -50,6 +50,7 @@ from phipsi.errors import InputError, SingularMatrixError, one_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import entries_of
 from phipsi.operators import A, J, Lambda, Udot, mass_matrix
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 
@@ -447,8 +448,7 @@ class _Split:
 
     def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
         model, closures = system.model, system.closures
-        places = [np.arange(s.start, s.stop) for i, s in enumerate(model.v_slices) if i in S]
-        self.rates = np.concatenate([np.zeros(0, dtype=int), *places]).astype(int)
+        self.rates = entries_of(s for i, s in enumerate(model.v_slices) if i in S)
         root = _roots(model)
         trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
         for point, row in zip(closures.link_point, closures.link_row, strict=True):

@@ -207,42 +207,29 @@ class KKTSolver:
         ℳ x = G* μ and G x = rows, differentiated.
         """
         mu = (self._shaped(self._at.admittance) @ rows[..., None])[..., 0]
-        inertia = program_of(_momenta(self.modal), self.system.model, "dense")(self.q, x)
+        inertia = program_of(_by("q", _MOMENTA, self.modal), self.system.model, "dense")(self.q, x)
         return self.solve(self.loads_by_q(mu) - inertia, -self.rates_by_q(x))
 
     def rates_by_q(self, x: Array) -> Array:
         """Derivatives (..., rows, nv) by q of G x, x (..., nv) held."""
-        return program_of(_row_rates(self.modal), self.system, "dense")(self.q, x)
+        return program_of(_by("q", _ROW_RATES, self.modal), self.system, "dense")(self.q, x)
 
     def loads_by_q(self, f: Array) -> Array:
         """Derivatives (..., nv, nv) by q of G* f, the multipliers f (..., rows) held."""
-        return program_of(_loads(self.modal), self.system, "dense")(self.q, f)
+        return program_of(_by("q", _LOADS, self.modal), self.system, "dense")(self.q, f)
 
     def accelerations_by(self, v: Array, vdot: Array) -> tuple[Array, Array]:
         """Derivatives (..., rows, nv) by q and by v of the accelerations of the rows, vdot held."""
-        return program_of(_rows(self.modal), self.system, "dense")(self.q, v, vdot)
+        both = tuple(_by(name, ROW_ACCELERATIONS, self.modal) for name in ("q", "v"))
+        return program_of(both, self.system, "dense")(self.q, v, vdot)
+
+
+# ℳ x and G x of given x, and G* f of given multipliers f
+_MOMENTA, _ROW_RATES = mass_matrix @ vdot_leaf, A @ J @ vdot_leaf
+_LOADS = J.T @ A.T @ operand(ROW_FORCES)
 
 
 @cache
-def _momenta(modal: bool) -> Expr:
-    """∂(ℳ x)/∂q of given x."""
-    return diff(mass_matrix @ vdot_leaf, "q", modes=modal)
-
-
-@cache
-def _row_rates(modal: bool) -> Expr:
-    """∂(G x)/∂q of given x."""
-    return diff(A @ J @ vdot_leaf, "q", modes=modal)
-
-
-@cache
-def _loads(modal: bool) -> Expr:
-    """∂(G* f)/∂q of given multipliers f."""
-    return diff(J.T @ A.T @ operand(ROW_FORCES), "q", modes=modal)
-
-
-@cache
-def _rows(modal: bool) -> tuple[Expr, Expr]:
-    """∂/∂q and ∂/∂v of the accelerations of the rows, G vdot − U, of given vdot."""
-    by_q, by_v = (diff(ROW_ACCELERATIONS, name, modes=modal) for name in ("q", "v"))
-    return by_q, by_v
+def _by(name: str, form: Expr, modal: bool) -> Expr:
+    """The derivative of a form by q or v."""
+    return diff(form, name, modes=modal)

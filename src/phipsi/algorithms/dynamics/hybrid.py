@@ -30,6 +30,7 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.operators import (
     A,
     H,
@@ -179,7 +180,7 @@ def _accelerations(
         return vdot
     if vdot is not None:
         raise InputError("prescribed maps joints to their accelerations, so vdot must be None")
-    values = {name: np.asarray(x, dtype=np.float64) for name, x in prescribed.items()}
+    values = {name: as_floats(f"prescribed[{name!r}]", x) for name, x in prescribed.items()}
     batch = np.broadcast_shapes(
         *(x.shape[:-1] if model.joint(name).joint.nv > 1 else x.shape for name, x in values.items())
     )

@@ -13,7 +13,7 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked, least
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, as_list
+from phipsi.model.numbers import as_floats, as_list, entries_of
 
 Array = NDArray[Any]
 
@@ -151,15 +151,12 @@ def _rates(model: Model, actuated: Sequence[str] | None) -> Array:
     if actuated is None:
         return np.arange(model.nv)
     names = as_list("actuated", actuated, "['elbow']")
-    places = [np.zeros(0, dtype=int)]
     for name in names:
         if not isinstance(name, str) or name not in model.joint_names:
             raise InputError(
                 f"actuated joint {name!r} does not exist. {did_you_mean(name, model.joint_names)}"
             )
-        at = model.v_slice(name)
-        places.append(np.arange(at.start, at.stop))
-    return np.unique(np.concatenate(places))
+    return np.unique(entries_of(map(model.joint_rates, names)))  # modes have no drive
 
 
 def _weights(model: Model, weights: ArrayLike | None) -> Array:

@@ -35,7 +35,7 @@ from phipsi.errors import InputError
 from phipsi.loaded import display
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import as_floats, as_list, entries_of
 
 Array = NDArray[Any]
 _STEP = 1e-30  # of complex steps: nothing is subtracted
@@ -271,8 +271,5 @@ def _possible(mechanism: Model, q: Array, v: Array, free: Array) -> Array:
 
 def _moving(model: Model, locked: str | Iterable[str]) -> Array:
     """The rates that vibrate: modes also of a body whose joint is locked."""
-    still: set[int] = set()
-    for name in [locked] if isinstance(locked, str) else locked:
-        at = model.joint_rates(name)
-        still |= set(range(at.start, at.stop))
-    return np.array([i for i in range(model.nv) if i not in still], dtype=int)
+    names = as_list("locked", locked, "['elbow']")
+    return np.setdiff1d(np.arange(model.nv), entries_of(map(model.joint_rates, names)))

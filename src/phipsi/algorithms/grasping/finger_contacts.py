@@ -36,6 +36,7 @@ from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import Closure
 from phipsi.model.joint import unit_axis
 from phipsi.model.model import Model
+from phipsi.model.value import fill
 
 Array = NDArray[Any]
 
@@ -77,11 +78,11 @@ class Contact(Constraint):
             number = number_of(value)
             if not (np.isfinite(number) and number > 0):
                 raise ModelError(
-                    f"{type(self).__name__} {self.name!r}: {what}={value!r} must be a finite "
+                    f"{self._who()}: {what}={value!r} must be a finite "
                     f"number above 0, or None where it is not to be checked. A contact whose rows "
                     f"forbid slipping needs friction to do so."
                 )
-            object.__setattr__(self, what, number)
+            fill(self, **{what: number})
         self._check()
 
     def _check(self) -> None:
@@ -134,14 +135,14 @@ class Edge(Contact):
     torsion: float | None = None
 
     def _check(self) -> None:
-        axis = unit_axis(self.axis, f"Edge {self.name!r}: axis")
+        axis = unit_axis(self.axis, f"{self._who()}: axis")
         if abs(axis[2]) > 1e-9:
             raise ModelError(
-                f"Edge {self.name!r}: axis {tuple(axis)} leans out of the surface by its z part; "
+                f"{self._who()}: axis {tuple(axis)} leans out of the surface by its z part; "
                 f"a line of contact lies in it. z of the object's Pose is the outward normal. A "
                 f"hinge along any axis is pp.constraints.Revolute."
             )
-        object.__setattr__(self, "axis", axis)
+        fill(self, axis=axis)
 
     def closure(self, model: Model) -> Closure:
         """That of a revolute joint."""

@@ -30,6 +30,7 @@ from phipsi.constraints import Constraint
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.numbers import entries_of
 from phipsi.operators import A
 
 Array = NDArray[Any]
@@ -145,12 +146,10 @@ class Grasp(System):
                         f"{'not ' if inside else ''}part of the object {list(held)}. The object's "
                         f"end must be on the object, the finger's end must not."
                     )
-        slices = [model.v_slices[body] for body in sorted(bodies)]
-        places = [np.arange(s.start, s.stop) for s in slices]
         self._set(
             contacts=listed,
             object=held,
-            object_rates=np.concatenate(places).astype(int),
+            object_rates=entries_of(model.v_slices[body] for body in sorted(bodies)),
             _contact_rows=sum(len(x.rows) for x in self.closures.closures[: len(listed)]),
             _cones=[(i, cone) for i, c in enumerate(listed) for cone in c.cones()],
         )

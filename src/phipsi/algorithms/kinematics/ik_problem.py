@@ -12,6 +12,7 @@ from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.compiler import compile
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats, flat_batch, floats_of
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
 from phipsi.operators import J, pose
@@ -71,13 +72,9 @@ class Targets:
 
     def spread(self, batch: tuple[int, ...]) -> None:
         """Give every element of the flattened batch its own row of goals."""
-        T = len(self._goals)
-        n = int(np.prod(batch))
-        self.R, self.p = np.empty((n, T, 3, 3)), np.empty((n, T, 3))
-        for i, (R, p) in enumerate(self._goals):
-            rotation = np.eye(3) if R is None else R
-            self.R[:, i] = np.broadcast_to(rotation, (*batch, 3, 3)).reshape(n, 3, 3)
-            self.p[:, i] = np.broadcast_to(p, (*batch, 3)).reshape(n, 3)
+        turns = [flat_batch(np.eye(3) if R is None else R, batch, 2) for R, _ in self._goals]
+        self.R = np.stack(turns, axis=1)
+        self.p = np.stack([flat_batch(p, batch) for _, p in self._goals], axis=1)
 
     @property
     def weights(self) -> Array:
@@ -135,8 +132,8 @@ def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:
         matrices = np.stack([x.matrix for x in goal])
     else:
         try:
-            matrices = np.asarray(goal, dtype=np.float64)
-        except (TypeError, ValueError):
+            matrices = as_floats("it", goal)
+        except InputError:
             raise InputError(_goal_text(point, f"{_shown(goal)} is not an array")) from None
     if not np.isfinite(matrices).all():
         raise InputError(f"the target of {point!r} has numbers that are not finite")
@@ -174,10 +171,8 @@ def _weights(
         if point not in points:
             hint = did_you_mean(str(point), [str(p) for p in points])
             raise InputError(f"weights= names {point!r}, which is not a target. {hint}")
-        try:
-            pair = np.broadcast_to(np.asarray(weight, dtype=float), (2,))
-        except (TypeError, ValueError):
-            pair = np.array([np.nan, np.nan])
+        pair = floats_of(weight)
+        pair = np.broadcast_to(pair if pair.shape in ((), (1,), (2,)) else np.nan, (2,))
         if not np.isfinite(pair).all() or (pair < 0).any():
             raise InputError(
                 f"the weight of {point!r} is {weight!r}; it must be one number ≥ 0, or a pair "

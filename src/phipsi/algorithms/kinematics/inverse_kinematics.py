@@ -26,7 +26,7 @@ from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError, one_of, true_or_false
 from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, whole_number
+from phipsi.model.numbers import as_floats, flat_batch, whole_number
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
@@ -107,9 +107,9 @@ def inverse_kinematics(
         ) from None
     goals.spread(batch)
     count = int(np.prod(batch))
-    first = steps.inside(np.broadcast_to(start, (*batch, model.nq)).reshape(count, model.nq))
+    first = steps.inside(flat_batch(start, batch))
     if goal_rest is not None:
-        goal_rest = np.broadcast_to(goal_rest, (*batch, model.nq)).reshape(count, model.nq)
+        goal_rest = flat_batch(goal_rest, batch)
     code = None if loops is not None else _code(goals, steps)
     search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance, code)
     tries = (20 if q0 is None else 0) if restarts is None else restarts

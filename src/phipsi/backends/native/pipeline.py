@@ -314,13 +314,14 @@ class Unit:
             )
         return known, int(data[self.words])
 
-    def used_columns(self, lanes: Collection[int]) -> set[int]:
-        """The numbers of bodies that kernels with a known record read."""
-        out: set[int] = set()
-        for n in lanes:
-            kernel = self.kernel(ir.Module(standalone=True), n, known=self.known_record(n)[0])
-            out |= kernel.k.used_columns
-        return out
+    def used_columns(self) -> set[int]:
+        """The numbers of bodies that kernels with a known record read, of any number of lanes.
+
+        Operations read the same for one configuration as for many; a kernel that asked for another
+        column than these could not be written (`Emission.column`).
+        """
+        known, _ = self.known_record(1)
+        return self.kernel(ir.Module(standalone=True), 1, known=known).k.used_columns
 
     def record(self, alone: int = 0) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch.

@@ -25,14 +25,21 @@ from phipsi.contact.geometry.convex_shapes import (
     CURVED,
     FLAT,
     FLAT_KINDS,
-    across,
     curvature,
     face,
     flatness,
     radius,
 )
 from phipsi.contact.geometry.graph_calls import GraphCall, Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Points, Slot, four_of
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Formula,
+    Placed,
+    Points,
+    Slot,
+    across,
+    four_of,
+)
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node

@@ -15,6 +15,7 @@ import numpy as np
 from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.contact.geometry.graph_calls import Choice
+from phipsi.contact.geometry.placed_shapes import across
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array
@@ -507,13 +508,3 @@ def directions(d: Any, many: int) -> list[Any]:
     angle = np.arange(many) * (2 * np.pi / many) + (0.7 if many == 1 else 0.0)
     around = SIXTHS if many == len(SIXTHS) else np.stack([np.cos(angle), np.sin(angle)], axis=1)
     return [x * u + y * v for x, y in around]
-
-
-def across(n: Any) -> tuple[Any, Any]:
-    """Two unit vectors at right angles to n and to each other (Duff et al. 2017)."""
-    sign = np.where(n[2] >= 0.0, 1.0, -1.0)
-    c = -1.0 / (sign + n[2])
-    d = n[0] * n[1] * c
-    u = np.stack([1.0 + sign * n[0] * n[0] * c, sign * d, -sign * n[0]])
-    v = np.stack([d, sign + n[1] * n[1] * c, -n[1]])
-    return u, v

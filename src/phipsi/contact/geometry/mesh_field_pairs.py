@@ -23,11 +23,10 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.geometry.convex_shapes import across
 from phipsi.contact.geometry.explicit_pairs import lowest_vertices
 from phipsi.contact.geometry.field_cells import below
 from phipsi.contact.geometry.graph_calls import Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted, across
 from phipsi.contact.geometry.row_tables import Row, Stretch, Top, called
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,

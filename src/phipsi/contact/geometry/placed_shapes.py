@@ -75,6 +75,16 @@ def unit(d: Any, otherwise: Any) -> tuple[Any, Any]:
     return np.where(there, d / length, otherwise), np.where(there, length, 0.0)
 
 
+def across(n: Any) -> tuple[Any, Any]:
+    """Two unit vectors at right angles to n and to each other (Duff et al. 2017)."""
+    sign = np.where(n[2] >= 0.0, 1.0, -1.0)
+    c = -1.0 / (sign + n[2])
+    d = n[0] * n[1] * c
+    u = np.stack([1.0 + sign * n[0] * n[0] * c, sign * d, -sign * n[0]])
+    v = np.stack([d, sign + n[1] * n[1] * c, -n[1]])
+    return u, v
+
+
 def between_balls(x_a: Any, r_a: Any, x_b: Any, r_b: Any, otherwise: Any) -> Slot:
     """The contact of two balls about points; `otherwise` is the normal if these coincide."""
     n, distance = unit(x_a - x_b, otherwise)

@@ -46,7 +46,7 @@ import numpy as np
 from phipsi.contact.geometry.box_pairs import facing_axis, separating_axis, unseen
 from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
-from phipsi.contact.geometry.convex_shapes import across, size, whole_face
+from phipsi.contact.geometry.convex_shapes import size, whole_face
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
     LEAST_WEIGHT,
@@ -54,6 +54,7 @@ from phipsi.contact.geometry.placed_shapes import (
     Placed,
     Slot,
     Weighted,
+    across,
 )
 
 _BOXES = ("Box", "Box")

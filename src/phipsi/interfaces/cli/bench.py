@@ -94,15 +94,17 @@ def measure(model: Model, batch: int) -> list[Row]:
     q = model.random_configuration(rng, (batch,))
     v, x = rng.standard_normal((2, batch, model.nv))
     rows = []
-    for name in ALGORITHMS:
+    for name in (*ALGORITHMS, "rollout"):
         row = Row(name)
         rows.append(row)
         try:
+            if name == "rollout":
+                row.batched = _rollout(model, q) / batch
+                continue
             row.single = best(_call(model, name, q[0], v[0], x[0]))
             row.batched = best(_call(model, name, q, v, x)) / batch
         except PhipsiError as error:  # say so instead of a number
             row.reason = str(error).splitlines()[0]
-    rows.append(_rollout(model, q, batch))
     return rows
 
 
@@ -116,25 +118,16 @@ def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
     return lambda: function(model, *arguments)
 
 
-def _rollout(model: Model, q: Any, batch: int) -> Row:
+def _rollout(model: Model, q: Any) -> float:
+    """Seconds of a step of all trajectories."""
     import numpy as np
 
-    from phipsi.errors import PhipsiError
     from phipsi.motion.rollout import rollout
 
-    row = Row("rollout")
-    zero = np.zeros(model.nv)
-    steps = _ROLLOUT_STEPS
-
-    def run() -> Any:
-        options: dict[str, Any] = {"every": steps, "integrator": "semi_implicit"}
-        return rollout(model, q, zero, zero, 1e-5, steps, **options)
-
-    try:
-        row.batched = best(run, rounds=5, target=0.0) / (batch * steps)
-    except PhipsiError as error:
-        row.reason = str(error).splitlines()[0]
-    return row
+    zero, steps = np.zeros(model.nv), _ROLLOUT_STEPS
+    options: dict[str, Any] = {"every": steps, "integrator": "semi_implicit"}
+    run = partial(rollout, model, q, zero, zero, 1e-5, steps, **options)
+    return best(run, rounds=5, target=0.0) / steps
 
 
 def best(function: Function, rounds: int = _ROUNDS, target: float = _TARGET) -> float:

@@ -27,7 +27,7 @@ from phipsi.interfaces.cli.common import (
     say,
     speaks_unicode,
 )
-from phipsi.interfaces.cli.run_commands import Several, Vector, simulate, study_app
+from phipsi.interfaces.cli.run_commands import Several, Vector, scenario_of, simulate, study_app
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -324,7 +324,7 @@ def _to_view(
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
     from phipsi.errors import InputError
-    from phipsi.interfaces.scenarios.joint_values import assignments, initial_state
+    from phipsi.interfaces.scenarios.joint_values import assignments
     from phipsi.simulation.simulator import Simulator
 
     if file.suffix.lower() == ".npz":
@@ -333,21 +333,11 @@ def _to_view(
             f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
             f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
         )
-    places = assignments(stated or (), "--set")
-    laws: list[Any] = []
-    if file.suffix.lower() == ".toml":
-        from phipsi.interfaces.scenarios.load_scenario import load_scenario
-
-        source.reject_for_scenario()
-        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=places)
-        model, q, v = scenario.model, scenario.q0, scenario.v0
-        laws = [*scenario.forces, *([scenario.controller] if scenario.controller else [])]
-        dt = scenario.dt if dt is None else dt
-        if scenario.events:
-            complain("the events of the scenario are not on the page")
-    else:
-        model = source.robot(file)
-        q, v = initial_state(model, (places, {}, None))
+    scenario = scenario_of(file, source, assignments(stated or (), "--set"), {})
+    model, laws = scenario.model, scenario.laws
+    dt = scenario.dt if dt is None else dt
+    if scenario.events:
+        complain("the events of the scenario are not on the page")
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
@@ -362,7 +352,8 @@ def _to_view(
         laws += from_ratings(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
     step = (2e-3 if touches else 1e-3) if dt is None else dt
-    return Simulator(model, laws, step, integrator=integrator, reproducible=True), q, v
+    simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
+    return simulator, scenario.q0, scenario.v0
 
 
 @command

@@ -134,37 +134,40 @@ def simulate(
     gravity
         Three numbers, m/s², world axes; by default those of the robot.
     """  # noqa: E501
+    from phipsi.errors import InputError
+    from phipsi.forces import from_ratings
     from phipsi.interfaces.scenarios.joint_values import assignments
     from phipsi.interfaces.scenarios.scenario import checked_output
 
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
-    if file.suffix.lower() == ".toml":
-        from phipsi.interfaces.scenarios.load_scenario import load_scenario
-
-        source.reject_for_scenario(gravity=gravity, ratings=ratings)
-        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=q, rates=v)
-    else:
-        scenario = _of_robot(file, source, q, v, changes.duration, gravity, bool(ratings))
+    is_scenario = file.suffix.lower() == ".toml"
+    if not is_scenario and changes.duration is None:
+        raise InputError("say how long to simulate, in seconds:  --duration 2")
+    only_robots = {"gravity": gravity, "ratings": ratings} if is_scenario else {}
+    scenario = scenario_of(file, source, q, v, **only_robots)
+    if gravity is not None:
+        scenario = replace(scenario, model=scenario.model.with_gravity(gravity))
+    if ratings:
+        scenario = replace(scenario, forces=from_ratings(scenario.model))
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
 
-def _of_robot(
-    file: Path, source: Source, q: Any, v: Any, duration: float | None, gravity: Any, ratings: bool
-) -> Scenario:
-    from phipsi.errors import InputError
-    from phipsi.forces import from_ratings
+def scenario_of(file: Path, source: Source, q: Any, v: Any, **only_robots: object) -> Scenario:
+    """A scenario by its file, or a robot on which nothing acts yet, from a state by joints.
+
+    Options in `only_robots` are rejected for a scenario, which says them in its file.
+    """
     from phipsi.interfaces.scenarios.joint_values import initial_state
+    from phipsi.interfaces.scenarios.load_scenario import load_scenario
     from phipsi.interfaces.scenarios.scenario import Scenario
 
-    if duration is None:
-        raise InputError("say how long to simulate, in seconds:  --duration 2")
+    if file.suffix.lower() == ".toml":
+        source.reject_for_scenario(**only_robots)
+        return load_scenario(file, package_dirs=source.package_dirs, coordinates=q, rates=v)
     model = source.robot(file)
-    if gravity is not None:
-        model = model.with_gravity(gravity)
-    q0, v0 = initial_state(model, (q, v, None))
-    return Scenario(model, q0, v0, duration, forces=from_ratings(model) if ratings else ())
+    return Scenario(model, *initial_state(model, (q, v, None)), 0.0)
 
 
 class _Steps:

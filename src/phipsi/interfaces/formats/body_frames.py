@@ -7,10 +7,14 @@ link's own frame stays as the frame "<link>_frame".
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.interfaces.formats.files import unused
 from phipsi.model import Pose
+from phipsi.model.body import Frame
 
 _ON_AXIS = 1e-14
 
@@ -22,6 +26,14 @@ def hinge_shift(anchor: ArrayLike, axis: ArrayLike) -> NDArray[np.float64]:
     if np.abs(off).max() <= _ON_AXIS * max(np.abs(u).max(), 1e-300) * max(1.0, np.abs(a).max()):
         return np.zeros(3)
     return a
+
+
+def link_frames(shifts: Mapping[str, NDArray[np.float64]], taken: set[str]) -> Iterator[Frame]:
+    """The frames of links whose bodies are elsewhere; their names are new among those `taken`."""
+    for link, shift in shifts.items():
+        if shift.any():
+            taken.add(name := unused(f"{link}_frame", taken))
+            yield Frame(name, link, in_body(shift))
 
 
 def in_body(shift: ArrayLike) -> Pose:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
-from phipsi.errors import FileError
+from phipsi.errors import FileError, ModelError
 
 MAX_BYTES = 50_000_000
 
@@ -31,6 +32,15 @@ def where(place: Place, seen_from: Place) -> str:
     """Say "on line 7", or "in other.sdf on line 7" if that is another file."""
     file = "" if place.file == seen_from.file else f"in {place.file} "
     return f"{file}on line {place.line}"
+
+
+@contextmanager
+def blamed(at: Place, element: str) -> Iterator[None]:
+    """Report errors of the model at the element of the file that they are about."""
+    try:
+        yield
+    except ModelError as error:
+        raise FileError(at.file, at.line, element, str(error)) from error
 
 
 def unused(name: str, taken: Container[str]) -> str:

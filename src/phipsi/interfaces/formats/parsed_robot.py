@@ -1,7 +1,7 @@
 """A robot as a file describes it: links and joints with their lines, from which a Model is built.
 
-Every reader fills a `ParsedRobot`; what all formats share (the tree, the base, the judgement of
-inertias, the one warning) happens here.
+Every reader fills a `ParsedRobot`; what all formats share (the tree, the base, the one warning)
+happens here. Inertias are judged in file_inertias.py.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 
 from phipsi.constraints import Constraint
-from phipsi.errors import FileError, ModelError, cut, did_you_mean, warn
-from phipsi.interfaces.formats.files import Place, unused, where
+from phipsi.constraints import Coupling as JointCoupling
+from phipsi.errors import FileError, cut, did_you_mean, warn
+from phipsi.interfaces.formats.file_inertias import Remark, immovable, judged, repaired
+from phipsi.interfaces.formats.files import Place, blamed, unused, where
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import checked_mimics, mimicry
 from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
@@ -26,7 +28,6 @@ from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Exclusion, Extras, Finding, Rating, Shape, ShapePair
 from phipsi.model.validate import check_body
-from phipsi.model.weld_fixed_joints import parent_indices
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (
@@ -111,6 +112,13 @@ class ParsedRobot:
         self.findings.append(
             Finding(kind, element, name, message, (), at.file, at.line, is_problem)
         )
+
+    def note_left_out(
+        self, what: str, element: str, name: str, at: Place, is_problem: bool = True
+    ) -> None:
+        """Record what the file says and the model leaves out."""
+        message = f"{what} is not part of the model and is left out."
+        self.note("ignored", element, name, message, at, is_problem)
 
     def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
         """Record children of an element that look like typing errors."""
@@ -203,10 +211,8 @@ class ParsedRobot:
         couplings = checked_mimics(self.mimics, dofs, self.note)
         if options.closes_loops:
             self.constraints.extend(map(mimicry, couplings))
-        try:
+        with blamed(self.root, f"robot {shortened(self.name)}"):
             description = builder.describe("keep")  # moments are judged with the lines of the file
-        except ModelError as error:
-            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
         extras = Extras(
@@ -281,6 +287,12 @@ class ParsedRobot:
             (replace(coupling, joint=renamed(coupling.joint), of=renamed(coupling.of)), at)
             for coupling, at in self.mimics
         ]
+        self.constraints = [
+            replace(one, joints=tuple(map(renamed, one.joints)))
+            if isinstance(one, JointCoupling)
+            else one
+            for one in self.constraints
+        ]
         message = f"'world' names the inertial frame, so this joint is called {new!r} here."
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
@@ -288,7 +300,7 @@ class ParsedRobot:
         self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
-        try:
+        with blamed(at.at, self.who(at)):
             body = builder.add_body(
                 names.get(link.name, link.name),
                 parent=parent,
@@ -301,8 +313,6 @@ class ParsedRobot:
                 limits=at.limits,
             )
             check_body(body)
-        except ModelError as error:
-            raise self.fault(at, str(error)) from error
         return body
 
     def _check_finite(self, model: Model) -> None:
@@ -333,10 +343,8 @@ class ParsedRobot:
 
     def _judge_inertias(self) -> None:
         stated = [link for link in self.links.values() if link.has_inertia]
-        matrices = [link.inertia.moment_about_com_B for link in stated]
-        principal = np.linalg.eigvalsh(np.reshape(matrices, (-1, 3, 3))).tolist()
-        for link, moments in zip(stated, principal, strict=True):
-            for remark in inertia_remarks(link.inertia, moments):
+        for link, remarks in zip(stated, judged([link.inertia for link in stated]), strict=True):
+            for remark in remarks:
                 self._remark(link, remark)
 
     def _repair(self) -> None:
@@ -348,100 +356,14 @@ class ParsedRobot:
 
     def _judge_moving(self, description: Description, names: dict[str, str]) -> None:
         """Moving bodies without any inertia, their own or of what is fixed to them."""
-        bodies = description.bodies
-        if not any(body.inertia.is_zero for body in bodies):
-            return
         old = {new: name for name, new in names.items()}
-        parents = parent_indices(bodies)
-        outboard = [0 if body.inertia.is_zero else 1 for body in bodies]
-        for i in range(len(bodies) - 1, -1, -1):
-            if parents[i] >= 0:
-                outboard[parents[i]] += outboard[i]
-        for i, body in enumerate(bodies):
-            if not body.inertia.is_zero:
-                continue
-            name = body.name
-            link = self.links[old.get(name, name)]
-            if link.is_internal and outboard[i]:
-                continue
-            carried = (
-                "bodies outboard of it do, and its joint moves them."
-                if outboard[i]
-                else "nothing outboard of it has either: its joint has nothing to move, and "
-                "forward dynamics will say so. Give it inertia, or hold the joint still:  "
-                f"model.with_locked({shortened(body.joint_name)}, model.neutral())."
-            )
-            message = (
-                f"it moves on joint {shortened(body.joint_name)} but has neither mass nor moment "
-                f"of inertia; {carried}"
-            )
-            self._remark(link, ("immovable", message, (0.0,), True), name)
+        internal = {link.name for link in self.links.values() if link.is_internal}
+        for name, remark in immovable(description.bodies, internal):
+            self._remark(self.links[old.get(name, name)], remark, name)
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
     return replace(shape, link=names[shape.link]) if shape.link in names else shape
-
-
-# ---- findings about a file -----------------------------------------------------------------------
-#
-# A moment of inertia J about the mass centre is that of a rigid body when its second moments
-# Σ = ½ tr(J) 1 − J are positive semidefinite: then its principal moments are ≥ 0 and each is at
-# most the sum of the other two (the triangle inequality).
-
-DUST = 1e-12  # kg·m²: smaller principal moments are rounding, zero in effect
-_ROUNDING = 1e-9  # of the largest principal moment
-
-
-Remark = tuple[str, str, tuple[float, ...], bool]
-"""Kind, message, numbers, and whether it is a problem."""
-
-
-def inertia_remarks(inertia: SpatialInertia, moments: Sequence[float]) -> Iterator[Remark]:
-    """Yield remarks about an inertia with these principal moments; there may be several.
-
-    Kinds: "massless" (mass ≤ 0) and "singular" (a principal moment is zero) are notes, since links
-    without mass and thin rods exist; "negative" and "triangle" are problems.
-    """
-    a, b, c = moments
-    listed = f"principal moments ({a:.4g}, {b:.4g}, {c:.4g}) kg·m²"
-    if inertia.mass <= 0:
-        yield "massless", "it has no mass.", (inertia.mass,), False
-    if abs(a) <= DUST:
-        yield "singular", f"{listed}: the smallest is zero.", (a, b, c), False
-    if a < -DUST:
-        message = (
-            f"{listed} are not all ≥ 0, so no rigid body has them. "
-            f"Are the products of inertia too large, or their signs reversed?"
-        )
-        yield "negative", message, (a, b, c), True
-    if a + b < c * (1 - _ROUNDING):
-        message = (
-            f"{listed} break the triangle inequality ({a:.4g} + {b:.4g} < {c:.4g}), so no rigid "
-            f"body has them. They are wanted about the mass centre; were they given about the "
-            f"joint?"
-        )
-        yield "triangle", message, (a, b, c), True
-
-
-def repaired(inertia: SpatialInertia) -> tuple[SpatialInertia, Remark | None]:
-    """The nearest inertia that a rigid body can have, and the remark that says what changed.
-
-    Negative second moments become zero; mass, mass centre and principal axes stay.
-    """
-    principal, axes = np.linalg.eigh(inertia.moment_about_com_B)
-    a, b, c = principal
-    if a >= -DUST and a + b >= c * (1 - _ROUNDING):
-        return inertia, None
-    second = np.maximum(principal.sum() / 2 - principal, 0)
-    nearest = second.sum() - second
-    moment = axes @ np.diag(nearest) @ axes.T
-    old, new = (", ".join(f"{x:.6g}" for x in values) for values in (principal, nearest))
-    message = (
-        f"principal moments changed from ({old}) to ({new}) kg·m², the nearest a rigid body can "
-        "have."
-    )
-    remark = ("repaired", message, (*principal.tolist(), *nearest.tolist()), True)
-    return SpatialInertia(inertia.mass, inertia.com_B, (moment + moment.T) / 2), remark
 
 
 # ---- reaching the user: one warning, or an error if asked for ------------------------------------

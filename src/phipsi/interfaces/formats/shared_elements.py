@@ -1,4 +1,4 @@
-"""Elements that URDF and SDF have in common: inertias, limits, damping, shapes.
+"""Elements that URDF and SDF have in common: poses, limits, damping, shapes.
 
 URDF states their values as attributes, SDF as texts of children.
 """
@@ -7,44 +7,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import final
 
+from phipsi.errors import did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
 from phipsi.interfaces.formats.xml_document import Element, Values, shortened
-from phipsi.model import Pose, SpatialInertia
+from phipsi.model import Pose
 from phipsi.model.extras import Shape
 
 Vector = tuple[float, ...]
 
 
-# ---- links ---------------------------------------------------------------------------------------
-
-
-def checked_mass(mass: float, at: Element, who: str, mended: str) -> float:
-    """A mass that is not negative; `mended` is how the file should state it."""
-    if mass < 0:
-        raise at.error(
-            f"mass {mass:g} kg is negative, so it would accelerate against the force on it. "
-            f"Write {mended.format(-mass)}.",
-            who,
-        )
-    return mass
-
-
-def inertia_of(
-    mass: float, values: Values | None, who: str, usual: Vector, *, all_stated: bool
-) -> SpatialInertia:
-    """The inertia of the moments ixx, ixy, …; `usual` are those of an element that is not there.
-
-    Of one that is there, single moments may be left out unless `all_stated`.
-    """
-    if values is not None:
-        keys = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), usual, strict=True)
-        usual = tuple(values.number(key, who, None if all_stated else x) for key, x in keys)
-    xx, xy, xz, yy, yz, zz = usual
-    return SpatialInertia(mass, (0.0, 0.0, 0.0), [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+# ---- poses ---------------------------------------------------------------------------------------
 
 
 def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: float) -> Pose:
@@ -57,6 +33,13 @@ def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: fl
 
 
 # ---- joints --------------------------------------------------------------------------------------
+
+
+def check_type(kind: str, known: Mapping[str, object], at: Element, who: str) -> None:
+    """Reject a joint whose type the format does not have."""
+    if kind not in known:
+        given = f"its type is {shortened(kind)}" if kind else "it has no type"
+        raise at.error(f"{given}. {did_you_mean(kind, known)}", who)
 
 
 def checked_bounds(

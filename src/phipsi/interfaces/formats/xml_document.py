@@ -152,6 +152,15 @@ class Element(Values):
             )
         return found[0] if found else None
 
+    def outermost(self, file_kind: str, *tags: str) -> Element:
+        """This element, which must be the outermost one of a file: it has one of the tags."""
+        if self.tag not in tags:
+            tag = shortened(self.tag)[1:-1]
+            raise self.error(
+                f"the outermost element is <{tag}>, but that of {file_kind} is <{tags[0]}>."
+            )
+        return self
+
     def required_name(self) -> str:
         """The attribute `name`, which must be there."""
         name = self.attributes.get("name")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.interfaces.page.html_file import packed
+from phipsi.interfaces.page.html_file import packed, rounded
 from phipsi.interfaces.page.shapes_and_colors import Solid
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.flexible_inertia import FlexibleInertia
@@ -41,7 +41,7 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
                 "triangles": [] if shape is None else shape.triangles.ravel().tolist(),
                 "segments": [] if shape is None else shape.segments.ravel().tolist(),
                 "shortens": any(port.shortening.any() for port in inertia.ports),
-                "radius": 0.0 if shape is None else float(f"{_radius(shape):.6g}"),
+                "radius": 0.0 if shape is None else rounded(_radius(shape)),
             }
         )
     return out

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, shown, shown_lines
 from phipsi.model.model import Model
+from phipsi.spatial import matrix_to_quat
 
+SCENE_SCRIPTS = ("three.min.js", "deformation.js", "links.js", "scene.js")
 _NAMED = 3  # bodies in the title of a page that nobody named
 
 
@@ -65,7 +67,7 @@ def page_html(title: str, parts: PageParts) -> str:
     if not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
-    drawn = ["three.min.js", "deformation.js", "links.js", "scene.js"] if "scene" in data else []
+    drawn = SCENE_SCRIPTS if "scene" in data else ()
     scene = data.get("scene", {})
     gives = scene.get("flexible") or any("coil" in part for part in scene.get("parts", ()))
     bends = ["exaggeration.js"] if gives and "amplitudes" not in data else []
@@ -117,6 +119,21 @@ def safe(text: str) -> str:
 def packed(numbers: ArrayLike, kind: str = "<f4") -> str:
     """The bits of numbers, which may be infinite, as text: of little-endian floats, or a kind."""
     return base64.b64encode(np.ascontiguousarray(numbers, dtype=kind).tobytes()).decode("ascii")
+
+
+def packed_poses(X: NDArray[Any]) -> str:
+    """Poses (..., 4, 4) as quaternions w x y z and positions, packed."""
+    return packed(np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1))
+
+
+def rounded(x: float, digits: int = 6) -> float:
+    """A number with so many significant digits, which is short as text."""
+    return float(f"{x:.{digits}g}")
+
+
+def rounded_list(values: ArrayLike, digits: int = 6) -> list[float]:
+    """The same for a vector."""
+    return [rounded(x, digits) for x in np.asarray(values, dtype=float).tolist()]
 
 
 def _data(key: str, text: str) -> str:

@@ -64,11 +64,11 @@ from phipsi.motion.entry_names import entry_names
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
-from phipsi.operators import D, G, Jr, P, V, mass_matrix, pose
+from phipsi.operators import D, G, Jr, P, V, pose
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import checked_page, whole_file
+from phipsi.whole_files import checked_page, write_whole
 
 Array = NDArray[Any]
 _STEP = 1e-3  # s, of a mechanism that comes without a simulator
@@ -138,10 +138,7 @@ def live_page(
     moves = given if play is None else true_or_false("play", play, "True, False or None")
     whole = simulator if given else simulator_of(simulator)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
-    name = page_title(title, whole.model, target)
-    with whole_file(target) as part:
-        part.write_text(page_html(name, parts), encoding="utf-8")
-    return target
+    return write_whole(target, page_html(page_title(title, whole.model, target), parts))
 
 
 def simulator_of(mechanism: Any) -> Simulator:
@@ -377,15 +374,14 @@ def _damping(v: Any, rate: Any, inertia: Any) -> Any:
 
 
 def _handle_laws(model: Model) -> list[Law]:
+    slow = _damping.bind(rate=0.0, inertia=joint_inertias(model))
     if model.is_flexible:
-        slow = _damping.bind(rate=0.0, inertia=joint_inertias(model))
         return [hand_on_modes(model), slow]
     hand = _hand.bind(
         X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3), target=np.zeros(3),
         stiffness=0.0, damping=0.0,
     )  # fmt: skip
-    inverse = compile(mass_matrix.inv, model, mode="dense")(model.neutral())
-    return [hand, _damping.bind(rate=0.0, inertia=1.0 / np.diagonal(inverse))]
+    return [hand, slow]
 
 
 def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:

@@ -126,9 +126,19 @@ class Wheel:
         pose = Pose(self.own, self.own[:, 2] * lift)
         return MachinePart(self.body, surface, pose, color, beside)
 
+    def element(self, name: str, kind: str, text: str, bodies: Sequence[int], row: int) -> Machine:
+        """An element at the wheel's origin, without solids yet."""
+        return Machine(name, kind, text, tuple(bodies), row, place=(self.carrier, self.centre))
+
     def along(self, point: Array) -> float:
         """How far a point of the carrier is from the wheel's origin along its axis."""
         return float(self.axis @ (point - self.centre))
+
+
+def pose_in(model: Model, body: int, turn: Array, place: Array) -> Pose:
+    """Axes and a place in what a body is joined to, as a pose in the body at q = 0."""
+    X = model.placements[body]
+    return Pose(X.rotation.T @ turn, X.rotation.T @ (place - np.asarray(X.translation)))
 
 
 def between(a: Wheel, b: Wheel) -> tuple[float, Array]:
@@ -307,10 +317,10 @@ def _coil(model: Model, one: ElasticCoupling, number: int) -> Machine:
 
     Its far end follows the others: seen from its joint a it is turned, or shifted, by −x / c_a.
     """
-    weights = np.ravel(np.asarray(one.numbers["coefficients"], dtype=float))
+    weights = np.ravel(np.asarray(one.coefficients, dtype=float))
     order = sorted(range(len(weights)), key=lambda i: -abs(weights[i]))
     a, *others = (Wheel(model, one.joints[i]) for i in order)
-    k, gap = one.numbers["stiffness"], one.numbers["backlash"]
+    k, gap = one.stiffness, one.backlash
     said = f", {np.ravel(gap)[0]:.4g} of backlash" if np.any(gap) else ""
     twist = weighted(dict(zip(one.joints, weights.tolist(), strict=True)))
     text = f"{np.ravel(k)[0]:.4g} per unit of {twist}{said}"
@@ -336,6 +346,6 @@ def _coil(model: Model, one: ElasticCoupling, number: int) -> Machine:
     if others and not in_line:  # rods from the far end to the others
         out.ends = [(a.carrier, end), *((x.body, np.zeros(3)) for x in others)]
     at = [model.q_slice(n).start for n in one.joints]
-    offset = float(np.ravel(np.asarray(one.numbers["offset"], dtype=float))[0])
+    offset = float(np.ravel(np.asarray(one.offset, dtype=float))[0])
     out.linear, out.value, out.force = [LinearRow(at, weights.tolist(), offset)], "twist", number
     return out

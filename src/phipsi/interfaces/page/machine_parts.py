@@ -37,6 +37,7 @@ from phipsi.interfaces.page.machine_elements import (
     linear_rows,
     linked,
     of_forces,
+    pose_in,
     relation,
     size_of,
     stand_back,
@@ -88,6 +89,12 @@ def hidden_bodies(model: Model, constraints: Sequence[c.Constraint]) -> frozense
     return frozenset(model.joint(name).index for name in clocks if name in model.joint_names)
 
 
+def _teeth(one: Gear, ratio: float) -> tuple[int, int] | None:
+    """Numbers of teeth as given, or with about this ratio; None where no wheel is drawn."""
+    teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
+    return (teeth[0], teeth[1]) if max(teeth) <= _MOST_TEETH and min(teeth) >= 4 else None
+
+
 def _whole_teeth(ratio: float) -> tuple[int, int]:
     """Numbers of teeth with about this ratio, of which the smaller wheel has 14 to 30."""
     large = max(abs(ratio), 1 / abs(ratio))
@@ -104,7 +111,7 @@ def _gear(model: Model, one: Gear, row: int) -> Machine:
     ratio = -one.relations(model)["mesh"][one.driven]
     said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
     text = f"{one.driver} turns {ratio:.5g} times as fast as {one.driven}{said}"
-    out = Machine(one.name, "gear", text, (a.body, b.body), row, place=(a.carrier, a.centre))
+    out = a.element(one.name, "gear", text, (a.body, b.body), row)
     distance, e = between(a, b)
     along = float(a.axis @ b.axis)
     if 1 - abs(along) > PARALLEL:
@@ -112,9 +119,8 @@ def _gear(model: Model, one: Gear, row: int) -> Machine:
         return out
     if distance < 1e-9:
         return out
-    teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
-    same_sense = ratio * along > 0
-    if max(teeth) > _MOST_TEETH or min(teeth) < 4 or (same_sense and teeth[0] == teeth[1]):
+    teeth, same_sense = _teeth(one, ratio), ratio * along > 0
+    if teeth is None or (same_sense and teeth[0] == teeth[1]):
         return out
     total = abs(teeth[1] - teeth[0]) if same_sense else sum(teeth)
     r, s = (distance * z / total for z in teeth)
@@ -146,10 +152,9 @@ def _cones(
     model: Model, one: Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: Machine
 ) -> None:
     """Bevel wheels whose cones touch; nothing where the axes miss, or the ratio is another."""
-    teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
-    if max(teeth) > _MOST_TEETH or min(teeth) < 4:
+    teeth, bodies = _teeth(one, ratio), (wheels[0].body, wheels[1].body)
+    if teeth is None:
         return
-    bodies = wheels[0].body, wheels[1].body
     try:
         cones = pitch_cones(model, bodies, (float(teeth[0]), float(teeth[1])), "")
     except ModelError:
@@ -188,8 +193,7 @@ def _planetary(model: Model, one: Planetary, row: int) -> Machine:
     z_sun, z_ring = (round(z) for z in one.teeth)
     z_planet = (z_ring - z_sun) // 2
     text = f"sun {z_sun} teeth, ring {z_ring}: 1 + {z_ring}/{z_sun} with the ring held"
-    bodies = tuple(w.body for w in wheels.values())
-    out = Machine(one.name, "planetary gear", text, bodies, row, place=(sun.carrier, sun.centre))
+    out = sun.element(one.name, "planetary gear", text, [w.body for w in wheels.values()], row)
     in_arm = model.placements[arm.body].rotation
     middle = in_arm.T @ (sun.centre - np.asarray(model.placements[arm.body].translation))
     u = in_arm.T @ arm.axis
@@ -260,13 +264,9 @@ def _ring(
 def _rack(model: Model, one: RackPinion, row: int) -> Machine:
     wheel = Wheel(model, one.pinion)
     rack = model.joint(one.rack).index
-    X = model.placements[rack]
     d, _ = axis_of(model, rack)
     text = f"{one.rack} moves by {2 * np.pi * one.radius:.5g} m per turn of {one.pinion}"
-    bodies = wheel.body, rack
-    out = Machine(
-        one.name, "rack and pinion", text, bodies, row, place=(wheel.carrier, wheel.centre)
-    )
+    out = wheel.element(one.name, "rack and pinion", text, (wheel.body, rack), row)
     if model.parent[rack] != wheel.carrier or abs(d @ wheel.axis) > PARALLEL:
         return out
     r, teeth = abs(one.radius), 20
@@ -275,20 +275,17 @@ def _rack(model: Model, one: RackPinion, row: int) -> Machine:
     start = -float(np.ravel(one.offset)[0]) / one.radius  # the pinion's angle with the rack at 0
     shape = solids.toothed_wheel(r, teeth, width, wheel.angle(n) - start)
     out.parts.append(wheel.part(shape, BRASS))
-    turn = X.rotation.T @ np.stack([np.cross(-n, wheel.axis), -n, wheel.axis], axis=-1)
-    where = X.rotation.T @ (wheel.centre + r * n - np.asarray(X.translation))
-    out.parts.append(
-        MachinePart(rack, solids.rack_bar(r, teeth, 12, width), Pose(turn, where), STEEL)
-    )
     out.place = wheel.carrier, wheel.centre + r * n
+    turn = np.stack([np.cross(-n, wheel.axis), -n, wheel.axis], axis=-1)
+    pose = pose_in(model, rack, turn, out.place[1])
+    out.parts.append(MachinePart(rack, solids.rack_bar(r, teeth, 12, width), pose, STEEL))
     return out
 
 
 def _screw(model: Model, one: Screw, row: int) -> Machine:
     wheel, nut = Wheel(model, one.spindle), model.joint(one.nut).index
     text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
-    bodies = wheel.body, nut
-    out = Machine(one.name, "screw", text, bodies, row, place=(wheel.carrier, wheel.centre))
+    out = wheel.element(one.name, "screw", text, (wheel.body, nut), row)
     axis, origin = axis_of(model, nut)
     along, at = float(wheel.axis @ axis), wheel.along(origin)
     if model.parent[nut] != wheel.carrier or 1 - abs(along) > PARALLEL:
@@ -304,10 +301,8 @@ def _screw(model: Model, one: Screw, row: int) -> Machine:
     # a thread that pulls the nut against the axis as the spindle turns about it is right-handed
     thread = solids.thread(radius, -one.lead * along, high - low)
     out.parts.append(wheel.part(thread, STEEL, (low + high) / 2))
-    X = model.placements[nut]
-    place = X.rotation.T @ (wheel.centre + at * wheel.axis - np.asarray(X.translation))
-    shape = solids.disc(2.2 * radius, 2.5 * radius)
-    out.parts.append(MachinePart(nut, shape, Pose(X.rotation.T @ wheel.turn, place), BRASS))
+    pose = pose_in(model, nut, wheel.turn, wheel.centre + at * wheel.axis)
+    out.parts.append(MachinePart(nut, solids.disc(2.2 * radius, 2.5 * radius), pose, BRASS))
     return out
 
 
@@ -317,8 +312,7 @@ def _belt(model: Model, one: c.Belt, row: int) -> Machine:
     speeds = ", ".join(f"{n} {1 / r:.4g}" for n, r in zip(one.pulleys, radii, strict=True))
     text = f"radii {', '.join(f'{r:g}' for r in radii)} m; rates in proportion: {speeds}"
     first = wheels[0]
-    bodies = tuple(w.body for w in wheels)
-    out = Machine(one.name, "belt", text, bodies, row, place=(first.carrier, first.centre))
+    out = first.element(one.name, "belt", text, [w.body for w in wheels], row)
     flat = np.array([first.turn.T @ (w.centre - first.centre) for w in wheels])[:, :2]
     if (radii < 0).all():  # the same relation as with all in front
         radii = -radii
@@ -408,7 +402,7 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
     k = view.index
     text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
     wheel, size = Wheel(model, one.joint), size_of(model, k)
-    out = Machine(one.name, "motor", text, (k,), row, place=(wheel.carrier, wheel.centre))
+    out = wheel.element(one.name, "motor", text, (k,), row)
     out.behind = k
     for radius, width, back in ((0.09, 0.2, 0.13), (0.12, 0.03, 0.015)):  # housing and flange
         pose = Pose(wheel.turn, wheel.centre - back * size * wheel.axis)
@@ -432,21 +426,17 @@ def _differential(model: Model, one: Differential, row: int) -> Machine:
     r = 0.14 * abs(apart)
     for wheel, sign in ((left, -np.sign(apart)), (right, np.sign(apart))):
         inward = -sign * u  # the way from the wheel to the middle
-        X = model.placements[wheel.body]
-        turn = X.rotation.T @ z_along(inward)
-        back = X.rotation.T @ (middle - r * inward - np.asarray(X.translation))
+        back = pose_in(model, wheel.body, z_along(inward), middle - r * inward)
         bevel = solids.bevel_wheel(r, 16, 0.4 * r, 0.0)
-        out.parts.append(MachinePart(wheel.body, bevel, Pose(turn, back), BRASS, beside=True))
+        out.parts.append(MachinePart(wheel.body, bevel, back, BRASS, beside=True))
         length = abs(apart) / 2 - r
-        shaft = back - X.rotation.T @ inward * length / 2
+        shaft = Pose(back.rotation, back.translation - back.rotation[:, 2] * length / 2)
         rod = solids.disc(0.25 * r, length)
-        out.parts.append(MachinePart(wheel.body, rod, Pose(turn, shaft), STEEL, beside=True))
-    own = model.placements[cage.body].rotation.T
-    at = own @ (middle - np.asarray(model.placements[cage.body].translation))
-    turn = own @ z_along(u)
+        out.parts.append(MachinePart(wheel.body, rod, shaft, STEEL, beside=True))
+    pose = pose_in(model, cage.body, z_along(u), middle)
     shape = solids.ring(1.15 * r, 1.35 * r, 0.5 * r)
-    out.parts.append(MachinePart(cage.body, shape, Pose(turn, at), DARK))
-    across = turn[:, 0]
+    out.parts.append(MachinePart(cage.body, shape, pose, DARK))
+    across, at = pose.rotation[:, 0], pose.translation
     pin = solids.disc(0.14 * r, 2.4 * r)
     out.parts.append(MachinePart(cage.body, pin, Pose(z_along(across), at), STEEL))
     inner = 0.9 * r * np.tan(np.pi / 4 - np.arctan(2 / 16 / np.sqrt(2)))  # below the tips of teeth

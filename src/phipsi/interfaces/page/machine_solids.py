@@ -76,8 +76,7 @@ def bevel_wheel(
     back = np.concatenate([outer, inner, [[0.0, 0.0, sine * low]]]) - [0.0, 0.0, top]
     points = np.concatenate([back, (1.0 - width / top) * back]) + [0.0, 0.0, top]
     n = len(rim)
-    i, m = np.arange(n), 2 * n + 1
-    j = (i + 1) % n
+    (i, j), m = _around(n), 2 * n + 1
     faces = [*_split([i, j, j + m, i + m])]  # flanks, from the back to the front
     for a, b, first in ((j, i, 0), (i, j, m)):  # teeth and middle of the back, then of the front
         faces += _split([a + first, b + first, b + n + first, a + n + first])
@@ -97,17 +96,15 @@ def coil(radius: float, wire: float, length: float, turns: int) -> Surface:
     out = np.stack([np.cos(angle), np.sin(angle), np.zeros(along)], axis=-1)
     up = np.broadcast_to([0.0, 0.0, 1.0], out.shape)
     middle = radius * out + np.linspace(0, length, along)[:, None] * up
-    side = 2 * np.pi * np.arange(around) / around
+    turned = 2 * np.pi * np.arange(around) / around
     points = middle[:, None] + wire * (
-        np.cos(side)[:, None] * out[:, None] + np.sin(side)[:, None] * up[:, None]
+        np.cos(turned)[:, None] * out[:, None] + np.sin(turned)[:, None] * up[:, None]
     )
-    index = np.arange(along * around).reshape(along, around)
-    a, b = index[:-1], index[1:]
-    quads = [a, np.roll(a, -1, 1), np.roll(b, -1, 1), b]
+    index, sides = _tube(along, around)
     ends = [[index[0, 0], index[0, i + 1], index[0, i]] for i in range(1, around - 1)] + [
         [index[-1, 0], index[-1, i], index[-1, i + 1]] for i in range(1, around - 1)
     ]
-    corners = np.array([*_split(quads), *ends])
+    corners = np.array([*sides, *ends])
     return points.reshape(-1, 3), corners[:, ::-1]
 
 
@@ -176,11 +173,8 @@ def thread(radius: float, lead: float, length: float) -> Surface:
     wave = (z[:, None] / lead - angle / (2 * np.pi)) % 1.0
     r = radius * (0.82 + 0.18 * np.clip(2.2 * np.abs(2 * wave - 1) - 0.6, 0, 1))
     points = np.stack([r * np.cos(angle), r * np.sin(angle), np.repeat(z[:, None], sides, 1)], -1)
-    index = np.arange(levels * sides).reshape(levels, sides)
-    a, b = index[:-1], index[1:]
-    quads = [a, np.roll(a, -1, 1), np.roll(b, -1, 1), b]
+    index, triangles = _tube(levels, sides)
     ends = [[0.0, 0.0, z[0]], [0.0, 0.0, z[-1]]]
-    triangles = [*_split(quads)]
     last = levels * sides
     for i in range(sides):
         j = (i + 1) % sides
@@ -216,17 +210,37 @@ def belt_path(centres: Array, radii: Array, spans: Spans, outside: float = 0.0) 
 # ---- extrusions ----------------------------------------------------------------------------------
 
 
-def _split(quads: Sequence[Array]) -> Any:
+def _split(quads: Sequence[Any]) -> Any:
+    """Two triangles for each quadrangle of corners a, b, c, d."""
     a, b, c, d = (np.asarray(x).ravel() for x in quads)
     return [*np.stack([a, b, c], -1).tolist(), *np.stack([a, c, d], -1).tolist()]
 
 
+def _around(n: int) -> tuple[Array, Array]:
+    """The numbers of the corners of a closed line, and of those behind them."""
+    i = np.arange(n)
+    return i, (i + 1) % n
+
+
+def _tube(rings: int, corners: int) -> tuple[Array, list[list[int]]]:
+    """The numbers (rings, corners) of points on rings, and the triangles between these."""
+    index = np.arange(rings * corners).reshape(rings, corners)
+    a, b = index[:-1], index[1:]
+    return index, _split([a, np.roll(a, -1, 1), np.roll(b, -1, 1), b])
+
+
+def _below_and_above(width: float, *lines: Array) -> Array:
+    """Lines (n, 2) in the two planes z = ∓ width/2."""
+    return np.concatenate([np.column_stack([line, np.full(len(line), s * width / 2)])
+                           for s in (-1, 1) for line in lines])  # fmt: skip
+
+
 def _plate(outline: Array, width: float) -> Surface:
     n = len(outline)
-    rims = [np.column_stack([outline, np.full(n, s * width / 2)]) for s in (-1, 1)]
-    points = np.concatenate([*rims, [[0, 0, -width / 2], [0, 0, width / 2]]])
-    i = np.arange(n)
-    j = (i + 1) % n
+    points = np.concatenate(
+        [_below_and_above(width, outline), [[0, 0, -width / 2], [0, 0, width / 2]]]
+    )
+    i, j = _around(n)
     sides = _split([i, j, j + n, i + n])
     caps = [*np.stack([np.full(n, 2 * n), j, i], -1).tolist(),
             *np.stack([np.full(n, 2 * n + 1), i + n, j + n], -1).tolist()]  # fmt: skip
@@ -236,24 +250,19 @@ def _plate(outline: Array, width: float) -> Surface:
 def _band(inner: Array, outer: Array, width: float) -> Surface:
     """Between two closed lines of as many points."""
     n = len(inner)
-    points = np.concatenate([np.column_stack([line, np.full(n, s * width / 2)])
-                             for s in (-1, 1) for line in (inner, outer)])  # fmt: skip
-    i = np.arange(n)
-    j = (i + 1) % n
+    i, j = _around(n)
     quads = [
         [i + n, j + n, j + 3 * n, i + 3 * n],  # outside
         [j, i, i + 2 * n, j + 2 * n],  # inside
         [i + 2 * n, i + 3 * n, j + 3 * n, j + 2 * n],  # above
         [i, j, j + n, i + n],  # below
     ]
-    return points, np.array([x for quad in quads for x in _split(quad)])
+    return _below_and_above(width, inner, outer), np.array([x for q in quads for x in _split(q)])
 
 
 def _strip(lower: Array, upper: Array, width: float) -> Surface:
     """Between two open lines of as many points."""
     n = len(lower)
-    points = np.concatenate([np.column_stack([line, np.full(n, s * width / 2)])
-                             for s in (-1, 1) for line in (lower, upper)])  # fmt: skip
     i = np.arange(n - 1)
     j = i + 1
     quads = [
@@ -261,9 +270,7 @@ def _strip(lower: Array, upper: Array, width: float) -> Surface:
         [j + n, i + n, i + 3 * n, j + 3 * n],  # top
         [i + 2 * n, j + 2 * n, j + 3 * n, i + 3 * n],  # front
         [j, i, i + n, j + n],  # back
+        [0, 2 * n, 3 * n, n],  # the ends
+        [n - 1, 2 * n - 1, 4 * n - 1, 3 * n - 1],
     ]
-    ends = [[0, 2 * n, 3 * n, n], [n - 1, 2 * n - 1, 4 * n - 1, 3 * n - 1]]
-    whole = [x for quad in quads for x in _split(quad)]
-    return points, np.array(
-        [*whole, *(x for e in ends for x in _split([np.array([k]) for k in e]))]
-    )
+    return _below_and_above(width, lower, upper), np.array([x for q in quads for x in _split(q)])

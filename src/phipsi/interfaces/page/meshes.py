@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import shown
-from phipsi.interfaces.page.html_file import packed
+from phipsi.interfaces.page.html_file import packed, rounded_list
 from phipsi.interfaces.page.shapes_and_colors import LINK, Color, Solid, linear
 from phipsi.model import Pose
 from phipsi.model.extras import Shape
@@ -58,9 +58,9 @@ class MeshPart:
         return {
             "body": self.body,
             "mesh": self.mesh,
-            "rotation": [float(f"{x:.7g}") for x in turn],
-            "position": [float(f"{x:.7g}") for x in self.pose.translation],
-            "color": [float(f"{x:.4g}") for x in self.color],
+            "rotation": rounded_list(turn, 7),
+            "position": rounded_list(self.pose.translation, 7),
+            "color": rounded_list(self.color, 4),
             **({} if self.opacity >= 1 else {"opacity": round(self.opacity, 3)}),
         }
 
@@ -338,8 +338,8 @@ def packed_surface(points: Array, triangles: Array) -> tuple[dict[str, Any], Sol
         "corners": packed(places[triangles.ravel()[first]], "<i2"),
         "normals": packed(folded[first], "i1"),
         "triangles": packed(number, index),
-        "middle": [float(f"{x:.7g}") for x in middle],
-        "step": [float(f"{x / 32767:.7g}") for x in half],
+        "middle": rounded_list(middle, 7),
+        "step": rounded_list(half / 32767, 7),
     }
     x, y, z = half.tolist()
     return plain, Solid(-1, "box", (x, y, z), position=middle)

@@ -14,11 +14,10 @@ from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice
-from phipsi.interfaces.page.html_file import packed, page_html, safe
+from phipsi.interfaces.page.html_file import packed, packed_poses, page_html, safe
 from phipsi.interfaces.page.scene import scene_description
 from phipsi.model.model import Model
-from phipsi.spatial import matrix_to_quat
-from phipsi.whole_files import checked_page, whole_file
+from phipsi.whole_files import checked_page, write_whole
 
 Array = NDArray[Any]
 _SAMPLES = np.linspace(-3.0, 3.0, 25)  # amplitudes at which poses are computed; slider: 0 to 3
@@ -58,12 +57,7 @@ def mode_page(found: Vibrations, path: str | os.PathLike[str] | None, title: str
             "scripts": ["modes.js"],
         },
     )
-    if path is None:
-        return text
-    target = checked_page(path)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    return target
+    return text if path is None else write_whole(checked_page(path), text)
 
 
 def _data(found: Vibrations, shown: int) -> dict[str, Any]:
@@ -75,7 +69,6 @@ def _data(found: Vibrations, shown: int) -> dict[str, Any]:
     every = np.broadcast_to(q, (shown, len(_SAMPLES), model.nq))
     moved = model.integrate(every, steps.T[:, None, :] * _SAMPLES[:, None])
     X = motions.poses(model, moved).reshape(shown, len(_SAMPLES), -1, 4, 4)
-    poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     scene = scene_description(model, q=moved[:, np.abs(_SAMPLES) <= 1].reshape(-1, model.nq))
     modal = [modal_slice(model, x["body"]) for x in scene["flexible"]]
     return {
@@ -84,7 +77,7 @@ def _data(found: Vibrations, shown: int) -> dict[str, Any]:
         "vibrations": [
             {
                 "frequency": float(w) if np.isfinite(w) else None,
-                "poses": packed(poses[i]),
+                "poses": packed_poses(X[i]),
                 "modal": [packed(moved[i][:, at]) for at in modal],
             }
             for i, w in enumerate(found.frequencies[:shown])

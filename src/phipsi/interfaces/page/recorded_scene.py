@@ -16,7 +16,7 @@ from phipsi.constraints import Constraint
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import State
 from phipsi.interfaces.page.deformed_shapes import modal_slice
-from phipsi.interfaces.page.html_file import packed
+from phipsi.interfaces.page.html_file import packed, packed_poses, rounded, rounded_list
 from phipsi.interfaces.page.machine_parts import hidden_bodies
 from phipsi.interfaces.page.scene import Drawing
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips
@@ -24,7 +24,6 @@ from phipsi.model import Model
 from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
 from phipsi.operators import D, G, P
-from phipsi.spatial import matrix_to_quat
 from phipsi.trajectory.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -61,14 +60,13 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
         what.constraints = held
     what.forces = trajectory.elements
     description = what.description(q)
-    poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     size = description["radius"]
     held, untold, efforts = _constraint_arrows(trajectory, times, X, size)
     paths = zip(_paths(trajectory, fine), _TRAIL_COLORS, strict=False)
     return {
         **description,
         "times": packed(times),
-        "poses": packed(poses),
+        "poses": packed_poses(X),
         "modal": [packed(q[:, modal_slice(model, x["body"])]) for x in description["flexible"]],
         "trail_times": packed(fine),
         "trails": [
@@ -106,7 +104,7 @@ def operator_blocks(trajectory: Trajectory) -> dict[str, Any] | None:
     squares = [hinge[:, k, :n, :n].reshape(len(times), -1) for k, n in enumerate(sizes)]
     columns = [gain[:, :, s].reshape(len(times), -1) for s in model.v_slices]
     return {
-        "times": [float(f"{t:.9g}") for t in times],
+        "times": rounded_list(times, 9),
         "sizes": sizes,
         "P": packed(articulated),
         "D": packed(np.concatenate(squares, axis=1)),
@@ -263,7 +261,7 @@ def _arrows(
         "labels": labels,
         "points": packed(points),
         "forces": packed(forces),
-        "unit": float(f"{max(weight, large) / (0.9 * radius) or 1.0:.6g}"),
+        "unit": rounded(max(weight, large) / (0.9 * radius) or 1.0),
     }
 
 

@@ -24,7 +24,7 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.model_checks import Check, counted
-from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, safe
+from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, rounded, safe
 from phipsi.interfaces.page.live_page import continued
 from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
@@ -34,7 +34,7 @@ from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.plotting import NOTHING, ROUNDING
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import checked_page, whole_file
+from phipsi.whole_files import checked_page, write_whole
 
 Array = NDArray[Any]
 
@@ -75,10 +75,7 @@ def report(
     """
     target = checked_page(path)
     options = {"expression": expression, "checks": checks, "live": live}
-    text = report_html(trajectory, title=title, path=target, **options)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    return target
+    return write_whole(target, report_html(trajectory, title=title, path=target, **options))
 
 
 def report_html(
@@ -422,4 +419,4 @@ def _color(i: int, count: int) -> str:
 
 def _rounded(values: Array, digits: int) -> list[float | None]:
     """Rounded to significant digits; what is not finite is left out of the line."""
-    return [float(f"{x:.{digits}g}") if np.isfinite(x) else None for x in values.tolist()]
+    return [rounded(x, digits) if np.isfinite(x) else None for x in values.tolist()]

@@ -21,6 +21,7 @@ from phipsi.interfaces.page.deformed_shapes import (
     modal_slice,
     ports_of,
 )
+from phipsi.interfaces.page.html_file import rounded, rounded_list
 from phipsi.interfaces.page.live_modes import modal_reach
 from phipsi.interfaces.page.machine_elements import Machine, MachinePart, parts_of, with_machines
 from phipsi.interfaces.page.machine_parts import hidden_bodies, machines_of
@@ -151,7 +152,7 @@ class Drawing:
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
-            "up": _rounded_list(matrix_to_quat(up)),
+            "up": rounded_list(matrix_to_quat(up)),
             "bodies": [_body(model, k, k in hidden) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
@@ -168,7 +169,7 @@ class Drawing:
             "follow": view.follow,
             "floor": floor,
             "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
-            "arrow_unit": _rounded(weight / (0.9 * radius) or 1.0),
+            "arrow_unit": rounded(weight / (0.9 * radius) or 1.0),
             "notices": list(meshes.notices),
         }
 
@@ -208,9 +209,9 @@ class Drawing:
 
     def _deformed(self, plain: dict[str, Any]) -> dict[str, Any]:
         """A body with modes, in its given colour, and when it is there."""
-        body, when = plain["body"], self._when(plain["body"])
-        color = _rounded_list(self._chosen().get(body, LINK))
-        return {**plain, "color": color, **({} if when is None else {"shown": _lists(when)})}
+        body = plain["body"]
+        color = rounded_list(self._chosen().get(body, LINK))
+        return {**plain, "color": color, **_shown_at(self._when(body))}
 
     def _parts(
         self,
@@ -225,11 +226,9 @@ class Drawing:
             plain = replace(part, color=chosen.get(part.body, part.color)).plain()
             if i in made:
                 plain["machine"], coil = made[i][0], made[i][1].coil
-                spans = machines[made[i][0]].shown
-                plain |= {} if spans is None else {"shown": _lists(spans)}
+                plain |= _shown_at(machines[made[i][0]].shown)
                 plain |= {} if coil is None else {"coil": coil._asdict()}
-            when = self._when(part.body)
-            out.append(plain if when is None else {**plain, "shown": _lists(when)})
+            out.append(plain | _shown_at(self._when(part.body)))
         return out
 
 
@@ -359,10 +358,10 @@ def _body(model: Model, k: int, is_hidden: bool) -> dict[str, Any]:
     return {
         "name": model.body_names[k],
         "parent": int(model.parent[k]),
-        "mass": _rounded(inertia.mass),
-        "com": _rounded_list(inertia.com_B),
-        "ellipsoid": _rounded_list(np.sqrt(np.maximum(squares, 0.0))),
-        "principal": _rounded_list(matrix_to_quat(R)),
+        "mass": rounded(inertia.mass),
+        "com": rounded_list(inertia.com_B),
+        "ellipsoid": rounded_list(np.sqrt(np.maximum(squares, 0.0))),
+        "principal": rounded_list(matrix_to_quat(R)),
         "joint": {"name": model.joint_names[k], "kind": joint.kind, "axes": _axes(joint)},
         **({"hidden": True} if is_hidden else {}),
     }
@@ -388,7 +387,7 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
         direction = column[:3] if turns else column[3:]
         length = float(np.linalg.norm(direction))
         if length > 0:
-            out.append({"axis": _rounded_list(direction / length), "turns": turns})
+            out.append({"axis": rounded_list(direction / length), "turns": turns})
     return out
 
 
@@ -404,30 +403,28 @@ def _machine(model: Model, x: Machine) -> dict[str, Any]:
         "rows": [x.row, x.rows],
         "value": x.value,
         "linear": [row._asdict() for row in x.linear],
-        "ends": [{"body": int(k), "position": _rounded_list(p)} for k, p in x.ends],
+        "ends": [{"body": int(k), "position": rounded_list(p)} for k, p in x.ends],
         "straight": x.straight,
         "force": x.force,
-        **({} if x.shown is None else {"shown": _lists(x.shown)}),
+        **_shown_at(x.shown),
     }
 
 
 def _machine_label(x: Machine) -> dict[str, Any]:
     """Its name, where it is."""
     body, place = x.place
-    end = {"body": int(body), "position": _rounded_list(place)}
-    shown_at = {} if x.shown is None else {"shown": _lists(x.shown)}
-    return {"name": x.name, "ends": [end, end], **shown_at}
+    end = {"body": int(body), "position": rounded_list(place)}
+    return {"name": x.name, "ends": [end, end], **_shown_at(x.shown)}
 
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
     """A constraint between two frames: where its ends are."""
-    shown_at = {} if when is None else {"shown": _lists(when)}
     return {
         "name": closure.name,
         "ends": [
-            {"body": body, "position": _rounded_list(X.translation)} for body, X in closure.points
+            {"body": body, "position": rounded_list(X.translation)} for body, X in closure.points
         ],
-        **shown_at,
+        **_shown_at(when),
     }
 
 
@@ -543,31 +540,23 @@ def _standing(mesh: str, scale: tuple[float, float, float], at: Array, up: Array
     return Solid(WORLD, mesh, scale, up.T, up.T @ at, FOOT)
 
 
-def _lists(spans: Spans) -> list[list[float]]:
-    return [list(span) for span in spans]
+def _shown_at(spans: Spans | None) -> dict[str, Any]:
+    """When something is there; nothing for always."""
+    return {} if spans is None else {"shown": [list(span) for span in spans]}
 
 
 def _plain(solid: Solid) -> dict[str, Any]:
-    shown_at = {} if solid.shown is None else {"shown": _lists(solid.shown)}
     return {
         "body": solid.body,
         "mesh": solid.mesh,
-        "scale": _rounded_list(solid.scale),
+        "scale": rounded_list(solid.scale),
         **_placed(solid.rotation, solid.position),
-        "color": _rounded_list(solid.color),
-        **shown_at,
+        "color": rounded_list(solid.color),
+        **_shown_at(solid.shown),
     }
 
 
 def _placed(rotation: ArrayLike, position: ArrayLike) -> dict[str, Any]:
     """A pose as a quaternion [w x y z] and a position."""
     turn = matrix_to_quat(np.asarray(rotation, dtype=float))
-    return {"rotation": _rounded_list(turn), "position": _rounded_list(position)}
-
-
-def _rounded(x: float) -> float:
-    return float(f"{x:.6g}")
-
-
-def _rounded_list(values: ArrayLike) -> list[float]:
-    return [_rounded(x) for x in np.asarray(values, dtype=float).tolist()]
+    return {"rotation": rounded_list(turn), "position": rounded_list(position)}

@@ -14,8 +14,8 @@ import numpy as np
 from phipsi.errors import InputError, shown
 from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
-from phipsi.studies.study_results import StudyResults
-from phipsi.whole_files import checked_page, whole_file
+from phipsi.studies.study_results import StudyResults, columns_of
+from phipsi.whole_files import checked_page, write_whole
 
 _MOST = 24
 """Entries that are drawn."""
@@ -35,10 +35,7 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     target = checked_page(path)
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
-    text = _page(results, target)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    return target
+    return write_whole(target, _page(results, target))
 
 
 def _page(results: StudyResults, path: Path) -> str:
@@ -55,7 +52,7 @@ def _page(results: StudyResults, path: Path) -> str:
     )
     parts = [
         _estimates(results) if good else "",
-        _histograms(results, "draw.", "What varied"),
+        _histograms(results, "draw.", "What varied") if good else "",
         _histograms(results, "", "What came out") if good else "",
         _bands(results) if good else "",
         _influence(results) if good else "",
@@ -72,12 +69,7 @@ def _safe(text: object) -> str:
 def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
     """Single numbers of the runs that went well, by label."""
     good = results["status"] == 0
-    out: dict[str, Any] = {}
-    for name in names:
-        x = results[name][good]
-        flat = x.reshape(len(x), -1) if x.ndim <= 2 else np.zeros((len(x), 0))
-        for i in range(flat.shape[1]):
-            out[f"{name}[{i}]" if x.ndim > 1 else name] = flat[:, i]
+    out = columns_of({name: results[name][good] for name in names})
     return dict(list(out.items())[:_MOST])
 
 

@@ -18,14 +18,13 @@ from phipsi.algorithms.kinematics import motions
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError, true_or_false
 from phipsi.interfaces.loopback_server import LoopbackServer
-from phipsi.interfaces.page.html_file import asset_text, page_html, page_title
+from phipsi.interfaces.page.html_file import SCENE_SCRIPTS, asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.trajectory.trajectory import Trajectory
 
 _CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
-WIDGET_SCRIPTS = ("three.min.js", "deformation.js", "links.js", "scene.js", "widget.js")
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -207,7 +206,7 @@ def in_notebook() -> bool:
 
 def widget_module() -> str:
     """The module of a cell: three.js, the scene, and what joins them to the notebook."""
-    return "\n".join(asset_text(name) for name in WIDGET_SCRIPTS)
+    return "\n".join(asset_text(name) for name in (*SCENE_SCRIPTS, "widget.js"))
 
 
 @cache

@@ -63,7 +63,12 @@ class Scenario:
     @property
     def is_conservative(self) -> bool:
         """Whether nothing but gravity acts, so that the energy must not change."""
-        return self.controller is None and not self.forces
+        return not self.laws
+
+    @property
+    def laws(self) -> list[Any]:
+        """All that acts besides gravity: forces, and then the controller."""
+        return [*self.forces, *([] if self.controller is None else [self.controller])]
 
     def simulate(self, progress: Any = None) -> Trajectory:
         """Run it; see `phipsi.simulate`, also for `progress`."""
@@ -94,9 +99,8 @@ class Scenario:
                 "compiled runs have fixed ones. Write, for example:\n"
                 '    integrator = { name = "rk4", dt = 1e-3 }'
             )
-        laws = [*self.forces, *([] if self.controller is None else [self.controller])]
         dt = DT if self.dt is None else self.dt
-        return Simulator(self.model, laws, dt, integrator=self.integrator, given=given)
+        return Simulator(self.model, self.laws, dt, integrator=self.integrator, given=given)
 
     def to_study(self, **options: Any) -> Study:
         """The study of the file's table `[study]`; `options` of `pp.Study` change it.

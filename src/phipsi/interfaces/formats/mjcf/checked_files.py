@@ -60,11 +60,7 @@ class MjcfFiles:
 
 def read_mjcf_files(data: bytes, file: str, folders: AllowedFolders) -> MjcfFiles:
     """Check a file and collect what it needs, or raise a FileError."""
-    root = parse_xml(data, file)
-    if root.tag not in ("mujoco", "mujocoinclude"):
-        raise root.error(
-            f"the outermost element is <{root.tag[:40]}>, but that of an MJCF is <mujoco>."
-        )
+    root = parse_xml(data, file).outermost("an MJCF", "mujoco", "mujocoinclude")
     found = MjcfFiles(file, folders, root)
     _follow_includes(found)
     for element in found.elements():

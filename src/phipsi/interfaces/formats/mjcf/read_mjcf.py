@@ -18,8 +18,8 @@ import numpy as np
 from phipsi import constraints as c
 from phipsi.errors import FileError, ModelError, PhipsiError
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
-from phipsi.interfaces.formats.body_frames import in_body
-from phipsi.interfaces.formats.files import Place, unused
+from phipsi.interfaces.formats.body_frames import in_body, link_frames
+from phipsi.interfaces.formats.files import Place, blamed, unused
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint, read_mjcf_files
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
@@ -56,7 +56,7 @@ class _Reader:
         self.stated: dict[tuple[str, str], Element] = {}
         for element in found.elements():
             self.stated.setdefault((element.tag, element.name), element)
-        self.names: dict[int, str] = {}
+        self.names = {0: WORLD_NAME}
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
 
     def read(self) -> ParsedRobot:
@@ -88,13 +88,11 @@ class _Reader:
         parent = int(m.body_parentid[i])
         X_link = _pose(m.body_quat[i], m.body_pos[i])
         rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
-        try:
+        with blamed(at, f"body {shortened(name)}"):
             chain = chain_of(m, rows, name)
             inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
             inertia = inertia.transformed(_pose(m.body_iquat[i], m.body_ipos[i]))
             inertia = inertia.transformed(in_body(chain.shift))
-        except ModelError as error:
-            raise self.robot.error(at, f"body {shortened(name)}", str(error)) from error
         self.shifts[i] = chain.shift
         has_mass = bool(inertia.mass) or bool(inertia.given_moment_B.any())
         link = Link(name, at, inertia, has_inertia=has_mass)
@@ -166,19 +164,15 @@ class _Reader:
 
     def _frames(self) -> None:
         m, robot = self.m, self.robot
-        taken = set(self.names.values())
-        sites = set(m.names["site"])
-        used = taken | sites
-        for i, shift in self.shifts.items():
-            if i and shift.any():
-                used.add(name := unused(f"{self.names[i]}_frame", used))
-                taken.add(name)
-                robot.frames.append(Frame(name, self.names[i], in_body(shift)))
+        taken, sites = set(self.names.values()), set(m.names["site"])
+        shifts = {self.names[i]: shift for i, shift in self.shifts.items()}
+        robot.frames += link_frames(shifts, taken | sites)
+        taken.update(frame.name for frame in robot.frames)
         for k in range(m.nsite):
             name = m.names["site"][k]
             if not name:
                 continue
-            if name in taken or name == "world":
+            if name in taken:
                 new = unused(f"{name}_site", taken | sites)
                 robot.note(
                     "renamed",
@@ -191,8 +185,7 @@ class _Reader:
             taken.add(name)
             host = int(m.site_bodyid[k])
             X = in_body(self.shifts[host]) @ _pose(m.site_quat[k], m.site_pos[k])
-            body = "world" if host == 0 else self.names[host]
-            robot.frames.append(Frame(name, body, X))
+            robot.frames.append(Frame(name, self.names[host], X))
 
     def _active_constraints(self) -> Iterator[tuple[int, str, Element]]:
         """Number, name and place of every equality constraint that acts."""
@@ -219,16 +212,12 @@ class _Reader:
                 self.robot.note("loop", f"equality {at.label}", name, message, at, True)
                 continue
             taken.add(name := name or unused(f"equality{k + 1}", taken))
-            try:
+            with blamed(at, f"equality {at.label}"):
                 found = equality(self.m, k, name, self._link_end, self._joint_name)
-            except ModelError as error:
-                raise at.error(str(error), f"equality {at.label}") from error
             self.robot.constraints.append(found)
 
     def _link_end(self, body: int, X: Pose) -> tuple[str, Pose]:
         """A pose in the frame of MuJoCo's body, as an end on ours."""
-        if body == 0:
-            return WORLD_NAME, X
         return self.names[body], in_body(self.shifts[body]) @ X
 
     def _joint_name(self, k: int) -> str:
@@ -277,8 +266,7 @@ class _Reader:
 
     def _left_out(self, tag: str, name: str, what: str, is_problem: bool = True) -> None:
         who = f"{tag} {shortened(name)}" if name else f"<{tag}>"
-        message = f"{what} is not part of the model and is left out."
-        self.robot.note("ignored", who, name, message, self._at(tag, name), is_problem)
+        self.robot.note_left_out(what, who, name, self._at(tag, name), is_problem)
 
 
 # ---- equality constraints: connect, weld and joint -----------------------------------------------
@@ -376,10 +364,9 @@ def shapes_of(
             size = tuple(m.mesh_scale[mesh].tolist())
         if kind:
             color = tuple(float(x) for x in m.geom_rgba[k])
-            link = "world" if host == 0 else names[host]
             name = m.names["geom"][k]
             contact = _material(m, k), *_bits(m, k)
-            yield Shape(link, role, kind, size, X, name, uri, file, color, *contact)
+            yield Shape(names[host], role, kind, size, X, name, uri, file, color, *contact)
 
 
 def _material(m: Compiled, k: int) -> Material | None:
@@ -421,8 +408,7 @@ def exclusions_of(m: Compiled, names: Mapping[int, str]) -> Iterator[Exclusion]:
     """The pairs of bodies of <exclude>."""
     for signature in m.exclude_signature.tolist():
         pair = (int(signature) >> 16 & 0xFFFF, int(signature) & 0xFFFF)
-        body, other = ("world" if i == 0 else names[i] for i in pair)
-        yield Exclusion(body, other)
+        yield Exclusion(*(names[i] for i in pair))
 
 
 def _pose(quaternion: Any, position: Any) -> Pose:

@@ -63,7 +63,8 @@ class Includes:
                 f"include {shortened(uri)} was not found. Say where models are:\n"
                 f"    pp.load(path, package_dirs=['folder of models'])"
             )
-        sdf = _root(parse_xml(self.sum.add(read_bytes(found), element), found))
+        data = self.sum.add(read_bytes(found), element)
+        sdf = parse_xml(data, found).outermost("an SDF", "sdf")
         stated = list(sdf.all("model"))
         if len(stated) != 1:
             raise sdf.error(f"an included file must have one <model>, but there are {len(stated)}.")
@@ -95,7 +96,7 @@ class Includes:
 
 def choose(sdf: Element, includes: Includes, wanted: str | None) -> Chosen:
     """The model called `wanted`, or the only one; included models count if there is no other."""
-    _root(sdf)
+    sdf.outermost("an SDF", "sdf")
     worlds: list[Element] = list(sdf.all("world"))
     found = [
         (element, world)
@@ -146,12 +147,6 @@ def _which(wanted: str | None, names: list[str]) -> str:
     if wanted in names:
         return f"{len(names)} models are called {shortened(wanted)}. Rename one of them."
     return f"there is no model {shortened(wanted)}. {did_you_mean(wanted, names)}"
-
-
-def _root(sdf: Element) -> Element:
-    if sdf.tag != "sdf":
-        raise sdf.error(f"the outermost element is <{sdf.tag[:40]}>, but that of an SDF is <sdf>.")
-    return sdf
 
 
 def _uri(include: Element) -> str:

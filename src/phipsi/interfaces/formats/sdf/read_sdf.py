@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import ModelError
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
-from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
-from phipsi.interfaces.formats.files import unused
+from phipsi.interfaces.formats.body_frames import hinge_shift, in_body, link_frames
+from phipsi.interfaces.formats.file_inertias import checked_mass, inertia_of
+from phipsi.interfaces.formats.files import blamed
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import mimic_of
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
@@ -38,10 +39,9 @@ from phipsi.interfaces.formats.sdf.included_models import Chosen, Includes, choo
 from phipsi.interfaces.formats.shared_elements import (
     SHAPES,
     ShapeReader,
+    check_type,
     checked_bounds,
-    checked_mass,
     damping_and_friction,
-    inertia_of,
 )
 from phipsi.interfaces.formats.xml_document import (
     Element,
@@ -164,20 +164,16 @@ class _Reader:
         else:
             link.inertia, link.inertia_at = _inertia(inertial, who), inertial
             if inertial.only("fluid_added_mass", who) is not None:
-                self._left_out(inertial, who, name, "the added mass of a fluid")
+                self.robot.note_left_out("the added mass of a fluid", who, name, inertial)
         self.robot.add_link(link)
         self.links.append(name)
         if not element.texts.flag("gravity", True):
-            self._left_out(element, who, name, "<gravity>false</gravity>")
+            self.robot.note_left_out("<gravity>false</gravity>", who, name, element)
         if element.texts.flag("kinematic"):
-            self._left_out(element, who, name, "<kinematic>true</kinematic>")
+            self.robot.note_left_out("<kinematic>true</kinematic>", who, name, element)
         self.robot.note_unknown(element, _LINK, who, name)
         for role in ("visual", "collision"):
             self.shapes.extend((shape, scope, name) for shape in element.all(role))
-
-    def _left_out(self, at: Element, who: str, name: str, what: str) -> None:
-        message = f"{what} is not part of the model and is left out."
-        self.robot.note("ignored", who, name, message, at, True)
 
     def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
         name, who = scope(element.required_name()), element.label
@@ -278,10 +274,11 @@ class _Reader:
         """Placements between body frames, and everything that is fixed in a link."""
         robot, graph = self.robot, self.graph
         X_body: dict[str, Pose] = {}
+        shifts = {name: self.shifts.get(name, np.zeros(3)) for name in robot.links}
         for name, link in robot.links.items():
-            shift = self.shifts.get(name, (0.0, 0.0, 0.0))
-            X_body[name] = graph.pose(name, graph.nodes[name].at) @ Pose(translation=shift)
-            link.inertia = link.inertia.transformed(in_body(shift))
+            X_link = graph.pose(name, graph.nodes[name].at)
+            X_body[name] = X_link @ Pose(translation=shifts[name])
+            link.inertia = link.inertia.transformed(in_body(shifts[name]))
         inboard = robot.inboard_joints()
         for joint in robot.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
@@ -301,11 +298,8 @@ class _Reader:
                 )
             robot.constraints.append(make(joint.joint, name=joint.name, a=ends[0], b=ends[1]))
         taken = set(robot.links) | {scope(element.name) for element, scope in self.frames}
+        robot.frames += link_frames(shifts, taken)
         for name in robot.links:
-            shift = self.shifts.get(name)
-            if shift is not None and shift.any():
-                taken.add(frame := unused(f"{name}_frame", taken))
-                robot.frames.append(Frame(frame, name, in_body(shift)))
             if name not in inboard and not X_body[name].is_identity:
                 robot.root_placements[name] = X_body[name]
         for element, scope in self.frames:
@@ -314,7 +308,7 @@ class _Reader:
             robot.frames.append(Frame(name, host, X_body[host].inv @ graph.pose(name, element)))
         for element, scope, link in self.shapes:
             pose, relative = read_pose(element, element.label)
-            X = in_body(self.shifts.get(link, (0.0, 0.0, 0.0)))
+            X = in_body(shifts[link])
             if relative:
                 X = X_body[link].inv @ graph.pose(scope(relative), element)
             who = element.label
@@ -352,8 +346,8 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
             "    gz sdf --expand-auto-inertials -p robot.sdf > numbers.sdf",
             who,
         )
-    mass = inertial.texts.number("mass", who, 1.0)
-    checked_mass(mass, inertial, who, "<mass>{:g}</mass>")
+    stated = inertial.texts.number("mass", who, 1.0)
+    mass = checked_mass(stated, inertial, who, "<mass>{:g}</mass>")
     at = inertial.only("inertia", who)
     pose, relative = read_pose(inertial, who)
     if relative:
@@ -418,19 +412,15 @@ def joint_of(kind: str, axes: list[Vector], element: Element, who: str) -> joint
             "name='gear', joints=(…, …), coefficients=(1, -ratio))",
             who,
         )
-    if kind not in _KINDS:
-        given = f"its type is {shortened(kind)}" if kind else "it has no type"
-        raise element.error(f"{given}. {did_you_mean(kind, _KINDS)}", who)
+    check_type(kind, _KINDS, element, who)
     make, wanted = _KINDS[kind]
     if len(axes) < wanted:
         raise element.error(
             f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who
         )
     pitch = [_pitch(element, who) / (2 * math.pi)] if kind == "screw" else []
-    try:
+    with blamed(element, who):
         return make(*axes[:wanted], *pitch)
-    except ModelError as error:
-        raise element.error(str(error), who) from error
 
 
 def _pitch(element: Element, who: str) -> float:
@@ -496,8 +486,7 @@ def _dynamics(robot: ParsedRobot, axis: Element, name: str, who: str) -> tuple[f
     if at is None:
         return 0.0, 0.0
     if at.texts.number("spring_stiffness", who, 0.0):
-        message = "its spring is not part of the model and is left out."
-        robot.note("ignored", who, name, message, at, True)
+        robot.note_left_out("its spring", who, name, at)
     return damping_and_friction(at, at.texts, who)
 
 

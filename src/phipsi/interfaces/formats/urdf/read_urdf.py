@@ -15,18 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
+from phipsi.interfaces.formats.file_inertias import checked_mass, inertia_of
+from phipsi.interfaces.formats.files import blamed
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import mimic_of
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.shared_elements import (
     ShapeReader,
     Vector,
+    check_type,
     checked_bounds,
-    checked_mass,
     damping_and_friction,
-    inertia_of,
     pose_of,
 )
 from phipsi.interfaces.formats.xml_document import Element, parse_xml, shortened
@@ -49,16 +50,12 @@ def read_urdf(
     data: bytes, file: str, folders: AllowedFolders, options: Options
 ) -> tuple[ParsedRobot, Base]:
     """Parse the bytes of a URDF file; also what its base is if the caller does not say."""
-    return _parse(parse_xml(data, file, reject_xacro=True), folders, options.deadline), "fixed"
+    root = parse_xml(data, file, reject_xacro=True).outermost("a URDF", "robot")
+    return _parse(root, folders, options.deadline), "fixed"
 
 
 def _parse(root: Element, folders: AllowedFolders, deadline: float) -> ParsedRobot:
     """Read what the file says, checked element by element."""
-    if root.tag != "robot":
-        raise root.error(
-            f"the outermost element is <{shortened(root.tag)[1:-1]}>, but that of a URDF is "
-            "<robot>."
-        )
     robot = ParsedRobot(root, root.name, deadline=deadline)
     robot.note_unknown(root, _ROBOT, f"robot {shortened(root.name)}", root.name)
     shapes = ShapeReader(folders, robot, _SHAPES, in_texts=False)
@@ -127,8 +124,7 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
         raise inertial.error(
             '<inertial> lacks <mass value="…"/>; write 0 for a link without mass.', who
         )
-    mass = mass_at.number("value", who)
-    checked_mass(mass, mass_at, who, '<mass value="{:g}"/>')
+    mass = checked_mass(mass_at.number("value", who), mass_at, who, '<mass value="{:g}"/>')
     inertia = inertia_of(mass, inertial.only("inertia", who), who, (0.0,) * 6, all_stated=True)
     return inertia.transformed(_origin(inertial, who))
 
@@ -191,15 +187,11 @@ def _read_joint(robot: ParsedRobot, element: Element) -> None:
     who = element.label
     robot.note_unknown(element, _JOINT, who, name)
     kind = element.attributes.get("type", "")
-    if kind not in _TYPES:
-        given = f"its type is {shortened(kind)}" if kind else "it has no type"
-        raise element.error(f"{given}. {did_you_mean(kind, _TYPES)}", who)
+    check_type(kind, _TYPES, element, who)
     ends = {role: _end(element, role, who) for role in ("parent", "child")}
     axis = _axis(element, kind, who)
-    try:
+    with blamed(element, who):
         joint = _TYPES[kind](axis)
-    except ModelError as error:
-        raise element.error(str(error), who) from error
     at = element.only("dynamics", who)
     damping, friction = (0.0, 0.0) if at is None else damping_and_friction(at, at, who)
     lower_upper, effort, velocity = _limits(robot, element, kind, who)

@@ -25,7 +25,7 @@ from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
 from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
 from phipsi.model.pose import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import write_whole
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -49,8 +49,7 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     _warn_of_losses(model.model)
     text = _Writer(tree).text()
     if path is not None:
-        with whole_file(path) as part:
-            part.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     return text
 
 

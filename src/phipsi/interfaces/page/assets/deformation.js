@@ -13,7 +13,7 @@ class PhipsiDeformation {
     this.bodies = (scene.description.flexible || []).map((one) => this._made(one));
   }
   _made(one) {
-    const read = (text) => new Float32Array(PhipsiShapes.bytes(text)), nodes = read(one.nodes), modes = read(one.modes);
+    const nodes = PhipsiShapes.floats(one.nodes), modes = PhipsiShapes.floats(one.modes);
     const out = { one, nodes, modes, eta: new Float64Array(one.count), from: [], mesh: null };
     if (!nodes.length) return out;
     const position = [], normal = [], index = [], sides = 14, a = new THREE.Vector3(), x = new THREE.Vector3(), y = new THREE.Vector3(), z = new THREE.Vector3();

@@ -9,7 +9,7 @@
 class PhipsiLinks {
   constructor(scene) {
     this.scene = scene; this.machines = scene.description.machines || []; this.values = this.machines.map(() => null);
-    const read = (text) => new Float32Array(PhipsiShapes.bytes(text)), recorded = scene.description.times;
+    const read = PhipsiShapes.floats, recorded = scene.description.times;
     this.times = recorded && this.machines.length ? read(recorded) : null;
     this.recorded = this.machines.map((m) => (m.values && this.times ? read(m.values) : null));
     this.rods = []; // [number of the machine, number of its end]

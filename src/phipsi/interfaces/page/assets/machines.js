@@ -3,9 +3,8 @@
 // data.scene.machines: [{name, kind, text, bodies, units, value, efforts}], efforts (frames × bodies) in a recorded run.
 {
   const machines = (data.scene && data.scene.machines) || [];
-  const numbers = (text) => new Float32Array(PhipsiShapes.bytes(text));
-  const times = machines.length && data.scene.times ? numbers(data.scene.times) : [];
-  const efforts = machines.map((m) => (m.efforts ? numbers(m.efforts) : null));
+  const times = machines.length && data.scene.times ? PhipsiShapes.floats(data.scene.times) : [];
+  const efforts = machines.map((m) => (m.efforts ? PhipsiShapes.floats(m.efforts) : null));
   const frameAt = (t) => { // the last frame that is not later
     let low = 0, high = times.length - 1;
     while (low < high) { const middle = (low + high + 1) >> 1; if (times[middle] <= t) low = middle; else high = middle - 1; }

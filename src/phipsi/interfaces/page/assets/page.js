@@ -18,6 +18,24 @@ const page = {
     if (this.scene) this.scene.setPoses(this.poses);
     this.stale = true;
   },
+  // What is between two recorded frames, s from 0 to 1: poses are n times [quaternion w x y z, position] in a frame, and `modal` has the
+  // modal coordinates of every body that deforms.
+  showBetween({ poses, modal }, low, high, s) {
+    const n = data.scene.bodies.length;
+    for (let k = 0; k < n; k++) {
+      const a = poses.subarray(7 * (low * n + k), 7 * (low * n + k) + 7), b = poses.subarray(7 * (high * n + k), 7 * (high * n + k) + 7);
+      const sign = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] < 0 ? -1 : 1, p = [];
+      for (let i = 0; i < 7; i++) p.push((1 - s) * a[i] + s * (i < 4 ? sign : 1) * b[i]);
+      const size = Math.hypot(p[0], p[1], p[2], p[3]), [w, x, y, z] = [p[0] / size, p[1] / size, p[2] / size, p[3] / size];
+      this.poses.set([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), p[4], p[5], p[6]], 12 * k);
+    }
+    this.setPoses(this.poses);
+    if (this.scene) modal.forEach((values, which) => {
+      const { count } = data.scene.flexible[which];
+      this.scene.setModes(which, Array.from({ length: count }, (_, i) => (1 - s) * values[low * count + i] + s * values[high * count + i]));
+    });
+  },
   picked: null,
   pick(name) {
     this.picked = name === undefined ? null : name;
@@ -62,7 +80,7 @@ const page = {
     if (size < 1e-3 || size >= 1e5) return x.toExponential(2).replace("-", "−").replace(/e([+−-]?)(\d+)/, (_, s, d) => "e" + (s === "+" ? "" : "−") + d);
     return x.toPrecision(4).replace("-", "−");
   },
-  frame: [], // called with the time in ms at every picture of the screen, before the scene is drawn
+  frame: [], // called at every picture of the screen, before the scene is drawn, with the time in ms and the seconds that went by, at most 0.1
   shows: [], // called with the name in `scene.show`, and whether it is shown now
   themes: [], // called with "light" or "dark"
   theme(name) {
@@ -170,8 +188,11 @@ document.addEventListener("keydown", (e) => {
 });
 
 // ---- pictures of the screen ---------------------------------------------------------------------------------------
+let tickBefore = null;
 function pageTick(at) {
-  page.frame.forEach((f) => f(at));
+  const passed = tickBefore === null ? 0 : Math.min((at - tickBefore) / 1000, 0.1);
+  tickBefore = at;
+  page.frame.forEach((f) => f(at, passed));
   if (page.stale && page.picked !== null) page.facts();
   if (page.scene) page.scene.draw();
   requestAnimationFrame(pageTick);

@@ -80,6 +80,7 @@ const PhipsiShapes = {
     for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
     return out.buffer;
   },
+  floats: (text) => new Float32Array(PhipsiShapes.bytes(text)),
   // a mesh of a file: corners as int16 of a box, normals as two int8 of an octahedron
   mesh(part) {
     const whole = new Int16Array(this.bytes(part.corners)), folded = new Int8Array(this.bytes(part.normals)), count = whole.length / 3;

@@ -1,6 +1,6 @@
 "use strict";
 // A recorded run: time with play, pause, step and slow motion, shared by the scene and the plots.
-const floats = (text) => new Float32Array(PhipsiShapes.bytes(text));
+const { floats } = PhipsiShapes;
 const clock = {
   now: data.start, playing: false, listeners: [],
   set(t) {
@@ -8,23 +8,12 @@ const clock = {
     this.listeners.forEach((f) => f(this.now));
   },
 };
-const run = { times: floats(data.scene.times), poses: floats(data.scene.poses), bodies: data.scene.bodies.length };
+const run = { times: floats(data.scene.times), poses: floats(data.scene.poses), modal: data.scene.modal.map(floats) };
 // The last entry of `list` that is at most t; the next one; and how far t is between them, from 0 to 1.
 function bracket(list, t) {
   let low = 0, high = list.length - 1;
   while (high - low > 1) { const middle = (low + high) >> 1; if (list[middle] <= t) low = middle; else high = middle; }
   return [low, high, list[high] > list[low] ? Math.min(Math.max((t - list[low]) / (list[high] - list[low]), 0), 1) : 0];
-}
-function posesAt(t, out) { // rotation and position of every body, between two recorded frames
-  const [low, high, s] = bracket(run.times, t), n = run.bodies;
-  for (let i = 0; i < n; i++) {
-    const a = run.poses.subarray(7 * (low * n + i), 7 * (low * n + i) + 7), b = run.poses.subarray(7 * (high * n + i), 7 * (high * n + i) + 7);
-    const sign = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] < 0 ? -1 : 1, p = [];
-    for (let k = 0; k < 7; k++) p.push((1 - s) * a[k] + s * (k < 4 ? sign : 1) * b[k]);
-    const size = Math.hypot(p[0], p[1], p[2], p[3]), [w, x, y, z] = [p[0] / size, p[1] / size, p[2] / size, p[3] / size];
-    out.set([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-      2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), p[4], p[5], p[6]], 12 * i);
-  }
 }
 
 // ---- forces and paths ---------------------------------------------------------------------------------------------
@@ -41,18 +30,10 @@ function arrowsAt(t) {
     return { at: points.subarray(from, from + 3), vector: forces.subarray(from, from + 3), kind, label: labels[i] };
   }));
 }
-const modal = (data.scene.modal || []).map(floats);
-function bend(t) { // modal coordinates between two recorded frames
-  const [low, high, s] = bracket(run.times, t);
-  modal.forEach((values, which) => {
-    const n = values.length / run.times.length;
-    page.scene.setModes(which, Array.from({ length: n }, (_, i) => (1 - s) * values[low * n + i] + s * values[high * n + i]));
-  });
-}
 clock.listeners.push((t) => {
-  posesAt(t, page.poses); page.setPoses(page.poses);
+  page.showBetween(run, ...bracket(run.times, t));
   if (!page.scene) return;
-  page.scene.setTime(t); bend(t);
+  page.scene.setTime(t);
   if (pushes.length) page.scene.setArrows(arrowsAt(t));
 });
 
@@ -105,13 +86,10 @@ page.key([",", "."], "one recorded frame back or forth", (e) => step(e.key === "
 page.key(["<", ">"], "slower or faster", (e) => faster(e.key === ">" ? 1 : -1));
 page.key("0", "to the start", () => { setPlaying(false); clock.set(data.start); });
 
-let before = null;
-page.frame.push((at) => {
-  if (clock.playing && before !== null) {
-    const t = clock.now + Number(speed.value) * Math.min((at - before) / 1000, 0.1);
-    clock.set(t >= data.end ? data.start : t); // around again
-  }
-  before = at;
+page.frame.push((at, passed) => {
+  if (!clock.playing || !passed) return;
+  const t = clock.now + Number(speed.value) * passed;
+  clock.set(t >= data.end ? data.start : t); // around again
 });
 clock.set(data.start);
 // A page that is asked to move little waits for the button.
