@@ -119,7 +119,8 @@ def rollout_gradient(
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is not a function")
         if function is not None:
-            check_signature(function, f"{name}=", *_TAKES[name])
+            taken = ("k", "q", "v", "tau") if name == "running" else ("q", "v")
+            check_signature(function, f"{name}=", *taken)
     whole_number("steps", steps, 0)
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     varying = effort.ndim == len(batch) + 2
@@ -198,11 +199,14 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
     cost, adjoint = np.zeros(batch), np.zeros((*batch, 2 * nv))
     if final is None:
         return cost, adjoint
-    value, parts = _parts("final", ("q", "v"), final(q, v), v.shape)
-    for at, given in zip((0, nv), parts, strict=True):
+    found = final(q, v)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise InputError("final(q, v) must return a cost and two derivatives, by q and by v")
+    value, by_q, by_v = found
+    for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
         if given is not None:
-            adjoint[..., at : at + nv] = given
-    return cost + value, adjoint
+            adjoint[..., at : at + nv] = _shaped("final", name, given, v.shape)
+    return cost + _shaped("final", "cost", value, batch), adjoint
 
 
 def _charged(
@@ -211,28 +215,16 @@ def _charged(
     """Cost of some steps, and its derivatives."""
     if running is None:
         return 0.0, [None, None, None]
-    value, parts = _parts("running", ("q", "v", "tau"), running(numbers, q, v, tau), v.shape)
-    return value.sum(-1), parts
-
-
-_TAKES = {"running": ("k", "q", "v", "tau"), "final": ("q", "v")}
-
-
-def _parts(
-    function: str, by: Sequence[str], found: Any, shape: tuple[int, ...]
-) -> tuple[Array, list[Array | None]]:
-    """The cost (...) that a function of the user returned, and its derivatives (..., nv)."""
-    if not isinstance(found, tuple) or len(found) != 1 + len(by):
-        raise InputError(
-            f"{function}({', '.join(_TAKES[function])}) must return a cost and {len(by)} "
-            f"derivatives, by {' and by '.join(by)}"
-        )
+    found = running(numbers, q, v, tau)
+    names = ("derivative by q", "derivative by v", "derivative by tau")
+    if not isinstance(found, tuple) or len(found) != 1 + len(names):
+        raise InputError("running(k, q, v, tau) must return a cost and three derivatives")
     value, *sources = found
     shaped = [
-        None if x is None else _shaped(function, f"derivative by {name}", x, shape)
-        for name, x in zip(by, sources, strict=True)
+        None if x is None else _shaped("running", name, x, v.shape)
+        for name, x in zip(names, sources, strict=True)
     ]
-    return _shaped(function, "cost", value, shape[:-1]), shaped
+    return _shaped("running", "cost", value, v.shape[:-1]).sum(-1), shaped
 
 
 def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Array:
