@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import sys
+import tokenize
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -40,8 +42,14 @@ def modules() -> dict[str, list[Path]]:
 
 
 def sentence(path: Path) -> str:
-    """The first sentence of the docstring of a module, without its full stop."""
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    """The first sentence of the docstring of a module, without its full stop.
+
+    It is the first word of the file; the rest is not read.
+    """
+    with tokenize.open(path) as file:
+        words = tokenize.generate_tokens(file.readline)
+        first = next(word for word in words if word.type not in (tokenize.COMMENT, tokenize.NL))
+    text = cleandoc(ast.literal_eval(first.string)) if first.type == tokenize.STRING else ""
     return text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|").removesuffix(".")
 
 

@@ -20,7 +20,7 @@ if sys.dont_write_bytecode:
 
 import mujoco
 import pytest
-from _pytest.doctest import DoctestModule
+from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -145,9 +145,27 @@ class _OnlyFilesWithExamples:
         return [one for one in found if not isinstance(one, DoctestModule)]
 
 
+class _RunsInMachineCode:
+    """Examples in docstrings of these folders run for thousands of steps: as users run them."""
+
+    folders = tuple(ROOT / "src" / "phipsi" / x for x in ("forces", "simulation", "trajectory"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item):
+        if not isinstance(item, DoctestItem) or not self.folders_have(item.path):
+            return (yield)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PHIPSI_BACKEND", "native")
+            return (yield)
+
+    def folders_have(self, path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in self.folders)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """For all folders; what stands in this file by itself is for the tests only."""
     config.pluginmanager.register(_OnlyFilesWithExamples())
+    config.pluginmanager.register(_RunsInMachineCode())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -347,8 +347,7 @@ def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
         steps = schedule(lowered.fields)
     return explain_steps(
         request.expressions,
-        rewriting.expressions,
-        rewriting.steps,
+        rewriting,
         steps,
         lowered.fields,
         None,

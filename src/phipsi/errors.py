@@ -52,6 +52,12 @@ def shown_lines(text: object) -> str:
     return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
 
 
+def counted(n: int, word: str) -> str:
+    """A number with its noun: 1 body, 2 bodies."""
+    plural = f"{word[:-1]}ies" if word.endswith("dy") else f"{word}s"
+    return f"{n} {word if n == 1 else plural}"
+
+
 _LONGEST_MESSAGE = 2000  # characters; what a file says may be much longer
 
 

@@ -18,7 +18,7 @@ from single_kernels import SingleKernel
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import c_text

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.workers import run_together
 

@@ -19,7 +19,7 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.backends.native.targets.target import (
     MachineCode,
     generic_target,

@@ -10,7 +10,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3
 from phipsi.backends.native import pipeline
 from phipsi.backends.native.kernel.phases import carriers, for_points_only
 from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape

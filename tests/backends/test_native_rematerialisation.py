@@ -11,7 +11,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.native import pipeline
 from phipsi.examples import planar_arm, seven_joint_arm
 from phipsi.expressions.node import Expr

@@ -20,7 +20,11 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    forward_with_rows,
+)
 from phipsi.backends import failures
 from phipsi.backends.native.pipeline import plan_native
 from phipsi.backends.native.targets.target import MachineCode

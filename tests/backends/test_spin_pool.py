@@ -12,7 +12,7 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.calls.spin_pool import WorkerPool, tasks_of

@@ -19,7 +19,7 @@ from random_models import ALL, model_from_parents, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.targets.target import Target
 from phipsi.errors import InputError, LoweringError, SpaceError

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.calculus.directional import substitute
 from phipsi.calculus.families import Family
 from phipsi.expressions.node import zero

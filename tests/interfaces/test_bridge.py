@@ -5,8 +5,12 @@ import pytest
 from random_models import chain, model_from_parents
 
 import phipsi as pp
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    forward_with_rows,
+)
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
 from phipsi.errors import InputError, SpaceError
 from phipsi.interfaces.bridges.differentiable import (
     CoordinateMaps,

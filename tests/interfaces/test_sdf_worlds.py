@@ -193,6 +193,11 @@ COMPLAINTS = {
         "<parent>world</parent><child>m::a</child></joint></world>",
         "'j': a joint between models of a world is not read",
     ),
+    "a link called world": (
+        f"<model name='m'>{LINK}<link name='world'/><joint name='j' type='fixed'>"
+        "<parent>world</parent><child>a</child></joint></model>",
+        "joint 'j': its parent 'world' is the inertial frame in SDF, and not the link",
+    ),
     "world as a child": (
         f"<model name='m'>{LINK}<joint name='j' type='fixed'><parent>a</parent>"
         "<child>world</child></joint></model>",
@@ -240,3 +245,8 @@ def test_complaints(tmp_path: Path, case: str):
         load(written(tmp_path, text), loops="cut", strict=True)
     assert str(caught.value).startswith(f"{tmp_path}/") and ".sdf:1: " in str(caught.value)
     assert words in str(caught.value)
+
+
+def test_a_link_called_world_is_the_world_where_it_is_held(tmp_path: Path):
+    path = written(tmp_path, COMPLAINTS["a link called world"][0])
+    assert load(path, base="fixed").frames["a"][0] == -1

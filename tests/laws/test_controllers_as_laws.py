@@ -7,7 +7,7 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.forms import GRAVITY_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
 from phipsi.backends.native.lane_function import graph_function
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation

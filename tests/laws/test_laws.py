@@ -6,7 +6,7 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.forms import BIAS_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import LawError

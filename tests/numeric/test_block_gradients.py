@@ -9,8 +9,8 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import forms as dynamics
 from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
+from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
 from phipsi.calculus.differentiation import gradient
 from phipsi.operators import D, G, H, I, K, M, P, R, Riccati, V, bd, mass_matrix, phi, psi, tau, v
 from phipsi.operators.catalogue import operand

@@ -9,7 +9,7 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import forms as dynamics
+from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.node import Expr
 

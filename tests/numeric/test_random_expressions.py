@@ -24,11 +24,11 @@ from random_models import ALL, random_tree
 from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, oracle_at
 
 import phipsi as pp
-from phipsi.backends.storage_layout import block_rows, block_shape, space_size, vector_shape
+from phipsi.backends.storage_layout import block_rows, block_shape, vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, block_diagonal
-from phipsi.expressions.spaces import EFFORTS
+from phipsi.expressions.spaces import EFFORTS, space_size
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 

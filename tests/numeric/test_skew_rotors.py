@@ -13,9 +13,9 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
 from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
 from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
-from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
 from phipsi.backends.native.tables import PARAMS
 from phipsi.errors import InputError, LoweringError
 from phipsi.rewrite.identity import unmet

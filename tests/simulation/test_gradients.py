@@ -8,7 +8,7 @@ from amounts import mostly, seeds
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.errors import InputError
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.gradients import rollout_gradient

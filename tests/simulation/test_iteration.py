@@ -10,7 +10,7 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order

@@ -179,6 +179,14 @@ def test_events_are_those_of_single_records(arm: pp.Simulator):
     assert np.array_equal(found["event.speed.count"], found["event.squares.count"])
 
 
+@pytest.mark.parametrize("name", ["run", "q.final", "draw.q", "event.up", "study", "file", 3])
+def test_outcomes_do_not_take_the_names_of_other_arrays(name: Any, arm: pp.Simulator):
+    event = pp.Event(lambda t, q, v: q[0], name="up")
+    study = small(arm, events=[event], outcome=lambda run, draws: {name: run.q[:, -1, 0]})
+    with pytest.raises(InputError, match=f"outcome {name!r} cannot have this name"):
+        study.run_block(0)
+
+
 def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
     thrown = {"v": np.array([[1e200, 0.0], [1e201, 0.0]])}
     outcome = lambda run, draws: {"end": run["q"][:, -1, 0]}  # noqa: E731
@@ -549,6 +557,12 @@ def test_a_run_that_raises_is_reported_and_the_others_have_their_outcomes(arm: p
 
 
 NOT_ONE: Any = 3
+
+
+def zero(t: Any, q: Any, v: Any) -> Any:
+    return 0.0
+
+
 BAD_STUDIES = {
     "no simulator": (lambda arm: pp.Study(NOT_ONE, {"v": [1.0]}, steps=1), "takes a Simulator"),
     "no draws": (lambda arm: pp.Study(arm, {}, steps=1), "needs draws"),
@@ -565,6 +579,10 @@ BAD_STUDIES = {
         "executor='local' and 'dask'",
     ),
     "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
+    "events": (
+        lambda arm: small(arm, events=[pp.Event(zero, name="a"), pp.Event(zero, name="a.count")]),
+        "two events have the same name: a, a.count",
+    ),
     "seed": (lambda arm: small(arm, seed="a"), "seed='a' must be a whole number"),
     "trajectory": (
         lambda arm: small(arm).rerun(3).trajectory(9),

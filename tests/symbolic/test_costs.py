@@ -22,7 +22,7 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import forms as dynamics
+from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
 from phipsi.errors import LoweringError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,11 +44,7 @@ def bind_arguments(
             columns = core[-1]
         arrays[name] = a
         batches.append(a.shape[: a.ndim - len(expected)])
-    try:
-        batch = np.broadcast_shapes(*batches)
-    except ValueError:
-        shown = ", ".join(f"{n}: {b}" for n, b in zip(program.inputs, batches, strict=True))
-        raise InputError(f"the batch axes do not broadcast: {shown}") from None
+    batch = _common_batch(program.inputs, batches)
     if columns is not None:
         arrays["columns"] = np.zeros(columns)
     return arrays, batch
@@ -91,12 +87,17 @@ def state_arrays(
         joint_array(model, name, value, "nq" if name[0] == "q" else "nv", real=real, finite=finite)
         for name, value in named.items()
     )
-    try:
-        np.broadcast_shapes(*(a.shape[:-1] for a in out))
-    except ValueError:
-        shown = ", ".join(f"{n}: {a.shape[:-1]}" for n, a in zip(named, out, strict=True))
-        raise InputError(f"the batch axes do not broadcast: {shown}") from None
+    _common_batch(named, [a.shape[:-1] for a in out])
     return out
+
+
+def _common_batch(names: Iterable[str], batches: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The batch axes of all arguments together, which must broadcast."""
+    try:
+        return np.broadcast_shapes(*batches)
+    except ValueError:
+        shown = ", ".join(f"{n}: {b}" for n, b in zip(names, batches, strict=True))
+        raise InputError(f"the batch axes do not broadcast: {shown}") from None
 
 
 def joint_array(
@@ -197,6 +198,3 @@ def _place(program: SweepProgram, name: str, index: tuple[int, ...]) -> str:
     if len(index) > 1 and index[0] < m.n_bodies and name not in ("f0", "G", "H"):
         return f"body {m.body_names[index[0]]!r}"
     return f"index {list(index)}"
-
-
-# ---- results -------------------------------------------------------------------------------------

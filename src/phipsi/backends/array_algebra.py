@@ -119,17 +119,6 @@ def result_dtype(arrays: list[np.ndarray]) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def matrix(entries: list[list[Any]], batch: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A block ``batch + (rows, cols)`` from nested lists of numbers or batch arrays."""
-    cols = len(entries[0]) if entries else 0
-    out = np.zeros((*batch, len(entries), cols), dtype=dtype)
-    for i, line in enumerate(entries):
-        for j, x in enumerate(line):
-            if not (isinstance(x, int) and x == 0):
-                out[..., i, j] = x
-    return out
-
-
 def generic_inverse(a: np.ndarray) -> np.ndarray:
     """Inverse by elimination without pivoting, for complex and object blocks."""
     n = a.shape[-1]

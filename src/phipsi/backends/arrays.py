@@ -17,15 +17,33 @@ import numpy as np
 from phipsi import spatial
 from phipsi.backends.array_algebra import FUNCTIONS, Scalars, generic_cholesky, generic_inverse
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, Failure, outboard_sizes
-from phipsi.backends.storage_layout import read_input, space_blocks, space_size
-from phipsi.expressions.spaces import space_named
+from phipsi.backends.storage_layout import read_input, space_blocks
+from phipsi.expressions.spaces import space_named, space_size
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.law_forms import LawForm
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
-from phipsi.sweeps.entries import Rows, cross_matrix, identity, is_zero, matmul, matvec, neg, plus
-from phipsi.sweeps.ir import Domain, Field, Kind
+from phipsi.sweeps.entries import (
+    Rows,
+    cross_matrix,
+    full,
+    gyration_rows,
+    identity,
+    inertia_parts,
+    inertia_rows,
+    is_zero,
+    matmul,
+    matvec,
+    plus,
+    turning_rows,
+)
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Kind,
+    space_of,
+)
 
 Array = np.ndarray
 _WORLD = Domain.WORLD
@@ -109,8 +127,12 @@ class ArrayArithmetic:
 
     def column(self, x: Field) -> list[Any]:
         """The entries of the first column."""
-        block = self.value(x)
-        return [block[..., i, :1] for i in range(block.shape[-2])]
+        return self._numbers(self.value(x)[..., 0])
+
+    @staticmethod
+    def _numbers(a: Array) -> list[Any]:
+        """The entries along the last axis, each with an axis of length one."""
+        return [a[..., i : i + 1] for i in range(a.shape[-1])]
 
     @staticmethod
     def entries(block: Array) -> Rows:
@@ -132,8 +154,7 @@ class ArrayArithmetic:
 
     def inertia(self, x: Field) -> tuple[Any, list[Any], Rows]:
         """m, h and J of [[J, h~], [−h~, m]]."""
-        rows = self.rows(x)
-        return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [r[:3] for r in rows[:3]]
+        return inertia_parts(self.rows(x))
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> Array:
         """The block whose columns are computed from those of x, all at once."""
@@ -160,10 +181,7 @@ class ArrayArithmetic:
 
     def symmetric(self, lower: Sequence[Any], n: int) -> Array:
         """A symmetric block, from its lower half."""
-        starts = [i * (i + 1) // 2 for i in range(n)]
-        return self.dense(
-            [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)], n
-        )
+        return self.dense(full(lower, n), n)
 
     def rigid_block(self, turn: Rows, arm: Sequence[Any]) -> Array:
         """[[R, l~ R], [0, R]]."""
@@ -185,22 +203,15 @@ class ArrayArithmetic:
 
     def inertia_block(self, entries: Sequence[Any]) -> Array:
         """[[J, h~], [−h~, m]] from m, h and the lower half of J."""
-        m, skew = entries[0], cross_matrix(entries[1:4])
-        xx, xy, yy, xz, yz, zz = entries[4:]
-        moments = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        top = [[*moments[i], *skew[i]] for i in range(3)]
-        low = [[neg(c) for c in skew[i]] + [m if i == j else 0 for j in range(3)] for i in range(3)]
-        return self.dense(top + low)
+        return self.dense(inertia_rows(entries))
 
     def turning_block(self, rows: Sequence[Sequence[Any]]) -> Array:
         """[A, 0] with three columns of zeros."""
-        return self.dense([[*row, 0, 0, 0] for row in rows], 6)
+        return self.dense(turning_rows(rows), 6)
 
     def gyration_block(self, entries: Sequence[Any]) -> Array:
         """[[A, 0], [−p~, 0]] from A, row by row, and p."""
-        low = [[neg(c) for c in row] for row in cross_matrix(entries[9:])]
-        top = [list(entries[3 * i : 3 * i + 3]) for i in range(3)]
-        return self.dense([[*row, 0, 0, 0] for row in (*top, *low)])
+        return self.dense(gyration_rows(entries))
 
     def zeros(self, x: Field, k: int | None = None) -> Array:
         """A block of zeros; one number stands for all of them on a path."""
@@ -309,7 +320,7 @@ class ArrayArithmetic:
         if size == "c":
             return self.inputs["columns"].shape[0]
         if size.startswith("all:"):
-            return space_size(space_named(size[4:]), self.model, self.points)
+            return space_size(space_of(size), self.model, self.points)
         return int(size)
 
     @property
@@ -324,20 +335,18 @@ class ArrayArithmetic:
     def coordinates(self, name: str) -> list[Any]:
         """The part of q or v of the joint."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
-        mine = self.inputs[name][..., slices[self.k]]
-        return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+        return self._numbers(self.inputs[name][..., slices[self.k]])
 
     def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
         """Numbers of q by their places, of whichever joints."""
-        return [self.inputs[name][..., i : i + 1] for i in places]
+        return self._numbers(self.inputs[name][..., list(places)])
 
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
         parent = self.model.parent[self.k]
         end = slices[parent].stop
-        mine = self.inputs[name][..., end - self.model.modes[parent] : end]
-        return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+        return self._numbers(self.inputs[name][..., end - self.model.modes[parent] : end])
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Made again: places change."""

@@ -29,7 +29,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.inputs import row_named
 from phipsi.sweeps.cheapest_plan import STANDARD
-from phipsi.sweeps.ir import Field, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Field, Reads, Step, StepKind, dependencies, reached
 from phipsi.sweeps.request import Lowered, Request
 
 Array = np.ndarray
@@ -122,15 +122,8 @@ class SweepProgram:
 
 def _seed_kind(x: Field) -> str:
     """What the path of a field starts at."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y.operation.reads is Reads.SEED:
-            return str(y.data)
-        if y not in seen:
-            seen.add(y)
-            stack.extend(a for a in dependencies(y) if a.type.cols == "p")
-    return "bodies"
+    before = reached([x], lambda y: [a for a in dependencies(y) if a.type.cols == "p"])
+    return next((str(y.data) for y in before if y.operation.reads is Reads.SEED), "bodies")
 
 
 def never(*_: Any) -> None:

@@ -40,9 +40,10 @@ class ScalarArithmetic(ArrayArithmetic):
 
     # -- values of fields --------------------------------------------------------------------------
 
-    def column(self, x: Field) -> list[Any]:
-        """The entries of the first column."""
-        return list(self.value(x)[:, :1].flat)
+    @staticmethod
+    def _numbers(a: Array) -> list[Any]:
+        """The entries of one axis."""
+        return list(a)
 
     @staticmethod
     def entries(block: Array) -> Rows:
@@ -102,24 +103,6 @@ class ScalarArithmetic(ArrayArithmetic):
     def maximum(self, x: Any, y: Any) -> Any:
         """The larger of two, NaN if one is."""
         return y if y > x or y != y else x
-
-    # -- the model and the place -------------------------------------------------------------------
-
-    def coordinates(self, name: str) -> list[Any]:
-        """The part of q or v of the joint."""
-        slices = self.model.q_slices if name == "q" else self.model.v_slices
-        return list(self.inputs[name][slices[self.k]].flat)
-
-    def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
-        """Numbers of q by their places, of whichever joints."""
-        return [self.inputs[name][i] for i in places]
-
-    def parent_modes(self, name: str) -> list[Any]:
-        """The modal coordinates or rates of the parent."""
-        slices = self.model.q_slices if name == "q" else self.model.v_slices
-        parent = self.model.parent[self.k]
-        end = slices[parent].stop
-        return list(self.inputs[name][end - self.model.modes[parent] : end].flat)
 
     # -- operations --------------------------------------------------------------------------------
 

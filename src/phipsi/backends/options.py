@@ -42,9 +42,9 @@ class CallOptions(TypedDict, total=False):
     on_error: OnError
 
 
-def check_on_error(value: Any, allowed: tuple[str, ...] = ON_ERROR) -> None:
-    """Reject a word for `on_error` that the function does not know."""
-    one_of("on_error", value, allowed)
+def check_on_error(value: Any) -> None:
+    """Reject a word for `on_error` that nobody knows."""
+    one_of("on_error", value, ON_ERROR)
 
 
 @final

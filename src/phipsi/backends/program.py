@@ -144,8 +144,7 @@ class Program:
         latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
         return explain_steps(
             self.request.expressions,
-            self.rewriting.expressions,
-            self.rewriting.steps,
+            self.rewriting,
             self.steps,
             self.lowered.fields,
             self.model,

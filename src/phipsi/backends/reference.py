@@ -26,9 +26,17 @@ from phipsi.backends.failures import Failure, error_of, status_of
 from phipsi.backends.one_configuration import ScalarArithmetic
 from phipsi.backends.options import flat
 from phipsi.backends.workers import batch_pieces, run_together
-from phipsi.expressions.spaces import space_named
+from phipsi.expressions.spaces import space_size
 from phipsi.model.numbers import finite
-from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind, parts_of
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Loop,
+    Step,
+    StepKind,
+    parts_of,
+    space_of,
+)
 from phipsi.sweeps.request import Result
 
 
@@ -145,7 +153,7 @@ def write_result(
     space = r.takes.dual if flip else r.gives
     rest = model, points, batch, dtype
     tall = layout.write_vector(value, space, *rest, columns=True, whole=True)
-    rows = layout.space_size(space, model, points)
+    rows = space_size(space, model, points)
     matrix = tall.reshape(*batch, rows, tall.shape[-1])
     return np.swapaxes(matrix, -1, -2).copy() if flip else matrix
 
@@ -362,9 +370,9 @@ class Run:
 
     def _matrix(self, x: Field) -> Array:
         """All blocks in one matrix."""
-        gives, takes = (space_named(size[4:]) for size in (x.type.rows, x.type.cols))
+        gives, takes = (space_of(size) for size in (x.type.rows, x.type.cols))
         rows, cols = (layout.space_blocks(s, self.model, self.points) for s in (gives, takes))
-        sizes = [layout.space_size(s, self.model, self.points) for s in (gives, takes)]
+        sizes = [space_size(s, self.model, self.points) for s in (gives, takes)]
         out = np.zeros((*self.batch, *sizes), dtype=self.dtype)
         for part, y in parts_of(x):
             c = self.here.number(part.coefficient)

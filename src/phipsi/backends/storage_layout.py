@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.errors import InputError
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import Space, row_count
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.inputs import DIRECTIONS, row_named
@@ -16,25 +16,6 @@ from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Lowered, Request
 
 Array = np.ndarray
-
-
-def space_size(space: Space, model: Model, points: PointSet) -> int:
-    """Number of scalars in a vector of the space."""
-    counts = {
-        "joint": model.nv,
-        "body": 6 * model.n_bodies + sum(model.more_rows),
-        "parameter": 10 * model.n_bodies,
-        "point": 6 * len(points),
-        "row": row_count(points),
-        "world": 6,
-        "one": 1,
-    }
-    return counts[space.index]
-
-
-def row_count(points: PointSet) -> int:
-    """Number of constraint rows on the points."""
-    return 0 if points.closures is None else points.closures.n_rows
 
 
 def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
@@ -93,10 +74,9 @@ def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
     return (n, widest, widest)
 
 
-def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tuple[int, ...]]:
-    """Trailing shape of every input; −1 stands for a number of columns that is free."""
-    points = request.points
-    shapes: dict[str, tuple[int, ...]] = {
+def argument_shapes(m: Model, points: PointSet) -> dict[str, tuple[int, ...]]:
+    """Trailing shape of the quantities that expressions can be about."""
+    return {
         "q": (m.nq,),
         "v": (m.nv,),
         "vdot": (m.nv,),
@@ -108,6 +88,12 @@ def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tupl
         "dinertia": (m.n_bodies, 10),
         **{name: (m.nv,) for name in DIRECTIONS},
     }
+
+
+def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tuple[int, ...]]:
+    """Trailing shape of every input; −1 stands for a number of columns that is free."""
+    points = request.points
+    shapes = argument_shapes(m, points)
     for name in request.given:
         if name in ("pose", "placement"):
             shapes[name] = (m.n_bodies, 4, 4)

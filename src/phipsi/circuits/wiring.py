@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
@@ -336,10 +336,7 @@ class Wiring:
         self._joint_rows.append(rows)
 
     def _all_rows(self) -> JointRows:
-        rows = JointRows.joined(self._joint_rows)
-        names = ("gaps", "bounds", "slacks", "pulls")
-        found = {n: None if (x := getattr(rows, n)) is None else as_node(x) for n in names}
-        return replace(rows, **found)
+        return _changed(JointRows.joined(self._joint_rows), as_node)
 
     def change(self, state: str, rate: Node) -> None:
         """The rate of a continuous state."""
@@ -391,7 +388,6 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
     def each(nodes: Mapping[str, Node]) -> dict[str, Node]:
         return dict(zip(nodes, substituted(list(nodes.values()), known), strict=True))
 
-    rows = made.joint_rows
     return replace(
         made,
         evaluations=tuple(replace(x, operands=each(x.operands)) for x in made.evaluations),
@@ -401,10 +397,14 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
         samplings=tuple(replace(x, updates=each(x.updates)) for x in made.samplings),
         records=each(made.records),
         energy=one(made.energy),
-        joint_rows=replace(
-            rows, **{n: one(getattr(rows, n)) for n in ("gaps", "bounds", "slacks", "pulls")}
-        ),
+        joint_rows=_changed(made.joint_rows, lambda x: substituted([x], known)[0]),
     )
+
+
+def _changed(rows: JointRows, change: Callable[[Any], Node]) -> JointRows:
+    """Rows with other values in the places of theirs."""
+    known = {name: getattr(rows, name) for name in ("gaps", "bounds", "slacks", "pulls")}
+    return replace(rows, **{name: change(x) for name, x in known.items() if x is not None})
 
 
 def _ordered(made: Circuit) -> Circuit:

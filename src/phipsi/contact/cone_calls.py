@@ -133,8 +133,7 @@ class ConeCall(Callee):
         if not self.rebounds:
             return self.written(code, args[1:], lambda group: group.gather_matrix(W))
         start = code.whole(start, self.layout.n_rows)
-        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
-        group.list_contacts(s)
+        group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         return _Rebounds(group, W, s, calm[0], start, self.tolerance).write()
 
     def written(
@@ -143,8 +142,7 @@ class ConeCall(Callee):
         """The same from b, s, coefficients and start, with W of the group from code of `fill`."""
         b, s, coefficients, start = (code.stored(x) for x in args)
         start = code.whole(start, self.layout.n_rows)
-        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
-        group.list_contacts(s)
+        group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         m, p = group.m, code.area(self.layout.n_rows)
         results = code.area(3).base
         fill(group)
@@ -212,11 +210,11 @@ class _Rebounds:
         m.rounds(BISECTIONS + 2, lambda: m.mask(self.gaining), self._once)
         return [self.best, *(Area(m.at(self.final, i)) for i in range(4))]
 
-    def _once(self, number: Any) -> None:
+    def _once(self, number: Any, which: Any) -> None:
         """One solution, with the present share; and the next share."""
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
-        which, f = m.mask(self.gaining), m.load(self.share)
+        f = m.load(self.share)
 
         def wanted(i: Any) -> Any:
             quiet = code.entry(self.calm, i)

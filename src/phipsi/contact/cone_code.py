@@ -79,9 +79,9 @@ class _Attempts(ConeLanes):
 
         write_loop(b, self.n, unscale)
 
-    def _attempt(self, turn: Any) -> None:
+    def _attempt(self, turn: Any, which: Any) -> None:
         """One attempt in the lanes that have none that was good: inside the cones, then Newton."""
-        e, b, zero, which = self.e, self.b, self.e.constant(0.0), self.mask(self.todo)
+        e, b, zero = self.e, self.b, self.e.constant(0.0)
         flag, is_first = self.word(self.flags, turn), b.icmp_signed("==", turn, i64(0))
         is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
 

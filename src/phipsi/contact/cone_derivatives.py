@@ -151,8 +151,7 @@ class _Derivatives(Callee):
         of p. The fifth argument is its y.
         """
         W, b, s, coefficients, y, *_ = stored = [code.stored(x) for x in args]
-        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
-        group.list_contacts(s)
+        group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         group.gather_matrix(W)
         group.gather_rest(lambda i: code.entry(s, i), y)
         found = code.area(room * group.size + 1).base
@@ -500,8 +499,7 @@ class _Smoothed(ConeLanes):
         self.store(0.0, count)
         starts = self.table(STARTS)
 
-        def attempt(turn: Any) -> None:
-            which = self.mask(todo)
+        def attempt(turn: Any, which: Any) -> None:
             inside.iterate(which, self.load(starts, turn), count)
             good = b.and_(which, self.mask(inside.solved))
             with b.if_then(self.any(good)):

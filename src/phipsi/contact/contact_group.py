@@ -35,6 +35,7 @@ class ContactGroup:
         layout: ConeLayout,
         b: Area,
         mu: Area,
+        s: Area,
         masks: Sequence[int] | None = None,
     ) -> None:
         self.code, self.layout, self.b, self.mu = code, layout, b, mu
@@ -54,11 +55,12 @@ class ContactGroup:
         sizes = (many * many, many, max(1, self.count), many, many)
         self.places = [code.area(x).base for x in sizes]
         self.work = code.area(work_size(many, self.count)).base
+        self._list_contacts(s)
 
     def _words(self, count: int) -> Any:
         return self.code.area(max(1, -(-count // self.code.e.lanes))).base
 
-    def list_contacts(self, s: Area) -> None:
+    def _list_contacts(self, s: Area) -> None:
         """Which contacts are there; limits always are."""
         m, b = self.m, self.m.b
         k, used = b.alloca(I64), b.alloca(I64)

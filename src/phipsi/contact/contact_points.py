@@ -23,6 +23,7 @@ from phipsi.backends.native.lane_function import LaneFunction, LaneKernel, graph
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
+from phipsi.contact.geometry.pair_code import unless
 from phipsi.contact.geometry.slots import (
     NOWHERE,
     Slots,
@@ -391,13 +392,8 @@ class _Group:
         def build() -> LaneFunction:
             limit = Traced(ops.given("within", ())) if has_limit else None
             results, far = pair_graph(one, turned, limit)
-            results = results[: len(NOWHERE)]
-            if far is not None:
-                results = [
-                    ops.apply("where", far, ops.constant(y), x)
-                    for x, y in zip(results, NOWHERE, strict=True)
-                ]
-            return _lane_code(results, self._moves, width, has_limit)
+            found = unless(far, results[: len(NOWHERE)], NOWHERE)
+            return _lane_code(found, self._moves, width, has_limit)
 
         self._code = cached((PairLanes, one.group, one.slots, turned, has_limit), build)
 

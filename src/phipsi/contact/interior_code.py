@@ -448,8 +448,7 @@ class InteriorCode:
         b.store(which, self.live)
         b.store(m.never(), self.solved)
 
-        def once(_: Any) -> None:
-            live = m.mask(self.live)
+        def once(_: Any, live: Any) -> None:
             m.store(m.load(count) + e.select(live, 1.0, 0.0), count)
             self.step(live)
 

@@ -28,9 +28,13 @@ def padded(rows: int) -> int:
 def word_table(module: ir.Module, words: Sequence[int]) -> Any:
     """Whole numbers that are part of the code, once for equal ones."""
     digest = hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:16]
-    name = f"phipsi_words_{digest}"
+    return known_table(module, I64, list(words) or [0], f"phipsi_words_{digest}")
+
+
+def known_table(module: ir.Module, kind: Any, numbers: Sequence[Any], name: str) -> Any:
+    """The table of a module that has this name, which says what is in it."""
     known = next((x for x in module.tables if x.name == f"@{name}"), None)
-    return known or ir.Table(module, I64, list(words) or [0], name)
+    return known or ir.Table(module, kind, list(numbers), name)
 
 
 class Numbers:
@@ -109,21 +113,23 @@ class Numbers:
         b.branch(head)
         b.position_at_end(after)
 
-    def rounds(self, most: Any, live: Callable[[], Any], body: Callable[[Any], None]) -> None:
-        """body(0), body(1), … while the condition holds in some lane, `most` times at most."""
-        b, turn = self.b, self.b.alloca(I64)
-        b.store(i64(0), turn)
-
-        def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(turn, typ=I64), _number(most))
-            return b.and_(more, self.any(live()))
-
-        def once() -> None:
-            number = b.load(turn, typ=I64)
-            b.store(b.add(number, i64(1)), turn)
-            body(number)
-
-        self.repeat(goes_on, once)
+    def rounds(self, most: Any, live: Callable[[], Any], body: Callable[[Any, Any], None]) -> None:
+        """While a condition holds in some lanes, `most` times at most: body(number, which)."""
+        b = self.b
+        head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        number = b.phi(I64)
+        number.add_incoming(i64(0), before)
+        which = live()
+        more = b.icmp_signed("<", number, _number(most))
+        b.cbranch(b.and_(more, self.any(which)), inside, after)
+        b.position_at_end(inside)
+        body(number, which)
+        number.add_incoming(b.add(number, i64(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
 
     def copy(self, count: Any, source: Any, target: Any, which: Any = None) -> None:
         """So many numbers; in some lanes, if they are given."""

@@ -74,9 +74,8 @@ class NewtonCode:
         m.store(m.load(m.found), self.least)
         m.copy(m.n, m.y, self.best)
 
-        def once(number: Any) -> None:
-            before = m.mask(self.live)
-            self.step()
+        def once(number: Any, before: Any) -> None:
+            self.step(before)
             patience = b.select(free, i64(0), i64(PATIENCE))
             with b.if_then(b.icmp_signed(">=", number, patience)):
                 self.accept()
@@ -240,10 +239,9 @@ class NewtonCode:
             new = self.e.constant(-math.inf)
             m.store(new if which is None else self.e.select(which, new, old), self.memory, i)
 
-    def step(self) -> None:
+    def step(self, live: Any) -> None:
         """One Newton step of all lanes that are not done, and what follows from it."""
         m, e, b = self.m, self.e, self.b
-        live = m.mask(self.live)
         m.store(m.load(self.count) + e.select(live, 1.0, 0.0), self.count)
         before = m.load(self.norm)
         limit = before
@@ -289,9 +287,9 @@ class NewtonCode:
             fine = e.compare("<=", m.load(self.norm), limit)
             return b.and_(live, b.not_(fine))
 
-        def halve(_: Any) -> None:
+        def halve(_: Any, which: Any) -> None:
             part = m.load(length)
-            m.store(e.select(worse(), part * 0.5, part), length)
+            m.store(e.select(which, part * 0.5, part), length)
             moved()
 
         moved()
@@ -411,8 +409,8 @@ class NewtonCode:
         size = Lane(e, fold_loop(b, m.n, 1, zero, begin)[0])
         m.store(size, change)
 
-        def once(_: Any) -> None:
-            live, before = m.mask(going), m.load(change)
+        def once(_: Any, live: Any) -> None:
+            before = m.load(change)
             m.each_contact(self._carried)
             substitute(m, m.J, m.n, m.d, m.lows, m.ends)
 

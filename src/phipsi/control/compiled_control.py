@@ -7,7 +7,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+)
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
@@ -29,25 +33,43 @@ from phipsi.spatial.quaternions import log_of_matrix
 POINT_ACCELERATIONS = JACOBIAN_DOT_V + J @ mass_matrix.inv @ (tau - BIAS_FORCES)
 
 
-def computed_torque(model: Model) -> LaneFunction | NoCode:
-    """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
+def _compiled(
+    model: Model,
+    key: Hashable,
+    shapes: dict[str, tuple[int, ...]],
+    formula: Callable[[dict[str, Any]], Sequence[Any]],
+    failure: int = 0,
+) -> LaneFunction | NoCode:
+    """The machine code of a formula of named quantities, which the model keeps under a key."""
 
     def build() -> LaneFunction | NoCode:
         if default_backend() != "native" or not model.nv:
             return NoCode()
-        nq, nv = (model.nq,), (model.nv,)
-        shapes = {"q": nq, "v": nv, "q_ref": nq, "v_ref": nv, "vdot_ref": nv}
-        shapes |= {"kp": nv, "kd": nv, "damping": nv}
-        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
-        reference = (at[name] for name in ("q_ref", "v_ref", "vdot_ref"))
-        q, v, tracking = at["q"], at["v"], Tracking(model)
-        e, e_rate, ff = tracking.errors(q, v, *reference)
-        vdot = tracking.accelerations(q, v, ff + at["kd"] * e_rate + at["kp"] * e)
-        (efforts,) = called(model, INVERSE_DYNAMICS, q, v, vdot)
-        result = as_node(efforts + at["damping"] * v)
-        return graph_function(shapes, {"tau": result})
+        found = formula({name: Traced(given(name, shape)) for name, shape in shapes.items()})
+        results = {name: as_node(x) for name, x in zip(("tau", "doubtful"), found, strict=False)}
+        return graph_function(shapes, results, failure)
 
-    return model.cached(computed_torque, build)
+    return model.cached(key, build)
+
+
+def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of a state, of its reference, and of more with a number for every rate."""
+    shapes = dict.fromkeys(("q", "v", "q_ref", "v_ref", "vdot_ref", "kp", "kd", *more), (model.nv,))
+    return shapes | {"q": (model.nq,), "q_ref": (model.nq,)}
+
+
+def computed_torque(model: Model) -> LaneFunction | NoCode:
+    """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
+
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        q, v, *reference, kp, kd, damping = at.values()
+        tracking = Tracking(model)
+        e, e_rate, ff = tracking.errors(q, v, *reference)
+        vdot = tracking.accelerations(q, v, ff + kd * e_rate + kp * e)
+        (efforts,) = called(model, INVERSE_DYNAMICS, q, v, vdot)
+        return [efforts + damping * v]
+
+    return _compiled(model, computed_torque, _tracked(model, "damping"), formula)
 
 
 Response = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
@@ -118,22 +140,16 @@ def joint_rates(model: Model) -> Any:
 def pd_gravity(model: Model) -> LaneFunction | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
 
-    def build() -> LaneFunction | NoCode:
-        if default_backend() != "native" or not model.nv:
-            return NoCode()
-        nq, nv = (model.nq,), (model.nv,)
-        shapes = {"q": nq, "v": nv, "q_ref": nq, "v_ref": nv, "vdot_ref": nv, "kp": nv, "kd": nv}
-        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
-        q, v, tracking = at["q"], at["v"], Tracking(model)
-        e, e_rate, _ = tracking.errors(q, v, *(at[x] for x in ("q_ref", "v_ref", "vdot_ref")))
-        pull = tracking.efforts(q, at["kp"] * e + at["kd"] * e_rate)
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        q, v, *reference, kp, kd = at.values()
+        tracking = Tracking(model)
+        e, e_rate, _ = tracking.errors(q, v, *reference)
+        pull = tracking.efforts(q, kp * e + kd * e_rate)
         (weight,) = called(model, GRAVITY_FORCES, q)
         tau = weight + pull
-        if model.is_flexible:
-            tau = joint_rates(model) * tau
-        return graph_function(shapes, {"tau": as_node(tau)})
+        return [joint_rates(model) * tau if model.is_flexible else tau]
 
-    return model.cached(pd_gravity, build)
+    return _compiled(model, pd_gravity, _tracked(model), formula)
 
 
 def operational_space(
@@ -145,20 +161,15 @@ def operational_space(
     τ₀ is computed from them; `key`, under which the model keeps the function. It
     fails near singularities: the formula is that of Λ without damping.
     """
+    nq, nv, m = (model.nq,), (model.nv,), (len(rows),)
+    shapes = {"q": nq, "v": nv, "goal": (4, 4), "velocity": (6,), "acceleration": (6,)}
+    shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
+    shapes |= {} if own else {"second": nv}
 
-    def build() -> LaneFunction | NoCode:
-        if default_backend() != "native":
-            return NoCode()
-        nq, nv, m = (model.nq,), (model.nv,), (len(rows),)
-        shapes = {"q": nq, "v": nv, "goal": (4, 4), "velocity": (6,), "acceleration": (6,)}
-        shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
-        shapes |= {} if own else {"second": nv}
-        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
-        efforts, doubtful = operational_efforts(model, where, rows, at)
-        results = {"tau": as_node(efforts), "doubtful": as_node(doubtful)}
-        return graph_function(shapes, results, failure=DOUBTFUL)
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        return operational_efforts(model, where, rows, at)
 
-    return model.cached(key, build)
+    return _compiled(model, key, shapes, formula, DOUBTFUL)
 
 
 def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:

@@ -12,8 +12,8 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
 from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
-from phipsi.algorithms.forms import BIAS_FORCES
 from phipsi.constraints.motors import Motor
 from phipsi.control.compiled_control import Response, called, joint_rates
 from phipsi.control.row_equations import RowEquations

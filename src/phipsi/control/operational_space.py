@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
 from phipsi.control.compiled_control import (

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.forms import ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.targets.code_cache import sources_digest

@@ -151,10 +151,7 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
         return change(x)
     if isinstance(at, (str, Expr)):
         part = as_expression(at, own=_own_in(x))
-        if not occurs(x, part):
-            raise InputError(
-                f"{shown(part)} does not occur in\n    {shown(x)}\n{_nearest(x, [part])}"
-            )
+        _check_occurs(x, part)
         return replace(x, part, change(part))
     if isinstance(cast(object, at), int):
         raise InputError(f"a place is a path of numbers of parts: at=({at},)")
@@ -188,6 +185,11 @@ def occurs(x: Expr, part: Expr) -> bool:
     return any(y is part or _replace_here(y, part, 2 * part) is not y for y in nodes_of(x))
 
 
+def _check_occurs(x: Expr, part: Expr) -> None:
+    if not occurs(x, part):
+        raise InputError(f"{shown(part)} does not occur in\n    {shown(x)}\n{_nearest(x, [part])}")
+
+
 def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
     """See `Expr.subs`."""
     if not isinstance(cast(object, new), Mapping):
@@ -203,10 +205,7 @@ def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
                 f"    {shown(before)} : {signature(before)}\n"
                 f"    {shown(after)} : {signature(after)}"
             )
-        if not occurs(x, before):
-            raise InputError(
-                f"{shown(before)} does not occur in\n    {shown(x)}\n{_nearest(x, [before])}"
-            )
+        _check_occurs(x, before)
         chosen[before] = after
     if len(chosen) == 1:
         ((before, after),) = chosen.items()

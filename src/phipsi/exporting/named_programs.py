@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,

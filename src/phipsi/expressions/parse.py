@@ -394,10 +394,7 @@ class _Reader:
         bracket = self.text[self.at : self.at + 1] == "["
         place = {"hole": self._place()} if bracket and directions else {}
         self.take("(")
-        args = [self.sum()]
-        while self.peek() == ";":
-            self.at += 1
-            args.append(self.sum())
+        args = self._listed()
         if self.peek() == ",":
             raise self.error(f"the arguments of {word}(…) are separated by semicolons")
         self.take(")")
@@ -407,6 +404,14 @@ class _Reader:
             raise
         except TypeError:
             raise self.error(f"{word}(…) does not take {len(args)} operators") from None
+
+    def _listed(self) -> list[Expr]:
+        """Expressions between semicolons."""
+        out = [self.sum()]
+        while self.peek() == ";":
+            self.at += 1
+            out.append(self.sum())
+        return out
 
     def _place(self) -> int:
         """The number in brackets of a direction."""
@@ -428,10 +433,7 @@ class _Reader:
             nxt = self.text[self.at : self.at + 1]
         if nxt == "{":
             self.at += 1
-            args = [self.sum()]
-            while self.peek() == ";":
-                self.at += 1
-                args.append(self.sum())
+            args = self._listed()
             self.take("}")
             if not name:
                 raise self.error("this name stands for an expression, which has no braces", start)

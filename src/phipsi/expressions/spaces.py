@@ -8,6 +8,11 @@ operator ``A : X → Y`` has the adjoint ``A* : Y' → X'`` where ' is the dual.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from phipsi.model.model import Model
+    from phipsi.model.points import PointSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,3 +93,23 @@ POSES = _space("poses", "body poses", "body", 4, "poses")
 FRAME_POSES = _space("frame_poses", "frame poses", "point", 4, "frame_poses")
 CONFIGURATIONS = _space("configurations", "configurations", "joint", None, "configurations")
 ONE = _space("one", "scalars", "one", 1, "one")
+
+
+def space_size(space: Space, model: Model, points: PointSet) -> int:
+    """Number of scalars in a vector of the space."""
+    n, poses = model.n_bodies, space.of_poses
+    sizes = {
+        "joint": model.nq if space.is_curved else model.nv,
+        "body": 16 * n if poses else 6 * n + sum(model.more_rows),
+        "parameter": 10 * n,
+        "point": (16 if poses else 6) * len(points),
+        "row": row_count(points),
+        "world": 6,
+        "one": 1,
+    }
+    return sizes[space.index]
+
+
+def row_count(points: PointSet) -> int:
+    """Number of constraint rows on the points."""
+    return 0 if points.closures is None else points.closures.n_rows

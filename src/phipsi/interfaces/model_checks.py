@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     inverse_dynamics,
     mass_matrix,
 )
-from phipsi.errors import PhipsiError, SingularHingeError
+from phipsi.errors import PhipsiError, SingularHingeError, counted
 from phipsi.model import Model
 from phipsi.model.extras import INERTIA_KINDS, Finding
 
@@ -79,12 +79,6 @@ def _listed(findings: Sequence[Finding], word: str) -> str:
     lines = "".join(f"\n        {finding}" for finding in findings[:_SHOWN])
     more = f"\n        … and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
     return f"{counted(len(findings), word)}{lines}{more}"
-
-
-def counted(n: int, word: str) -> str:
-    """A number with its noun: 1 body, 2 bodies."""
-    plural = f"{word[:-1]}ies" if word.endswith("dy") else f"{word}s"
-    return f"{n} {word if n == 1 else plural}"
 
 
 def _round_trip(

@@ -1,15 +1,20 @@
-"""The tree of a model as lines of text."""
+"""The sizes and the tree of a model as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phipsi.errors import shown
+from phipsi.errors import counted, shown
 from phipsi.model import Model
 
 _LINES = {"tee": "├─ ", "end": "└─ ", "bar": "│  ", "gap": "   ", "arrow": "→"}
 _ASCII = {"tee": "|- ", "end": "`- ", "bar": "|  ", "gap": "   ", "arrow": "->"}
 _WIDEST = 60  # columns of indentation; deeper bodies say how deep they are instead
+
+
+def sizes_of(model: Model) -> str:
+    """How large a model is, as text: 7 bodies, nq = 7, nv = 7."""
+    return f"{counted(model.n_bodies, 'body')}, nq = {model.nq}, nv = {model.nv}"
 
 
 def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -> Iterator[str]:

@@ -118,8 +118,6 @@ def motor(
     if (speeds is None) != (torques is None):
         raise LawError(f"{name}: a torque-speed curve needs both speeds and torques")
     _check_positive(name, gear=gear, efficiency=efficiency, time_constant=time_constant)
-    if (_real(name, "efficiency", efficiency) > 1).any():
-        raise LawError(f"{name}: efficiency={efficiency!r} is above 1")
 
     def limited(torque: Any, speed: Any) -> Any:
         if speeds is None or torques is None:
@@ -148,10 +146,12 @@ def motor(
 
 
 def _check_positive(name: str, **values: Any) -> None:
-    """Reject numbers of a law that are not above 0; None if there is none."""
+    """Reject numbers of a law that are not above 0, None if there is none, and η above 1."""
     for what, value in values.items():
         if value is not None and not (_real(name, what, value) > 0).all():
             raise LawError(f"{name}: {what}={value!r} must be positive")
+        if what == "efficiency" and (_real(name, what, value) > 1).any():
+            raise LawError(f"{name}: efficiency={value!r} is above 1")
 
 
 def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "low_pass") -> Law:

@@ -188,13 +188,7 @@ def closure_set(
             points.append((f"{closure.name}.world", -1, Pose(), world, 1))
         first_row += len(closure.rows)
     names, bodies, frames, mates, sides = zip(*points, strict=True) if points else ((),) * 5
-    where = PointSet(
-        names=names,
-        body=bodies,
-        rotation=np.array([f.rotation for f in frames]).reshape(-1, 3, 3),
-        offset=np.array([f.translation for f in frames]).reshape(-1, 3),
-        axes="body",
-    )
+    where = PointSet.of_frames(names, list(zip(bodies, frames, strict=True)), "body")
     out = ClosureSet(
         closures=tuple(closures),
         points=where,

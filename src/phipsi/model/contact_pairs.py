@@ -19,6 +19,7 @@ from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of,
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.contact_shapes import all_shapes, near_shapes
 from phipsi.model.model import Model
+from phipsi.model.numbers import floats_of
 from phipsi.model.pair_slots import (
     SLOTS,
     corners_seen,
@@ -202,12 +203,8 @@ class Contacts(Value):
             hosts = (choose.hosts[i], choose.hosts[j])
             pair = ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, 0, slots)
             groups.setdefault(pair.group, []).append(pair)
-        made: list[ContactPair] = []
-        first = 0
-        for pair in (pair for group in groups.values() for pair in group):
-            made.append(replace(pair, first=first))
-            first += pair.slots
-        self._fill(tree, shapes, tuple(made), margin, points)
+        made = _numbered(pair for group in groups.values() for pair in group)
+        self._fill(tree, shapes, made, margin, points)
 
     def _fill(
         self,
@@ -250,14 +247,11 @@ class Contacts(Value):
         and meshes that do not give: corners of both, and places where edges cross. Solids that do
         not give have more slots on height fields.
         """
-        made: list[ContactPair] = []
-        for pair in self.pairs:
-            first = made[-1].first + made[-1].slots if made else 0
-            slots = event_slots(pair.a.shape, pair.b.shape, pair.material, pair.slots)
-            made.append(replace(pair, first=first, slots=slots))
-        if all(x.slots == y.slots for x, y in zip(made, self.pairs, strict=True)):
+        slots = [event_slots(x.a.shape, x.b.shape, x.material, x.slots) for x in self.pairs]
+        if slots == [x.slots for x in self.pairs]:
             return self
-        return _again(self.model, self.shapes, tuple(made), self.margin, self.points)
+        made = (replace(x, slots=n) for x, n in zip(self.pairs, slots, strict=True))
+        return _again(self.model, self.shapes, _numbered(made), self.margin, self.points)
 
     @property
     def slot_names(self) -> tuple[str, ...]:
@@ -283,6 +277,14 @@ class Contacts(Value):
         more = ", …" if len(self.pairs) > 3 else ""
         count = f"{len(self.pairs)} pair{'' if len(self.pairs) == 1 else 's'}"
         return f"<Contacts: {count} with {self.n_slots} slots{': ' if shown else ''}{shown}{more}>"
+
+
+def _numbered(pairs: Iterable[ContactPair]) -> tuple[ContactPair, ...]:
+    """The pairs with their slots one after the other."""
+    out: list[ContactPair] = []
+    for pair in pairs:
+        out.append(replace(pair, first=out[-1].first + out[-1].slots if out else 0))
+    return tuple(out)
 
 
 def _again(*parts: Any) -> Contacts:
@@ -441,11 +443,7 @@ def _near(
         raise InputError(f'Contacts: near= chooses among pairs="auto", not {pairs!r}.')
     if poses is None:
         raise InputError(f"Contacts: within= needs the poses of bodies, near=:\n{example}")
-    try:
-        X = np.asarray(poses, dtype=np.float64)
-        reach = float(within)
-    except (TypeError, ValueError):
-        X, reach = np.zeros(0), math.nan
+    X, reach = floats_of(poses), number_of(within)
     if X.ndim != 3 or X.shape[1:] != (4, 4) or len(X) <= max(hosts, default=WORLD):
         raise InputError(
             f"Contacts: near= has the shape {X.shape}, not (bodies, 4, 4), poses at one "

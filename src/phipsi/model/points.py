@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,17 @@ class PointSet:
     offset: np.ndarray
     axes: str = "world"
     closures: Any = None
+
+    @staticmethod
+    def of_frames(names: Iterable[str], frames: Sequence[tuple[int, Pose]], axes: str) -> PointSet:
+        """The origins of frames, each given by its body and its pose there."""
+        return PointSet(
+            names=tuple(names),
+            body=tuple(int(body) for body, _ in frames),
+            rotation=np.array([pose.rotation for _, pose in frames]).reshape(-1, 3, 3),
+            offset=np.array([pose.translation for _, pose in frames]).reshape(-1, 3),
+            axes=axes,
+        )
 
     def __len__(self) -> int:
         return len(self.body)
@@ -96,12 +107,6 @@ def point_set(
         return points
     if points is not None and (not isinstance(points, Sequence) or _is_one_point(points)):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
-    resolved = [model.resolve_point(p) for p in points or ()]
-    names = tuple(p if isinstance(p, str) else str(p[0]) for p in points or ())
-    return PointSet(
-        names=names,
-        body=tuple(int(body) for body, _ in resolved),
-        rotation=np.array([pose.rotation for _, pose in resolved]).reshape(-1, 3, 3),
-        offset=np.array([pose.translation for _, pose in resolved]).reshape(-1, 3),
-        axes=axes or "world",
-    )
+    names = [p if isinstance(p, str) else str(p[0]) for p in points or ()]
+    frames = [model.resolve_point(p) for p in points or ()]
+    return PointSet.of_frames(names, frames, axes or "world")

@@ -50,10 +50,7 @@ def cluster_tree(
     or `rings` is "loops". A torsion that moves no atom is left out: its cluster is merged with its
     parent. If it would tilt the bond that closes a ring, this bond is cut instead.
     """
-    neighbours: list[set[int]] = [set() for _ in positions]
-    for i, j in bonds:
-        neighbours[i].add(j)
-        neighbours[j].add(i)
+    neighbours = neighbours_of(len(positions), bonds)
     stiff = {frozenset(bond) for bond in rigid}
     if rings == "rigid":
         stiff |= {frozenset(bond) for bond in ring_bonds(neighbours)}
@@ -78,6 +75,15 @@ def cluster_tree(
         neighbours[j].discard(i)
         turning.discard(frozenset((i, j)))
         turning = {bond for bond in turning if all(len(neighbours[k]) > 1 for k in bond)}
+
+
+def neighbours_of(atoms: int, bonds: Iterable[Bond]) -> list[set[int]]:
+    """The atoms that each atom has bonds to."""
+    out: list[set[int]] = [set() for _ in range(atoms)]
+    for i, j in bonds:
+        out[i].add(j)
+        out[j].add(i)
+    return out
 
 
 def ring_bonds(neighbours: Sequence[set[int]]) -> list[Bond]:

@@ -18,7 +18,14 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
-from phipsi.molecules.bond_graph import Bond, ClusterTree, cluster_tree, on_line, unit_bond
+from phipsi.molecules.bond_graph import (
+    Bond,
+    ClusterTree,
+    cluster_tree,
+    neighbours_of,
+    on_line,
+    unit_bond,
+)
 
 Array = NDArray[Any]
 Potential = Callable[[Array], tuple[Array, Array]]
@@ -138,47 +145,40 @@ class Molecule:
             self.body[atoms], self.places[atoms] = k, arms
         model = builder.build()
         order = [model.body_index(label) for label in labels]
+        self._labels = [labels[k] for k in self.body]
         self.body = np.array(order)[self.body]
         self._home = model.neutral()
         for k, cluster in enumerate(tree.clusters):
             if cluster.bond is None:
                 self._home[model.q_slice(f"root {k}")][-3:] = origins[k]
         self._order = order
-        closed: list[Constraint] = [
-            self._closure(bond, places, labels, tree) for bond in tree.closures
-        ]
-        closed += self._cut(tree.cuts, places, labels, tree)
+        closed = [*(self._closure(bond, places) for bond in tree.closures)]
+        closed += self._cut(tree.cuts, places)
         return System(model, closed) if closed else model
 
-    def _closure(
-        self, bond: Bond, places: Array, labels: Sequence[str], tree: ClusterTree
-    ) -> Revolute:
+    def _closure(self, bond: Bond, places: Array) -> Constraint:
         """A turning bond between two clusters of a ring that is cut there."""
         i, j = bond
-        home = {atom: k for k, cluster in enumerate(tree.clusters) for atom in cluster.atoms}
-        a, b = home[i], home[j]
         from_b = self.places[j] - (places[j] - places[i])
         return Revolute(
             unit_bond(places, i, j),
             name=f"{self.names[i]}–{self.names[j]}",
-            a=(labels[a], self.places[i]),
-            b=(labels[b], from_b),
+            a=self._end(i),
+            b=self._end(j, from_b),
         )
 
-    def _cut(
-        self, cuts: Sequence[Bond], places: Array, labels: Sequence[str], tree: ClusterTree
-    ) -> Iterator[Constraint]:
+    def _end(self, atom: int, place: Array | None = None) -> tuple[str, Array]:
+        """A point of the cluster of an atom: the atom itself, or another place in body axes."""
+        return self._labels[atom], self.places[atom] if place is None else place
+
+    def _cut(self, cuts: Sequence[Bond], places: Array) -> Iterator[Constraint]:
         """Bonds of rings that are cut where nothing would turn with the atom before.
 
         An atom j that is alone on its bond to i keeps the angle i–j–k by the distance of i and k.
         If atom k is such a one too, j and k keep their distance; otherwise its cluster knows where
         j is.
         """
-        home = {atom: k for k, cluster in enumerate(tree.clusters) for atom in cluster.atoms}
-        near: list[set[int]] = [set() for _ in places]
-        for i, j in self.bonds:
-            near[i].add(j)
-            near[j].add(i)
+        near = neighbours_of(len(places), self.bonds)
         open_at = {frozenset(bond) for bond in cuts}
         pairs: dict[frozenset[int], str] = {}
         for j, k in cuts:
@@ -189,20 +189,18 @@ class Molecule:
             elif any(alone):
                 end, other = (j, k) if alone[0] else (k, j)
                 there = self.places[other] + places[end] - places[other]
-                ends = (labels[home[end]], self.places[end]), (labels[home[other]], there)
-                yield Spherical(name=name, a=ends[0], b=ends[1])
+                yield Spherical(name=name, a=self._end(end), b=self._end(other, there))
             else:
-                yield self._closure((j, k), places, labels, tree)
+                yield self._closure((j, k), places)
             for is_alone, middle, far in ((alone[0], j, k), (alone[1], k, j)):
                 for n in sorted(near[middle] - {far}) if is_alone else ():
                     pairs.setdefault(frozenset((n, far)), f"{name}, angle at {self.names[middle]}")
         for number, (pair, name) in enumerate(pairs.items()):
             i, j = sorted(pair)
-            if home[i] != home[j]:
-                ends = [(labels[home[x]], self.places[x]) for x in (i, j)]
+            if self.body[i] != self.body[j]:
                 label = f"{name} {number}" if name in list(pairs.values())[:number] else name
                 length = float(np.linalg.norm(places[i] - places[j]))
-                yield Distance(length, name=label, a=ends[0], b=ends[1])
+                yield Distance(length, name=label, a=self._end(i), b=self._end(j))
 
     def _reject_linear(self, atoms: Sequence[int], places: Array) -> None:
         along = unit_bond(places, atoms[0], atoms[1])

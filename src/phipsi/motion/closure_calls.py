@@ -26,7 +26,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,

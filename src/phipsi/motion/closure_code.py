@@ -25,7 +25,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import VELOCITY_CHANGE, forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
 from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
 from phipsi.motion.unrolled_elimination import Elimination, elimination_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.calculus.differentiation import gradient
 from phipsi.expressions.node import Expr
 from phipsi.operators import C_e, H, K_e, eta, f_ext, mass_matrix, phi, tau, v

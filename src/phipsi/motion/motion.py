@@ -29,9 +29,9 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError

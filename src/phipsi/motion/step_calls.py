@@ -12,7 +12,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.backend import backend_of, has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program

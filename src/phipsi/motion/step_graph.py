@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import hybrid_form
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     CLOSED_INVERSE,
     FORWARD_DYNAMICS,
     INNOVATIONS,
@@ -20,6 +19,7 @@ from phipsi.algorithms.forms import (
     linearly_implicit,
     loaded,
 )
+from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import COLUMNS, MATERIALS, row_states

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense.given_values import dimension
 from phipsi.errors import InputError, ModelError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import space_size
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.model.flexible_hinge import packed_inertia, packed_port
@@ -374,7 +374,7 @@ class Degrees:
         )
 
     def _size(self, x: Expr) -> int:
-        return dimension(x.takes, self._model, self._points)
+        return space_size(x.takes, self._model, self._points)
 
     def _inverse(self, x: Expr) -> Degree:
         if x.op is Op.LEAF and x.row.riccati and x.name == "D":

@@ -70,15 +70,17 @@ class Digits(ExactArray):
             raise NotRational(f"{name} of long decimals")
         if name in _COMPARISONS:
             return np.asarray(result, bool)
-        out = np.empty(np.shape(result), object)
-        out[...] = result
-        return out.view(cls)
+        return cls._objects(result)
 
     @classmethod
     def _added(cls, values: Any, axis: Any = 0, **options: Any) -> Any:
-        total = np.add.reduce(values.view(np.ndarray), axis=axis, initial=Decimal(0))
-        out = np.empty(np.shape(total), object)
-        out[...] = total
+        return cls._objects(np.add.reduce(values.view(np.ndarray), axis=axis, initial=Decimal(0)))
+
+    @classmethod
+    def _objects(cls, numbers: Any) -> Any:
+        """An array of decimal numbers, or of one that has no axes."""
+        out = np.empty(np.shape(numbers), object)
+        out[...] = numbers
         return out.view(cls)
 
     @classmethod

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense import arranged
 from phipsi.backends.dense.evaluation import Evaluation
-from phipsi.backends.dense.given_values import check_expression, dimension
+from phipsi.backends.dense.given_values import check_expression
 from phipsi.backends.reference import evaluate
 from phipsi.backends.storage_layout import body_slices
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import MOTIONS, ONE
+from phipsi.expressions.spaces import MOTIONS, ONE, space_size
 from phipsi.expressions.structure import GENERAL
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
@@ -98,7 +98,7 @@ class State:
         self.f0, self.f_ext = value("f0", len(self.points), 6), value("f_ext", n, 6)
         self.Udot = value("Udot", 0 if closures is None else closures.n_rows)
         self.free = known.get("free", self.kind.of(rng.integers(2, size=nv).astype(float)))
-        rows = dimension(MOTIONS, self.model, self.points)
+        rows = space_size(MOTIONS, self.model, self.points)
         self._free = {any_motion: draw(rows)}
         self.dq, self.dv, self.dvdot, self.dtau = (value(name, nv) for name in DIRECTIONS)
         self.dinertia = value("dinertia", n, 10)
@@ -212,7 +212,7 @@ class State:
 
     def _column(self, expr: Expr) -> Array:
         """A random vector that an operator takes, (size, 1)."""
-        size = dimension(expr.takes, self.model, self.points)
+        size = space_size(expr.takes, self.model, self.points)
         if size not in self._columns:
             self._columns[size] = self.random(size, 1)
         return self._columns[size]

@@ -21,8 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    body_forces,
+    forward,
+    forward_with_rows,
+    inverse,
+    loaded,
+)
 from phipsi.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
-from phipsi.algorithms.forms import body_forces, forward, forward_with_rows, inverse, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import Wiring, replaced

@@ -42,7 +42,7 @@ from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.forms import LINEARLY_IMPLICIT, STEP_LENGTH
+from phipsi.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, STEP_LENGTH
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import SimulationError

@@ -31,8 +31,8 @@ from phipsi.algorithms.constrained.assembly import (
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
+from phipsi.algorithms.dynamics.dynamics_expressions import IMPULSE
 from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
-from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, one_of

@@ -12,6 +12,7 @@ the closed forms would divide cancelled differences by small numbers.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, final
 
@@ -34,7 +35,11 @@ def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
 class _Floats:
     """One joint at a time."""
 
-    sqrt = math.sqrt
+    sqrt, less = math.sqrt, operator.lt
+
+    @staticmethod
+    def where(condition: bool, x: float, y: float) -> float:
+        return x if condition else y
 
     @staticmethod
     def sin(x: float) -> float:

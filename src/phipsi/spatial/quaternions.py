@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.spatial.exponential_coefficients import ARRAYS, cot_gap, sinc, sine_gap, versine
+from phipsi.spatial.exponential_coefficients import ARRAYS, FLOATS, cot_gap, sinc, sine_gap, versine
 from phipsi.spatial.vectors import Array, numbers, skew
 
 
@@ -40,8 +40,8 @@ def log_of_quaternion(cosine: Any, axis: Sequence[Any], ops: Any) -> tuple[Any, 
     return k * x, k * y, k * z
 
 
-def log_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, Any, Any]:
-    """The shortest rotation vector of a rotation matrix, for any kind of number.
+def quaternion_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, ...]:
+    """A quaternion of some length of a rotation matrix, for any kind of number.
 
     Of the rows of 4 q q* that with the largest diagonal entry is a quaternion that keeps its
     digits.
@@ -60,7 +60,13 @@ def log_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, Any, Any]:
         better = ops.less(largest, pivot)
         best = tuple(ops.where(better, x, y) for x, y in zip(row, best, strict=True))
         largest = ops.where(better, pivot, largest)
-    return log_of_quaternion(best[0], best[1:], ops)
+    return best
+
+
+def log_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, Any, Any]:
+    """The shortest rotation vector of a rotation matrix, for any kind of number."""
+    cosine, *axis = quaternion_of_matrix(R, ops)
+    return log_of_quaternion(cosine, axis, ops)
 
 
 # ------------------------------------------------------------------ quaternions
@@ -126,27 +132,11 @@ def matrix_to_quat(rotation: ArrayLike) -> Array:
     accurate to rounding.
     """
     R = numbers(rotation)
-    xx, yy, zz = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
-    sums = R + np.swapaxes(R, -1, -2)
-    wx, wy, wz = (
-        R[..., 2, 1] - R[..., 1, 2],
-        R[..., 0, 2] - R[..., 2, 0],
-        R[..., 1, 0] - R[..., 0, 1],
-    )
-    xy, xz, yz = sums[..., 0, 1], sums[..., 0, 2], sums[..., 1, 2]
-    # Row k of 4 q q* for each choice of the pivot component k.
-    rows = (
-        np.stack([1 + xx + yy + zz, wx, wy, wz], axis=-1),
-        np.stack([wx, 1 + xx - yy - zz, xy, xz], axis=-1),
-        np.stack([wy, xy, 1 - xx + yy - zz, yz], axis=-1),
-        np.stack([wz, xz, yz, 1 - xx - yy + zz], axis=-1),
-    )
-    q, pivot = rows[0], rows[0][..., :1]
-    for k in (1, 2, 3):
-        larger = rows[k][..., k : k + 1]
-        q = np.where(larger > pivot, rows[k], q)
-        pivot = np.where(larger > pivot, larger, pivot)
-    q = quat_normalize(q)
+    if type(R) is np.ndarray and R.shape == (3, 3) and R.dtype == np.float64:  # in floats: faster
+        q = quat_normalize(quaternion_of_matrix(R.tolist(), FLOATS))
+    else:
+        rows = [[R[..., i, j] for j in range(3)] for i in range(3)]
+        q = quat_normalize(np.stack(quaternion_of_matrix(rows, ARRAYS), axis=-1))
     return np.where(q[..., :1] < 0, -q, q)
 
 

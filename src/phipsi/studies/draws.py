@@ -344,6 +344,8 @@ class NamedDraws:
                 if inertia is None:
                     nominal = np.asarray(self._simulator.parameters[INERTIA])
                     inertia = np.repeat(nominal.reshape(1, -1, 10), n, axis=0)
+                if x.size != n:
+                    raise InputError(f"draws[{name!r}] has shape {x.shape[1:]}, a mass is a number")
                 body = self._bodies[name]
                 if not inertia[0, body, 0]:
                     raise InputError(f"draws[{name!r}]: the body has no mass that could grow")

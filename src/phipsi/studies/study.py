@@ -26,7 +26,9 @@ from phipsi.studies.study_functions import (
     RaisedInFunction,
     called,
     crossings,
+    event_labels,
     function_text,
+    recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results
 from phipsi.trajectory.trajectory import Trajectory
@@ -43,6 +45,8 @@ KEPT: dict[str, Callable[[Array], Array]] = {
     "trajectory": lambda x: x,
 }
 """What can be kept of a record (runs, kept, *shape)."""
+_ARRAYS = ("run", "t.final", "status", "failed_at", "rejected", "study", "file", "allow_pickle")
+"""Names of arrays that every block has, and of what its file has besides."""
 NOT_STARTED, RAISED = -1, -2
 """The status of a run whose start was rejected, and of one whose outcome raised an error."""
 
@@ -145,7 +149,7 @@ class Study:
             )
         if steps is None:
             raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
-        self._given, self.events = simulator, _recording(events)
+        self._given, self.events = simulator, recording_events(events)
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
         self.block = whole_number("block", block)
         if isinstance(draws, Mapping) and not draws:
@@ -291,15 +295,13 @@ class Study:
             run = self._rollout(started, self.record, first)
         found: dict[str, Array] = {}
         with np.errstate(invalid="ignore"):
-            for name in self.record:
-                for word in self.keep:
-                    label = name if word == "trajectory" else f"{name}.{word}"
-                    found[label] = KEPT[word](run[name])
+            for label, (name, word) in self._kept.items():
+                found[label] = KEPT[word](run[name])
         found["t.final"] = run.state.t
         for event in self.events:
             found_by = partial(crossings, event, run.t, run.q, run.v)
             times, counts = called("event", event.function, first, found_by)
-            found |= {f"event.{event.name}": times, f"event.{event.name}.count": counts}
+            found |= zip(event_labels(event), (times, counts), strict=True)
         outcomes: dict[str, Array] = {}
         raised = np.zeros(n, dtype="U1")
         if self._outcome is not None:
@@ -454,6 +456,12 @@ class Study:
                 out.append(shown(error, 300))
         return out
 
+    @cached_property
+    def _kept(self) -> dict[str, tuple[str, str]]:
+        """What is kept of every record, by the name of its array."""
+        pairs = ((name, word) for name in self.record for word in self.keep)
+        return {x if word == "trajectory" else f"{x}.{word}": (x, word) for x, word in pairs}
+
     def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
         assert self._outcome is not None
         n = math.prod(run.state.batch)
@@ -465,8 +473,13 @@ class Study:
                 f"outcome(run, draws) returned {type(found).__name__}; it must return arrays by "
                 'name:  {"error": …, "reached": …}'
             )
+        taken = {*_ARRAYS, *self._kept, *(f"draw.{name}" for name in draws)}
+        taken.update(label for event in self.events for label in event_labels(event))
         out = {}
         for name, x in found.items():
+            if not isinstance(name, str) or name in taken:
+                why = "the results have an array of this name" if name in taken else "it is no text"
+                raise InputError(f"outcome {name!r} cannot have this name: {why}. Choose another")
             array = np.asarray(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
                 raise InputError(
@@ -547,24 +560,6 @@ class Study:
             "outcome": function_text(self._outcome),
             **self.draws.to_dict(),
         }
-
-
-def _recording(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Events that only record, with names of their own."""
-    found = tuple(as_list("events", events, "[event]"))
-    for one in found:
-        if not isinstance(one, Event):
-            raise InputError(f"events has {one!r}, which is not a  pp.Event(function)")
-        if one.action is not None:
-            raise InputError(
-                f"event {one.name!r} has action={one.action!r}, but all runs of a study have the "
-                "same steps: events can only record. Leave the action out (in a scenario: "
-                'action = "record"), and take the time of the event'
-            )
-    names = [one.name for one in found]
-    if len(set(names)) < len(names):
-        raise InputError(f"two events have the same name: {', '.join(names)}; give them name=")
-    return found
 
 
 def _without(x: Array, rejected: Array) -> Array:

@@ -11,18 +11,17 @@ import hashlib
 import inspect
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import SimulationError, shown
-
-if TYPE_CHECKING:
-    from phipsi.simulation.events import Event
+from phipsi.errors import InputError, SimulationError, shown
+from phipsi.model.numbers import as_list
+from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
 _COMPARED = 16  # records at which an event is computed alone and together
@@ -63,6 +62,30 @@ def called(role: str, function: Callable[..., Any], number: int, call: Callable[
 
 
 # ---- events of recorded runs ---------------------------------------------------------------------
+
+
+def recording_events(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events that only record, with names of their own."""
+    found = tuple(as_list("events", events, "[event]"))
+    for one in found:
+        if not isinstance(one, Event):
+            raise InputError(f"events has {one!r}, which is not a  pp.Event(function)")
+        if one.action is not None:
+            raise InputError(
+                f"event {one.name!r} has action={one.action!r}, but all runs of a study have the "
+                "same steps: events can only record. Leave the action out (in a scenario: "
+                'action = "record"), and take the time of the event'
+            )
+    labels = [label for one in found for label in event_labels(one)]
+    if len(set(labels)) < len(labels):
+        names = ", ".join(one.name for one in found)
+        raise InputError(f"two events have the same name: {names}; give them name=")
+    return found
+
+
+def event_labels(event: Event) -> tuple[str, str]:
+    """The names of the arrays of an event: its times, and how often it is."""
+    return f"event.{event.name}", f"event.{event.name}.count"
 
 
 def crossings(event: Event, t: Array, q: Array, v: Array) -> tuple[Array, Array]:

@@ -24,13 +24,16 @@ from phipsi.sweeps.entries import (
     lower_half,
     matmul,
     matvec,
+    minus,
     mul,
     mul_add,
     mul_sub,
     neg,
     plus,
+    pose_rows,
     sub,
     transpose_rows,
+    with_each,
 )
 from phipsi.sweeps.ir import Field, Kind, dependencies
 
@@ -87,9 +90,7 @@ def _along(a: Arithmetic, directions: list[Any]) -> Rows:
 def _along_each(a: Arithmetic, x: Field) -> list[Rows]:
     """H* differentiated along the given directions, then along each of the joint's rates."""
     given = [a.column(y) for y in x.args[1:]]
-    place: Any = len(given) if x.data is None else x.data
-    units = identity(a.joint.nv)
-    return [_along(a, [*given[:place], u, *given[place:]]) for u in units]
+    return [_along(a, way) for way in with_each(given, x.data, identity(a.joint.nv))]
 
 
 def hinge_along(a: Arithmetic, x: Field) -> Block:
@@ -395,13 +396,13 @@ def rigid_inverse(a: Arithmetic, x: Field) -> Block:
 def pose_matrix(a: Arithmetic, x: Field) -> Block:
     """[[R, l], [0, 1]]."""
     turn, arm = a.rigid(x.args[0])
-    return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
+    return a.dense(pose_rows(turn, arm))
 
 
 def frame_matrix(a: Arithmetic, x: Field) -> Block:
     """[[R, l], [0, 1]] of the frame of a point."""
     turn, arm = a.frame_in_world(x.args[0])
-    return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
+    return a.dense(pose_rows(turn, arm))
 
 
 def rigid_of_pose(a: Arithmetic, x: Field) -> Block:
@@ -470,7 +471,7 @@ def inertia_trace(a: Arithmetic, x: Field) -> Block:
     """tr(M(π) X) by the parameters, which are in the body's own axes."""
     m, turn = a.rows(x.args[0]), a.turn()
     top, right, left, low = (_corner(m, i, j) for i in (0, 3) for j in (0, 3))
-    first = [sub(p, q) for p, q in zip(_axial(left), _axial(right), strict=True)]
+    first = minus(_axial(left), _axial(right))
     z = matmul(matmul(turn, top), transpose_rows(turn))
     mass = add(low[0][0], add(low[1][1], low[2][2]))
     products = [add(z[i][j], z[j][i]) for i, j in ((0, 1), (0, 2), (1, 2))]

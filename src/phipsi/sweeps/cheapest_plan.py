@@ -32,7 +32,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
-from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, reached
 from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.operations import block_sizes, entries, flops, flops_of_size
 from phipsi.sweeps.request import (
@@ -154,13 +154,8 @@ class LeastWork:
     def add(self, fields: Sequence[Field]) -> Work:
         """The least work of these fields, all that were added before, and all that they need."""
         found: dict[Domain, list[Field]] = {}
-        stack = list(fields)
-        while stack:
-            x = stack.pop()
-            if x not in self._seen:
-                self._seen.add(x)
-                found.setdefault(runs_in(x), []).append(x)
-                stack.extend(dependencies(x))
+        for x in reached(fields, seen=self._seen):
+            found.setdefault(runs_in(x), []).append(x)
         for domain, new in found.items():
             kind = _LOOPS.get(domain, StepKind.MEMORYLESS)
             work = _step_work(Step(kind, domain, new, frozenset(new)), self._sizes)

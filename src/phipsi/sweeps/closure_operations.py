@@ -15,7 +15,6 @@ from phipsi.model.law_forms import LawForm
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
-    Rows,
     identity,
     matmul,
     matvec,
@@ -23,6 +22,7 @@ from phipsi.sweeps.entries import (
     neg,
     plus,
     transpose_rows,
+    with_each,
 )
 from phipsi.sweeps.ir import EACH, Domain, Field, Kind, Naming, Operation, Reads, Variant
 
@@ -53,11 +53,16 @@ def row(a: Arithmetic, x: Field) -> Block:
     return a.dense([[c] for c in closure_row(form, side, turn, arm, numbers, a.sqrt)])
 
 
+def _plain_link(a: Arithmetic) -> tuple[str, int, list[Entry]]:
+    """The link without what its law adds, which `law_rate` has."""
+    form, side, numbers = a.link
+    return "body" if isinstance(form, LawForm) else form, side, numbers
+
+
 def row_rate(a: Arithmetic, x: Field) -> Block:
     """How the row changes with a relative motion."""
     (turn, arm), motion = a.rigid(x.args[0]), a.column(x.args[1])
-    form, side, numbers = a.link
-    form = "body" if isinstance(form, LawForm) else form  # `law_rate` has the rest
+    form, side, numbers = _plain_link(a)
     found = closure_row_rate(form, side, turn, arm, motion, numbers, a.sqrt)
     return a.dense([[c] for c in found])
 
@@ -70,8 +75,7 @@ def _ends(a: Arithmetic, x: Field) -> list[Any]:
 
 def _row_along(a: Arithmetic, x: Field, motions: list[Any]) -> list[Entry]:
     turn, arm = a.rigid(x.args[0])
-    form, side, numbers = a.link
-    form = "body" if isinstance(form, LawForm) else form
+    form, side, numbers = _plain_link(a)
     return closure_row_along(form, side, turn, arm, motions, numbers, a.sqrt)
 
 
@@ -84,11 +88,9 @@ def sway(a: Arithmetic, x: Field) -> Block:
     """How the row changes with the motion of one end."""
     data: Any = x.data
     given, (place, end) = _ends(a, x), data
-    columns: Rows = []
-    for unit in identity(6):
-        still = [0] * 6
-        free = (unit, still) if end == 0 else (still, unit)
-        columns.append(_row_along(a, x, [*given[:place], free, *given[place:]]))
+    still = [0] * 6
+    free = [(unit, still) if end == 0 else (still, unit) for unit in identity(6)]
+    columns = [_row_along(a, x, way) for way in with_each(given, place, free)]
     if len(x.args) % 2 == 0:  # multiplied by the component of a force
         (times,) = a.column(x.args[-1])
         columns = [[mul(times, c) for c in column] for column in columns]
@@ -110,7 +112,7 @@ def law_rate(a: Arithmetic, x: Field) -> Block:
     """How the row of a law changes along rates of its coordinates."""
     form, _, numbers = a.link
     if not isinstance(form, LawForm):
-        return a.dense([[0]] * 6)
+        return a.zeros(x)
     along = _law_directions(a, form, x.args)
     slope = form.law.slope(form.slot, a.entries_at("q", form.places), along, a)
     return a.dense([[mul(slope, c)] for c in numbers])
@@ -123,7 +125,7 @@ def law_sway(a: Arithmetic, x: Field) -> Block:
     """
     form, _, numbers = a.link
     if not isinstance(form, LawForm):
-        return a.dense([[0] * 6 for _ in range(6)])
+        return a.zeros(x)
     first: Any = x.data
     along = _law_directions(a, form, x.args[first:])
     steep = form.law.steepness(form.slot, a.entries_at("q", form.places), along, a)

@@ -42,13 +42,16 @@ from phipsi.sweeps.entries import (
     dot,
     identity,
     is_zero,
+    lower_half,
     matvec,
+    minus,
     mul,
     mul_add,
     mul_sub,
     plus,
     sub,
     transpose_rows,
+    with_each,
 )
 from phipsi.sweeps.ir import EACH, Domain, Field, Kind, Naming, Operation, Variant
 
@@ -132,8 +135,7 @@ def inertia(a: Arithmetic) -> Block:
     """M(q)."""
     C, block = a.once("corner", lambda: corner(a, a.coordinates("q"), a))
     rows = a.entries(a.own_inertia())
-    lower = [rows[i][j] for i in range(6) for j in range(i + 1)]
-    return a.symmetric(lower + _below(C, block), 6 + len(C))
+    return a.symmetric(lower_half(rows) + _below(C, block), 6 + len(C))
 
 
 def inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
@@ -162,8 +164,7 @@ def gyroscopic(a: Arithmetic, rows: Rows, V: Sequence[Entry]) -> Block:
     n = len(rates)
     if a.joint.drive.across:
         return a.dense([[c] for c in (*out, 0)], 1)
-    for i in range(n):
-        unit = [1 if j == i else 0 for j in range(n)]
+    for i, unit in enumerate(identity(n)):
         by, of = _along_drive(a, [unit])
         swept: Entry = 0
         for g, u in zip(by, rates, strict=True):
@@ -177,7 +178,7 @@ def second(a: Arithmetic, given: Directions, y: Any, z: Any) -> list[Entry]:
     """The lower half of z* Ṁ{s; t; …} y by s and t: zeros for rigid motions."""
     n = len(a.joint.drive.rates)
     lower: list[Entry] = [0] * 21
-    units = [[1 if j == i else 0 for j in range(n)] for i in range(n)]
+    units = identity(n)
     for i in range(n):
         lower += [0] * 6
         for j in range(i + 1):
@@ -222,7 +223,7 @@ def _along(a: Arithmetic, coupling: Field, directions: Directions) -> tuple[Vect
     if not drive_of(a).across:
         return _by_dual_numbers(a, directions)
     (g,), (own,), (rate,) = _read(a, coupling), _own(a).own, drive_of(a).rates
-    g, turn = [sub(x, y) for x, y in zip(g, own, strict=True)], _turns(a)[rate]
+    g, turn = minus(g, own), _turns(a)[rate]
     for by in directions:
         g = cross(g, [mul(c, by[rate]) for c in turn])
     return [g], [[0]]
@@ -243,7 +244,7 @@ def _square(a: Arithmetic, block: Rows) -> Block:
     for i, x in enumerate(rates):
         for j, y in enumerate(rates):
             out[x][y] = block[i][j]
-    return a.symmetric([out[i][j] for i in range(n) for j in range(i + 1)], n)
+    return a.symmetric(lower_half(out), n)
 
 
 def _of_drives(body: Body) -> Body:
@@ -328,7 +329,7 @@ def force(a: Arithmetic, x: Field) -> Block:
     p = plus(p, _pushed(C, rates))
     if drive_of(a).across:
         (own,), (rate,) = _own(a).own, drive_of(a).rates
-        above = [sub(c, y) for c, y in zip(C[0], own, strict=True)]
+        above = minus(C[0], own)
         turn = [mul(c, every[rate]) for c in _turns(a)[rate]]
         more = _cross_plus(_pushed([above], rates), turn, cross(w, p))
     else:
@@ -384,21 +385,17 @@ def _along_each(a: Arithmetic, x: Field, held: int = 2) -> list[tuple[int, Vecto
 
     Others turn no body, and change nothing.
     """
-    given = [a.column(y) for y in x.args[held:]]
-    at: Any = len(given) if x.data is None else x.data
-    units = identity(a.joint.nv)
-    every = [(i, [*given[:at], units[i], *given[at:]]) for i in drive_of(a).rates]
-    return [(i, *_along(a, x.args[0], directions)) for i, directions in every]
+    given, units = [a.column(y) for y in x.args[held:]], identity(a.joint.nv)
+    rates = drive_of(a).rates
+    every = with_each(given, x.data, [units[i] for i in rates])
+    return [(i, *_along(a, x.args[0], way)) for i, way in zip(rates, every, strict=True)]
 
 
 @_of_drives
 def coupling_change(a: Arithmetic, x: Field) -> Block:
     """s ↦ Γ̇{s} y."""
     y = _of_drive(a, a.column(x.args[1]))
-    columns: Rows = [[0] * 6 for _ in range(a.joint.nv)]
-    for i, C, _ in _along_each(a, x):
-        columns[i] = [*_pushed(C, y), 0, 0, 0]
-    return a.dense(transpose_rows(columns), a.joint.nv)
+    return _columns(a, [_pushed(C, y) for _, C, _ in _along_each(a, x)])
 
 
 def _between_rates(a: Arithmetic, x: Field, numbers: Callable[[Vectors, Rows], Any]) -> Block:
@@ -448,7 +445,7 @@ def second_change(a: Arithmetic, x: Field) -> Block:
                 whole = matvec(corner_, z) if first.type.rows != "6" else _pushed(C, z)
                 held = _of_drive(a, y) if first.type.rows != "6" else y[:3]
                 block[i][j] = dot(held, whole)
-    return a.symmetric([block[i][j] for i in range(n) for j in range(i + 1)], n)
+    return a.symmetric(lower_half(block), n)
 
 
 @_of_drives

@@ -30,6 +30,12 @@ def lower_half(rows: Sequence[Vector]) -> list[Entry]:
     return [rows[i][j] for i in range(len(rows)) for j in range(i + 1)]
 
 
+def full(lower: Vector, n: int) -> Rows:
+    """All rows of a symmetric matrix, from its lower half."""
+    starts = [i * (i + 1) // 2 for i in range(n)]
+    return [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)]
+
+
 def is_zero(x: Entry) -> bool:
     """True for a number known to be zero."""
     return (type(x) is int or type(x) is float) and x == 0
@@ -129,6 +135,11 @@ def plus(x: Vector, y: Vector) -> list[Entry]:
     return [add(a, b) for a, b in zip(x, y, strict=True)]
 
 
+def minus(x: Vector, y: Vector) -> list[Entry]:
+    """x − y for lists."""
+    return [sub(a, b) for a, b in zip(x, y, strict=True)]
+
+
 def transpose_rows(rows: Rows) -> Rows:
     """Rows as columns."""
     return [list(c) for c in zip(*rows, strict=True)]
@@ -143,3 +154,41 @@ def matmul(x: Rows, y: Rows) -> Rows:
 def matvec(x: Rows, y: Vector) -> list[Entry]:
     """Product of dense rows with a list."""
     return [dot(r, y) for r in x]
+
+
+def with_each(given: Sequence[Any], place: Any, units: Sequence[Any]) -> list[list[Any]]:
+    """Directions that are given and each of the units, which stands at a place or behind them."""
+    at = len(given) if place is None else place
+    return [[*given[:at], unit, *given[at:]] for unit in units]
+
+
+# ---- the entries of blocks with a structure ------------------------------------------------------
+
+
+def inertia_rows(entries: Vector) -> Rows:
+    """[[J, h~], [−h~, m]] from m, h and the lower half of J."""
+    m, skew, moment = entries[0], cross_matrix(entries[1:4]), full(entries[4:], 3)
+    top = [moment[i] + skew[i] for i in range(3)]
+    low = [[neg(c) for c in skew[i]] + [m if i == j else 0 for j in range(3)] for i in range(3)]
+    return top + low
+
+
+def inertia_parts(rows: Sequence[Vector]) -> tuple[Entry, list[Entry], Rows]:
+    """m, h and J of [[J, h~], [−h~, m]]."""
+    return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [list(row[:3]) for row in rows[:3]]
+
+
+def gyration_rows(entries: Vector) -> Rows:
+    """[[A, 0], [−p~, 0]] from A, row by row, and p."""
+    low = [[neg(c) for c in row] for row in cross_matrix(entries[9:])]
+    return turning_rows([*(entries[3 * i : 3 * i + 3] for i in range(3)), *low])
+
+
+def turning_rows(rows: Sequence[Vector]) -> Rows:
+    """[A, 0] with three columns of zeros."""
+    return [[*row, 0, 0, 0] for row in rows]
+
+
+def pose_rows(turn: Rows, arm: Vector) -> Rows:
+    """[[R, l], [0, 1]]."""
+    return [[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]]

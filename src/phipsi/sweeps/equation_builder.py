@@ -372,8 +372,7 @@ class Builder:
             candidates = [Kind.GYRATION, Kind.TURNING, Kind.GENERAL]
         for kind in candidates:
             t = Type(type_.domain, type_.rows, type_.cols, kind)
-            z = Field(operation("rec"), (), None, t, self._count)
-            self._count += 1
+            z = self._unknown(t)
             z.equation = equation(z)
             found = z.equation.type.kind
             if found is kind or kind is Kind.GENERAL or (kind, found) == _STRONGER:
@@ -384,10 +383,14 @@ class Builder:
         """x under a name of its own: as a term of sums it stays what it is, computed once."""
         if x.op != "add":
             return x
-        z = Field(operation("rec"), (), None, x.type, self._count)
-        self._count += 1
+        z = self._unknown(x.type)
         z.equation = x
         return self._only(z)
+
+    def _unknown(self, type_: Type) -> Field:
+        """A field whose equation comes next."""
+        self._count += 1
+        return Field(operation("rec"), (), None, type_, self._count - 1)
 
     def _only(self, z: Field) -> Field:
         """The field that solves this equation already, or the new one."""

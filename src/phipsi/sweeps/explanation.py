@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.rewrite.rewriter import RewriteStep
+from phipsi.rewrite.rewriter import RewriteStep, Rewriting
 from phipsi.sweeps.cheapest_plan import PlanCost, work_of
 from phipsi.sweeps.ir import (
     Binding,
@@ -78,8 +78,7 @@ class Explanation:
 
 def explain_steps(
     expressions: Sequence[Expr],
-    lowered: Sequence[Expr],
-    rewrites: Sequence[RewriteStep],
+    rewriting: Rewriting,
     steps: list[Step],
     outputs: list[Field],
     model: Model | None,
@@ -94,8 +93,8 @@ def explain_steps(
     ]
     return Explanation(
         expressions=tuple(expressions),
-        lowered=tuple(lowered),
-        rewrites=tuple(rewrites),
+        lowered=tuple(rewriting.expressions),
+        rewrites=tuple(rewriting.steps),
         sweeps=tuple(s for s in sweeps if s.equations),
         flops=count_flops(steps, model),
         order=order_of(steps),

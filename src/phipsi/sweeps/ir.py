@@ -25,13 +25,14 @@ Reasons: docs/decisions/0007.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import Space, space_named
 
 Number = int | float | Fraction
 
@@ -39,6 +40,11 @@ Number = int | float | Fraction
 def all_of(space: str) -> str:
     """The size "one for every dimension of the space"."""
     return f"all:{space}"
+
+
+def space_of(size: str) -> Space:
+    """The space in such a size."""
+    return space_named(size.removeprefix("all:"))
 
 
 def is_vector_like(cols: str) -> bool:
@@ -283,6 +289,25 @@ class Field:
 def dependencies(x: Field) -> tuple[Field, ...]:
     """The fields a field is computed from; for an equation, its right-hand side."""
     return (x.equation,) if x.equation is not None else x.args
+
+
+def reached(
+    starts: Sequence[Field],
+    sources: Callable[[Field], Sequence[Field]] = dependencies,
+    seen: set[Field] | None = None,
+) -> Iterator[Field]:
+    """Fields and all that they are computed from, each once; those in `seen` are left out.
+
+    `sources` says what to go on with. No recursion: chains may be long.
+    """
+    seen = set() if seen is None else seen
+    stack = list(reversed(starts))
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            stack += reversed(sources(x))
 
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:

@@ -14,6 +14,7 @@ Reasons: docs/decisions/0010.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,12 +105,16 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
         parts.append((Part("diagonal", 1), on_diagonal(low, diagonal, x.T is x)))
     parts += _paths(low, causal, anticausal)
     parts = [(p, f) for p, f in parts if f.op != "zero"]
-    b = low.builder
-    data = tuple(p for p, _ in parts)
+    return _matrix(low, x, parts)
+
+
+def _matrix(low: Lowering, x: Expr, parts: Sequence[tuple[Part, Field]]) -> Field:
+    """The matrix of x from fields with its blocks."""
     type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
     if not parts:
-        return b.zero(type_)
-    return b.make("matrix", tuple(f for _, f in parts), data, type_)
+        return low.builder.zero(type_)
+    how, fields = zip(*parts, strict=True)
+    return low.builder.make("matrix", fields, how, type_)
 
 
 def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
@@ -132,14 +137,9 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
         if not low.options.grams:
             return None
         b, column = low.builder, _filter_column(low, inner, sign)
-        made = b.make(
-            "gram",
-            (column, b.mul(low.blocks.block(s), column)),
-            None,
-            Type(Domain.WORLD, SEED, SEED),
-        )
-        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
-        return b.make("matrix", (made,), (Part("pairs", 1),), type_)
+        both = column, b.mul(low.blocks.block(s), column)
+        made = b.make("gram", both, None, Type(Domain.WORLD, SEED, SEED))
+        return _matrix(low, x, [(Part("pairs", 1), made)])
     return None
 
 
@@ -159,8 +159,7 @@ def _filtered(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Fi
             continue
         b = low.builder
         column = b.mul(low.blocks.block(s), _filter_column(low, inner, sign))
-        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
-        return b.make("matrix", (column,), (Part("path of adjoint", 1),), type_)
+        return _matrix(low, x, [(Part("path of adjoint", 1), column)])
     return None
 
 

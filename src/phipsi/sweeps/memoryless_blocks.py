@@ -379,12 +379,15 @@ class Blocks:
 
         Those of dAT{f} are multiplied by the component of f.
         """
-        b = self.builder
-        held, *motions = (self.vector(y) for y in x.args)
-        times = [b.shift("of_row", held)] if x.name == "dAT" else []
+        b, (motions, times) = self.builder, self._swaying(x)
         args = (b.shift("of_point", self.relative()), *self._link_motions(motions), *times)
         one, other = (b.apply("closure_sway", *args, data=(place_of(x), end)) for end in (0, 1))
         return one, other
+
+    def _swaying(self, x: Expr) -> tuple[list[Field], list[Field]]:
+        """The motions along which rows change, and the component of a force they are times."""
+        held, *motions = (self.vector(y) for y in x.args)
+        return motions, [self.builder.shift("of_row", held)] if x.name == "dAT" else []
 
     def law_rates(self, motion: Field) -> Field:
         """The rates of the coordinates of the law of a link, from the motions of all its frames."""
@@ -400,11 +403,9 @@ class Blocks:
 
     def law_sway(self, x: Expr) -> Field:
         """How the row of a law at a link changes with its coordinates."""
-        b = self.builder
-        held, *motions = (self.vector(y) for y in x.args)
-        times = [b.shift("of_row", held)] if x.name == "dAT" else []
+        motions, times = self._swaying(x)
         slots = [self.law_rates(self.point_motion(m)) for m in motions]
-        return b.apply("law_sway", *times, *slots, data=len(times))
+        return self.builder.apply("law_sway", *times, *slots, data=len(times))
 
     def selection(self, x: Expr) -> Field:
         """The identity at the points of a selection, zero elsewhere."""

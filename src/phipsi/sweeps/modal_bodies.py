@@ -23,11 +23,14 @@ from phipsi.sweeps.entries import (
     cross,
     cross_matrix,
     dot,
+    full,
     identity,
+    inertia_parts,
     is_zero,
     lower_half,
     matmul,
     matvec,
+    minus,
     mul,
     mul_add,
     mul_sub,
@@ -56,13 +59,7 @@ class _Reader:
 
     def symmetric(self) -> Rows:
         """The next symmetric 3 × 3 matrix."""
-        return _full(self.take(6), 3)
-
-
-def _full(lower: Sequence[Entry], n: int) -> Rows:
-    """All rows of a symmetric matrix, from its lower half."""
-    starts = [i * (i + 1) // 2 for i in range(n)]
-    return [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)]
+        return full(self.take(6), 3)
 
 
 class FlexibleBody:
@@ -85,10 +82,10 @@ class FlexibleBody:
         for _ in range(n * (n + 1) // 2):
             S2.append(read.take(3))
             J2.append(read.symmetric())
-        self.S2, self.J2 = _full(S2, n), _full(J2, n)
+        self.S2, self.J2 = full(S2, n), full(J2, n)
         self.C1 = [[read.take(3) for _ in range(n)] for _ in range(n)]
         pairs = n * (n + 1) // 2
-        self.mass_e, self.stiffness, self.damping = (_full(read.take(pairs), n) for _ in range(3))
+        self.mass_e, self.stiffness, self.damping = (full(read.take(pairs), n) for _ in range(3))
 
     def slopes(self, eta: Sequence[Entry]) -> tuple[Vectors, Vectors]:
         """S and C at modal coordinates, one for each mode."""
@@ -223,7 +220,7 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
         moment = plus(cross(w, turning), cross(v, pushing))
         return a.dense([[c] for c in moment + cross(w, pushing)], 1)
     body, eta, rate = FlexibleBody(a), own_modes(a, "q"), V[6:]
-    first = [rows[2][4], rows[0][5], rows[1][3]]
+    _, first, _ = inertia_parts(rows)
     S = [[rows[3 + c][6 + i] for c in range(3)] for i in range(n)]
     slopes = a.once("moment slopes", lambda: body.moment_slopes(eta))
     by_mode = [matvec(slope, w) for slope in slopes]  # ∂J/∂η_i ω
@@ -244,15 +241,11 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     for i in range(n):
         found = dot(S[i], across)
         found = mul_sub(found, half, dot(w, by_mode[i]))
-        twist = add_along([0, 0, 0], [_minus(body.C1[i][j], body.C1[j][i]) for j in range(n)], rate)
+        twist = add_along([0, 0, 0], [minus(body.C1[i][j], body.C1[j][i]) for j in range(n)], rate)
         found = add(found, dot(w, twist))
         found = add(found, dot(body.stiffness[i], eta))
         out.append(add(found, dot(body.damping[i], rate)))
     return a.dense([[c] for c in out], 1)
-
-
-def _minus(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
-    return [sub(p, q) for p, q in zip(x, y, strict=True)]
 
 
 def coordinates(a: Arithmetic, x: Field) -> Block:
@@ -302,7 +295,7 @@ class MovingPort:
         for _ in range(m):
             turns.append(read.take(3))
             moves.append(read.take(3))
-        shifts = _full([read.take(3) for _ in range(m * (m + 1) // 2)], m)
+        shifts = full([read.take(3) for _ in range(m * (m + 1) // 2)], m)
         eta, half = a.parent_modes("q") if eta is None else eta, a.number(_HALF)
         self.turns, self.shifts = turns, shifts
         self.moves = [add_along(moves[i], shifts[i], eta) for i in range(m)]  # Π_v + Ψ_v η
@@ -335,9 +328,7 @@ class MovingPort:
         out: Vectors = []
         back, axes = transpose_rows(self.turn), transpose_rows(self.axes)
         for turn, move in zip(self.turns, self.moves, strict=True):
-            swept = cross(self.g, turn)
-            free = [sub(t, s) for t, s in zip(turn, swept, strict=True)]
-            free = [mul(c, self.shrink) for c in free]
+            free = [mul(c, self.shrink) for c in minus(turn, cross(self.g, turn))]
             out.append([*matvec(axes, free), *matvec(back, move)])
         return out
 
@@ -406,13 +397,13 @@ def bias(a: Arithmetic, x: Field) -> Block:
         for i in range(m):
             bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
         slow = mul(mul(2, dot(port.g, g_rate)), port.shrink)
-        extra = [neg(mul(slow, c)) for c in spin] + _minus(bend, cross(spin, slide))
+        extra = [neg(mul(slow, c)) for c in spin] + minus(bend, cross(spin, slide))
         d, back = _from_port(a, at_port, inner), transpose_rows(a.rigid(whole)[0])
         w, more = (
             [*matvec(back, y[:3]), *matvec(back, plus(y[3:], cross(y[:3], d)))]
             for y in (moving, extra)
         )
-        out = plus(plus(out, _motion_cross(_minus(V, own), w)), more)
+        out = plus(plus(out, _motion_cross(minus(V, own), w)), more)
     return a.dense([[c] for c in (*out, *[0] * n)], 1)
 
 

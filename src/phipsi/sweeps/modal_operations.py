@@ -15,6 +15,7 @@ Reasons: docs/decisions/0054.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any
 
 from phipsi.model.dual import Dual, rate_of
@@ -28,15 +29,18 @@ from phipsi.sweeps.entries import (
     cross,
     cross_matrix,
     dot,
+    full,
     identity,
     is_zero,
+    lower_half,
     matmul,
     matvec,
+    minus,
     mul,
-    sub,
     transpose_rows,
+    with_each,
 )
-from phipsi.sweeps.ir import EACH, Cost, Domain, Field, Keep, Kind, Naming, Operation, Variant
+from phipsi.sweeps.ir import EACH, Body, Cost, Domain, Field, Keep, Kind, Naming, Operation, Variant
 from phipsi.sweeps.modal_bodies import (
     FlexibleBody,
     MovingPort,
@@ -44,7 +48,6 @@ from phipsi.sweeps.modal_bodies import (
     lower_entries,
     modes_of,
     own_modes,
-    parent_rows_of,
     port_modes_of,
     rows_of,
     with_unit_rows,
@@ -68,10 +71,14 @@ def _rate(x: Entry, count: int) -> Entry:
     return x
 
 
-def _with_each(given: list[Any], data: Any, count: int) -> list[list[Any]]:
-    """The directions that are given and one of the unit vectors, for each of these."""
-    place = len(given) if data is None else data
-    return [[*given[:place], unit, *given[place:]] for unit in identity(count)]
+def _on_ports(body: Body) -> Body:
+    """The body of an operation that is zero where no mode of the parent moves the port."""
+
+    @wraps(body)
+    def whole(a: Arithmetic, x: Field) -> Block:
+        return body(a, x) if port_modes_of(a.joint) else a.zeros(x)
+
+    return whole
 
 
 # ---- inertia -------------------------------------------------------------------------------------
@@ -108,11 +115,6 @@ def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
     return lower_entries(moment, first, 0, turns, moves, [[0] * n for _ in range(n)])
 
 
-def _full(lower: Sequence[Entry], n: int) -> Rows:
-    starts = [i * (i + 1) // 2 for i in range(n)]
-    return [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)]
-
-
 def _modal_rows(a: Arithmetic, fields: Sequence[Field]) -> list[list[Entry]]:
     return [a.column(y)[6:] for y in fields]
 
@@ -124,8 +126,8 @@ def inertia_along(a: Arithmetic, x: Field) -> Block:
 
 def _inertia_along_each(a: Arithmetic, x: Field) -> list[Rows]:
     n = rows_of(a.joint)
-    every = _with_each(_modal_rows(a, x.args[1:]), x.data, n)
-    return [_full(_inertia_along(a, directions), 6 + n) for directions in every]
+    every = with_each(_modal_rows(a, x.args[1:]), x.data, identity(n))
+    return [full(_inertia_along(a, directions), 6 + n) for directions in every]
 
 
 def dM(a: Arithmetic, x: Field) -> Block:
@@ -149,7 +151,7 @@ def ddM(a: Arithmetic, x: Field) -> Block:
         lower += [0] * ((6 + n) * (7 + n) // 2 - 21)
     elif n:
         body = FlexibleBody(a)
-        lever = [sub(p, q) for p, q in zip(cross(y[3:6], z[:3]), cross(y[:3], z[3:6]), strict=True)]
+        lever = minus(cross(y[3:6], z[:3]), cross(y[:3], z[3:6]))
         for i in range(n):
             lower += [0] * 6
             for j in range(i + 1):
@@ -179,38 +181,34 @@ def _port_along(a: Arithmetic, directions: Directions) -> Rows:
 
 def _port_along_each(a: Arithmetic, x: Field) -> list[Rows]:
     """F along the given directions and along each mode of the parent; x = (X_J, y, directions)."""
-    every = _with_each(_modal_rows(a, x.args[2:]), x.data, port_modes_of(a.joint))
+    units = identity(port_modes_of(a.joint))
+    every = with_each(_modal_rows(a, x.args[2:]), x.data, units)
     return [_port_along(a, directions) for directions in every]
 
 
+@_on_ports
 def step_along(a: Arithmetic, x: Field) -> Block:
     """Ė{s; …}: of X_J and directions of the parent, (6 + m) × (6 + n)."""
-    n, m = rows_of(a.joint), port_modes_of(a.joint)
-    if not m:
-        return a.dense([[0] * (6 + n) for _ in range(6 + parent_rows_of(a.joint))], 6 + n)
+    n = rows_of(a.joint)
     moved = a.dense(_port_along(a, _modal_rows(a, x.args[1:])), 6)
     rows = a.entries(a.times(moved, a.value(x.args[0])))
     return a.dense([[*row, *[0] * n] for row in rows], 6 + n)
 
 
+@_on_ports
 def dE(a: Arithmetic, x: Field) -> Block:
     """s ↦ Ė{s} f at the parent, of X_J and f: (6 + m) × (6 + m)."""
     m = port_modes_of(a.joint)
-    if not m:
-        size = 6 + parent_rows_of(a.joint)
-        return a.dense([[0] * size for _ in range(size)], size)
     force = a.dense([[e] for e in a.column(x.args[1])[:6]], 1)
     carried = [row[0] for row in a.entries(a.times(a.value(x.args[0]), force))]
     columns = [matvec(rows, carried) for rows in _port_along_each(a, x)]
     return a.dense([[*[0] * 6, *(c[i] for c in columns)] for i in range(6 + m)], 6 + m)
 
 
+@_on_ports
 def dET(a: Arithmetic, x: Field) -> Block:
     """s ↦ Ė{s}* y from the parent, of X_J and y of the parent: (6 + n) × (6 + m)."""
     n, m = rows_of(a.joint), port_modes_of(a.joint)
-    if not m:
-        size = 6 + parent_rows_of(a.joint)
-        return a.dense([[0] * size for _ in range(6 + n)], size)
     y = a.column(x.args[1])
     columns = [matvec(transpose_rows(rows), y) for rows in _port_along_each(a, x)]
     inner = a.transpose(a.value(x.args[0]))
@@ -219,12 +217,10 @@ def dET(a: Arithmetic, x: Field) -> Block:
     return a.dense([*rows, *([0] * (6 + m) for _ in range(n))], 6 + m)
 
 
+@_on_ports
 def dE_trace(a: Arithmetic, x: Field) -> Block:
     """tr(Ė{s} Y) for each mode of the parent, of X_J and Y from the parent to here."""
-    m = port_modes_of(a.joint)
-    if not m:
-        return a.dense([[0] for _ in range(6 + parent_rows_of(a.joint))], 1)
-    weight = a.dense(a.rows(x.args[1])[:6], 6 + m)
+    weight = a.dense(a.rows(x.args[1])[:6], 6 + port_modes_of(a.joint))
     carried = a.entries(a.times(a.value(x.args[0]), weight))
     z = [e for row in transpose_rows(carried) for e in row]
     found = [dot([e for row in rows for e in row], z) for rows in _port_along_each(a, x)]
@@ -286,8 +282,7 @@ def regress(a: Arithmetic, x: Field) -> Block:
 def inertia_of(a: Arithmetic, x: Field) -> Block:
     """M(π), zeros for modes."""
     n = modes_of(a.joint)
-    rows = a.entries(bodies.inertia_of(a, x))
-    lower = [e for i, row in enumerate(rows) for e in row[: i + 1]]
+    lower = lower_half(a.entries(bodies.inertia_of(a, x)))
     for i in range(n):
         lower += [0] * (7 + i)
     return a.symmetric(lower, 6 + n)

@@ -10,7 +10,7 @@ from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.expressions.spaces import UNKNOWN, Space
+from phipsi.expressions.spaces import UNKNOWN, Space, space_size
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
@@ -526,13 +526,4 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
 
 def _flips(x: Expr, model: Model, points: PointSet) -> bool:
     """Whether the adjoint has fewer columns."""
-    sizes = {
-        "joint": model.nv,
-        "body": 6 * model.n_bodies,
-        "parameter": 10 * model.n_bodies,
-        "point": 6 * len(points),
-        "row": 0 if points.closures is None else points.closures.n_rows,
-        "world": 6,
-        "one": 1,
-    }
-    return sizes[x.gives.index] < sizes[x.takes.index]
+    return space_size(x.gives, model, points) < space_size(x.takes, model, points)

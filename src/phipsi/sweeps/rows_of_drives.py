@@ -140,7 +140,7 @@ def _parts(space: Space) -> tuple[Space, ...]:
 
 
 def without_rows(x: Expr, drives: Drives) -> Expr:
-    """x between joints, points and the six rows of bodies, without the other rows."""
+    """x between joints, points and the six rows of bodies, without the other rows; vectors too."""
     return _split(x, drives)[0][0]
 
 
@@ -148,7 +148,7 @@ def without_rows(x: Expr, drives: Drives) -> Expr:
 def _split(x: Expr, drives: Drives) -> Matrix:
     """x as a matrix of expressions between the parts of its spaces."""
     if x.op is Op.ZERO:
-        return _filled(x, lambda takes, gives: zero(takes, gives))
+        return _filled(x, zero)
     if x.op is Op.IDENTITY:
         return _filled(x, lambda t, g: identity(t) if t is g else zero(t, g))
     if x.op is Op.SUM:
@@ -186,7 +186,7 @@ def _filled(x: Expr, make: Callable[[Space, Space], Expr]) -> Matrix:
 
 def _first(x: Expr, core: Expr) -> Matrix:
     """A matrix that is zero but for its first entry, which has the spaces of x."""
-    out = [list(row) for row in _filled(x, lambda t, g: zero(t, g))]
+    out = [list(row) for row in _filled(x, zero)]
     out[0][0] = core
     return tuple(map(tuple, out))
 
@@ -284,11 +284,6 @@ def _single(x: Expr, drives: Drives) -> Expr:
     return m[0][0]
 
 
-def _six(x: Expr, drives: Drives) -> Expr:
-    """The six rows of a vector of bodies, or a vector that is whole."""
-    return _split(x, drives)[0][0]
-
-
 def _rates(x: Expr, drives: Drives) -> Expr:
     """The rates of a vector of bodies."""
     return _split(x, drives)[1][0]
@@ -318,12 +313,12 @@ _PLAIN = {
 def _function(x: Expr, drives: Drives) -> Matrix:
     function, hole = x.data
     if function in _PLAIN:
-        args = [_six(y, drives) for y in x.args]
+        args = [without_rows(y, drives) for y in x.args]
         return _first(x, _PLAIN[function](*args, hole=hole))
     if function in (cross_force, rigid_cross_force):
-        return _first(x, _cross_force(_six(x.args[0], drives)))
+        return _first(x, _cross_force(without_rows(x.args[0], drives)))
     if function is dE_trace:
-        return _filled(x, lambda t, g: zero(t, g))
+        return _filled(x, zero)
     if function is dM_trace:
         X, *others = x.args
         (_, side), (rows, last) = _split(X, drives)
@@ -362,10 +357,10 @@ def _leaf(x: Expr, drives: Drives) -> Matrix:
     if found is not None:
         return found(x, drives)
     if x.row.modal:
-        return _filled(x, lambda t, g: zero(t, g))
+        return _filled(x, zero)
     whole = len(_parts(x.takes)) == len(_parts(x.gives)) == 1
     if x.row.six_rows or (whole and (not x.row.compound and definition(x) is None)):
-        args = tuple(_six(y, drives) for y in x.args)
+        args = tuple(without_rows(y, drives) for y in x.args)
         if x.row.braces is None and args != x.args:
             raise KeptRows
         same = linear(Op.LEAF, args, x.takes, x.gives, x.structure, x.data) if args else x
@@ -425,7 +420,7 @@ def _applied(x: Expr, drives: Drives) -> Matrix:
     y, *others = x.args
     place, along = place_of(x), [_rates(u, drives) for u in others]
     hole = None if place == len(along) else place
-    six, rates = _six(y, drives), _rates(y, drives)
+    six, rates = without_rows(y, drives), _rates(y, drives)
     if drives.corner:
         push = applied(CHANGE, rates, *along, hole=hole)
         back = applied(BACK, six, *along, hole=hole)
@@ -441,7 +436,8 @@ def _twice(x: Expr, drives: Drives) -> Matrix:
     along = [_rates(u, drives) for u in others]
     row = SECOND if drives.corner else BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
     terms = [
-        (1, applied(row, _six(p, drives), _rates(q, drives), *along)) for p, q in ((y, z), (z, y))
+        (1, applied(row, without_rows(p, drives), _rates(q, drives), *along))
+        for p, q in ((y, z), (z, y))
     ]
     if drives.corner:
         terms.append((1, applied(SECOND, _rates(y, drives), _rates(z, drives), *along)))

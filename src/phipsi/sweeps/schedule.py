@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phipsi.errors import LoweringError
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies, reached
 
 # steps that run as soon as something can run in them
 _AT_ONCE = (
@@ -51,16 +51,8 @@ def schedule(outputs: Iterable[Field]) -> list[Step]:
 
 
 def reachable(outputs: Iterable[Field]) -> list[Field]:
-    """All fields the outputs need, without duplicates (no recursion: chains may be long)."""
-    seen: dict[Field, None] = {}
-    stack = list(outputs)
-    while stack:
-        x = stack.pop()
-        if x in seen:
-            continue
-        seen[x] = None
-        stack.extend(dependencies(x))
-    return sorted(seen, key=lambda f: f.number)
+    """All fields the outputs need, as they were numbered."""
+    return sorted(reached(list(outputs)), key=lambda f: f.number)
 
 
 def runs_in(x: Field) -> Domain:

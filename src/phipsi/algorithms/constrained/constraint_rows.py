@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.forms import ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.compiler import compile, default_backend
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row

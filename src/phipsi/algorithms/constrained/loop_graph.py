@@ -7,6 +7,7 @@ of k of them adds 6 − k rows, while its k coordinates leave q.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -196,10 +197,10 @@ def _constraint(joint: GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Cons
 def _reversed(joint: GraphJoint) -> GraphJoint:
     """The joint seen from its other side; single coordinates keep their meaning."""
     if isinstance(joint.joint, joints.Universal):
-        swapped = [_swapped(x) for x in (joint.armature, joint.damping)]
         limits = None if joint.limits is None else tuple(_swapped(x) for x in joint.limits)
-        new = _other_way(joint.joint)
-        return GraphJoint(joint.name, new, joint.b, joint.a, limits, *swapped)
+        armature, damping = _swapped(joint.armature), _swapped(joint.damping)
+        joint = replace(joint, limits=limits, armature=armature, damping=damping)
+        return replace(joint, joint=_other_way(joint.joint), a=joint.b, b=joint.a)
     several = joint.joint.nv > 1 and not isinstance(joint.joint, joints.Cylindrical)
     if several and (joint.limits is not None or np.size(joint.armature) > 1
                     or np.size(joint.damping) > 1):  # fmt: skip
@@ -208,10 +209,7 @@ def _reversed(joint: GraphJoint) -> GraphJoint:
             f"the tree reaches {joint.b!r} first, and its limits, armature and damping are those "
             f"of the other direction. Give it with a and b swapped."
         )
-    new = _other_way(joint.joint)
-    return GraphJoint(
-        joint.name, new, joint.b, joint.a, joint.limits, joint.armature, joint.damping
-    )
+    return replace(joint, joint=_other_way(joint.joint), a=joint.b, b=joint.a)
 
 
 def _other_way(joint: Joint) -> Joint:

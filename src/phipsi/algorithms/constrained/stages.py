@@ -28,7 +28,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.array_algebra import natural_square, solve_semidefinite
 from phipsi.backends.failures import (

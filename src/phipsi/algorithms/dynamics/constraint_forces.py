@@ -24,8 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
 from phipsi.algorithms.constrained.row_rank import DEPENDENT
-from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORMS,
     HINGE_LOADS,
     IMPULSE,
@@ -40,6 +39,7 @@ from phipsi.algorithms.forms import (
     loaded,
     through_hinges,
 )
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.array_algebra import natural_square
 from phipsi.backends.failures import CONTRADICTION

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of

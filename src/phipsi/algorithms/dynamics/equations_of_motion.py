@@ -15,9 +15,7 @@ from phipsi.algorithms.dynamics.constraint_forces import (
     motion_and_multipliers,
     reject_rates_of_rows,
 )
-from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
-from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
@@ -31,6 +29,8 @@ from phipsi.algorithms.forms import (
     reactions,
     reactions_and_motion,
 )
+from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.constraint_forces import Dynamics
-from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS, ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import A_G, INVERSE_DYNAMICS, ROW_DRIFT
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of

@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
-from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    MASS_MATRIX_INVERSE,
+    OPERATIONAL_SPACE_INERTIA,
+)
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff, gradient

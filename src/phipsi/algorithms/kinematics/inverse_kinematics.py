@@ -106,33 +106,13 @@ def inverse_kinematics(
             f"rest {shapes[2]}"
         ) from None
     goals.spread(batch)
-    count = int(np.prod(batch))
     first = steps.inside(flat_batch(start, batch))
     if goal_rest is not None:
         goal_rest = flat_batch(goal_rest, batch)
     code = None if loops is not None else _code(goals, steps)
     search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance, code)
     tries = (20 if q0 is None else 0) if restarts is None else restarts
-    for attempt in range(tries + 1):
-        left = np.flatnonzero(~search.met) if attempt else np.arange(count)
-        if not left.size:
-            break
-        if attempt:
-            # every element has draws of its own, so that its result does not depend on the others
-            draws = model.random_configuration(np.random.default_rng([seed, attempt]), (count,))
-            begin = first[left].copy()
-            begin[:, steps.moving_q] = draws[left][:, steps.moving_q]
-        else:
-            begin = first
-        search.attempts[left] += 1
-        if goal_rest is None:
-            search.attempt(begin, left, max_iterations)
-            continue
-        search.attempt(begin, left, max_iterations, PULL)
-        lost = ~search.met[left]  # where the pull led astray, first the targets, then the posture
-        search.attempt(begin[lost], left[lost], max_iterations)
-        found = left[lost][search.met[left[lost]]]
-        search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
+    _attempts(search, first, tries, seed, max_iterations)
     if loops is not None:
         close = partial(
             close_loops, loops,
@@ -144,6 +124,29 @@ def inverse_kinematics(
         text = _failure(result, steps, position_tolerance, rotation_tolerance)
         raise ConvergenceError(text, result)
     return result
+
+
+def _attempts(search: Search, first: Array, tries: int, seed: int, max_iterations: int) -> None:
+    """From the first configurations (n, nq), then from random ones until all targets are met."""
+    model, moving = search.steps.model, search.steps.moving_q
+    for attempt in range(tries + 1):
+        left = np.flatnonzero(~search.met) if attempt else np.arange(len(first))
+        if not left.size:
+            break
+        begin = first[left]
+        if attempt:
+            # every element has draws of its own, so that its result does not depend on the others
+            rng = np.random.default_rng([seed, attempt])
+            begin[:, moving] = model.random_configuration(rng, (len(first),))[left][:, moving]
+        search.attempts[left] += 1
+        if search.rest is None:
+            search.attempt(begin, left, max_iterations)
+            continue
+        search.attempt(begin, left, max_iterations, PULL)
+        lost = ~search.met[left]  # where the pull led astray, first the targets, then the posture
+        search.attempt(begin[lost], left[lost], max_iterations)
+        found = left[lost][search.met[left[lost]]]
+        search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
 
 
 _UPRIGHT, _LAST = np.eye(3), np.array([[0.0, 0.0, 0.0, 1.0]])  # of goals that are positions

@@ -18,11 +18,11 @@ from phipsi.backends.dense.given_values import (
     check_expression,
     check_points,
     collect,
-    dimension,
 )
+from phipsi.backends.storage_layout import space_blocks
 from phipsi.errors import InputError, not_too_deep, one_of
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import Space, space_size
 from phipsi.model import Model
 from phipsi.model.mechanisms import forest_of, of_mechanisms
 from phipsi.model.points import PointSet, point_set
@@ -105,10 +105,10 @@ def _inputs(
 def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
     if expr.is_scalar:
         return ()
-    rows = dimension(expr.gives, model, points)
+    rows = space_size(expr.gives, model, points)
     if expr.gives.of_poses:
         return (rows // 16, 4, 4)
-    return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, points))
+    return (rows,) if expr.is_vector else (rows, space_size(expr.takes, model, points))
 
 
 # ---- order and axes ----------------------------------------------------------------------------
@@ -139,10 +139,7 @@ def _reversed(space: Space, one: Evaluation) -> Array:
     """Component numbers with the blocks in the papers' order, tip first."""
     if not space.per_body:
         return np.arange(one.size(space))
-    if space.index == "body" and one.model.has_more_rows and not space.of_poses:
-        return np.concatenate([np.arange(s.start, s.stop) for s in reversed(one.at.rows)])
-    if space.index in ("body", "parameter"):
-        width = {6: 6, 10: 10}.get(space.width or 0, 16)
-        return np.arange(one.size(space)).reshape(-1, width)[::-1].reshape(-1)
-    numbers = [np.arange(s.start, s.stop) for s in reversed(one.model.v_slices)]
-    return np.concatenate([np.arange(0), *numbers])
+    if space.of_poses:
+        return np.arange(one.size(space)).reshape(-1, 16)[::-1].reshape(-1)
+    blocks = space_blocks(space, one.model, one.points)
+    return np.concatenate([np.arange(0), *(np.arange(s.start, s.stop) for s in blocks[::-1])])

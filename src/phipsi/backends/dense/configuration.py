@@ -37,6 +37,7 @@ class Configuration:
         self.kind: Any = kind
         n = model.n_bodies
         self.rows = body_slices(model)
+        self.size = self.rows[-1].stop if self.rows else 0  # of body motions and forces
         self.from_port: list[tuple[Array, Array]] = []  # body k in the frame that its joint is on
         self.rotation = self.zeros(n, 3, 3)  # R(k): body k → its parent's axes
         self.offset = self.zeros(n, 3)  # l(p, k) in the parent's axes
@@ -147,8 +148,7 @@ class Configuration:
 
     def to_parents(self, block: Callable[[int], Array]) -> Array:
         """The body-space matrix with `block(k)` at (parent(k), k)."""
-        size = self.rows[-1].stop if self.rows else 0
-        out = self.zeros(size, size)
+        out = self.zeros(self.size, self.size)
         for k, p in enumerate(self.model.parent):
             if p >= 0:
                 out[self.rows[p], self.rows[k]] = block(k)
@@ -156,18 +156,25 @@ class Configuration:
 
     def diagonal(self, block: Callable[[int], Array]) -> Array:
         """The body-space matrix with `block(k)` at (k, k)."""
-        size = self.rows[-1].stop if self.rows else 0
-        out = self.zeros(size, size)
+        out = self.zeros(self.size, self.size)
         for k, at in enumerate(self.rows):
             out[at, at] = block(k)
         return out
 
     def hinges(self, columns: Callable[[int], Any]) -> Array:
         """The matrix nv × 6n whose block (k, k) is the transpose of `columns(k)`, 6 × r."""
-        out = self.zeros(self.model.nv, self.rows[-1].stop if self.rows else 0)
+        out = self.zeros(self.model.nv, self.size)
         for k, s in enumerate(self.model.v_slices):
             axes = self.array(columns(k)).reshape(6, s.stop - s.start)
             out[s, self.six(k)] = axes.T
+        return out
+
+    def at_points(self, block: Callable[[int, int], Array]) -> Array:
+        """The matrix 6n × 6nC with `block(i, k)` for point i on body k; the world has no rows."""
+        out = self.zeros(self.size, 6 * len(self.points))
+        for i, k in enumerate(self.points.body):
+            if k >= 0:
+                out[self.six(k), 6 * i : 6 * i + 6] = block(i, k)
         return out
 
     def six(self, k: int) -> slice:

@@ -22,7 +22,7 @@ from phipsi.backends.dense.formulas import (
     picks_rate,
     total,
 )
-from phipsi.backends.dense.given_values import block_of, dimension, from_storage
+from phipsi.backends.dense.given_values import block_of, from_storage
 from phipsi.backends.dense.modal_formulas import bias, gyroscopic
 from phipsi.backends.dense.world_rows import rows_at, rows_rate
 from phipsi.backends.failures import singular_hinge_text
@@ -45,7 +45,7 @@ from phipsi.expressions.functions import (
 )
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import ONE, Space
+from phipsi.expressions.spaces import ONE, Space, space_size
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.block_formulas import Formula
@@ -100,7 +100,7 @@ class Evaluation:
 
     def size(self, space: Space) -> int:
         """Number of components of a space."""
-        return dimension(space, self.model, self.points)
+        return space_size(space, self.model, self.points)
 
     def value(self, x: Expr) -> Array:
         """The matrix of x."""

@@ -94,52 +94,42 @@ def held_joints(c: Configuration) -> Array:
 
 def picks(c: Configuration) -> Array:
     """B: block (k, i) carries a force at point i, in the axes of the points, to O(k)."""
-    out = c.zeros(_size(c), 6 * len(c.points))
-    for i, k in enumerate(c.points.body):
-        if k < 0:
-            continue
+
+    def block(i: int, k: int) -> Array:
         R = c.world_rotation[k].T
         if c.points.axes == "world":
-            block = rigid(R, c.points.offset[i])
-        elif c.points.axes == "body":
-            block = rigid(c.points.rotation[i], c.points.offset[i])
-        else:
-            block = rigid(R, -R @ c.position[k])
-        out[c.six(k), 6 * i : 6 * i + 6] = block
-    return out
+            return rigid(R, c.points.offset[i])
+        if c.points.axes == "body":
+            return rigid(c.points.rotation[i], c.points.offset[i])
+        return rigid(R, -R @ c.position[k])
+
+    return c.at_points(block)
 
 
 def picks_rate(c: Configuration, V: Array) -> Array:
     """Ḃ: dB/dt in the axes B has; R* turns with −ω~ R*, the lever to the world origin moves too."""
-    out = c.zeros(_size(c), 6 * len(c.points))
-    for i, k in enumerate(c.points.body):
-        if k < 0 or c.points.axes == "body":
-            continue
+
+    def block(i: int, k: int) -> Array:
         omega, velocity = V[c.six(k), 0][:3], V[c.six(k), 0][3:]
         R = c.world_rotation[k].T
         turning = -skew(omega) @ R
         if c.points.axes == "world":
-            block = rigid(turning, c.points.offset[i])
-        else:
-            lever = -R @ c.position[k]
-            block = rigid(turning, lever)
-            block[:3, 3:] += skew(-velocity + np.cross(lever, omega)) @ R
-        out[c.six(k), 6 * i : 6 * i + 6] = block
-    return out
+            return rigid(turning, c.points.offset[i])
+        lever = -R @ c.position[k]
+        out = rigid(turning, lever)
+        out[:3, 3:] += skew(-velocity + np.cross(lever, omega)) @ R
+        return out
+
+    return c.zeros(c.size, 6 * len(c.points)) if c.points.axes == "body" else c.at_points(block)
 
 
 def total(c: Configuration, at: tuple[Any, ...]) -> Array:
     """Carry every body force to one point of the world, in world axes, and add them."""
     point = c.array(at or (0.0, 0.0, 0.0))
-    out = c.zeros(6, _size(c))
+    out = c.zeros(6, c.size)
     for k in range(c.model.n_bodies):
         out[:, c.six(k)] = rigid(c.world_rotation[k], c.position[k] - point)
     return out
-
-
-def _size(c: Configuration) -> int:
-    """Rows of body motions and forces."""
-    return c.rows[-1].stop if c.rows else 0
 
 
 # ---- vectors -----------------------------------------------------------------------------------
@@ -147,7 +137,7 @@ def _size(c: Configuration) -> int:
 
 def gravity(c: Configuration) -> Array:
     """[0; −g] at the roots, in body axes."""
-    out = c.zeros(_size(c), 1)
+    out = c.zeros(c.size, 1)
     for k, p in enumerate(c.model.parent):
         if p < 0:
             start = c.rows[k].start
@@ -263,21 +253,20 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
     """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
     if len(motions) == 1:
         return picks_rate(c, motions[0])
-    out = c.zeros(_size(c), 6 * len(c.points))
-    for i, k in enumerate(c.points.body):
-        if k < 0 or c.points.axes == "body":
-            continue
+    if c.points.axes == "body":
+        return c.zeros(c.size, 6 * len(c.points))
+    spatial = c.points.axes == "spatial"
+
+    def block(i: int, k: int) -> Array:
         R = c.world_rotation[k].T
-        spatial = c.points.axes == "spatial"
-        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
+        out = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
         for V in reversed(motions):
             local = V[c.six(k), 0]
             turn = -np.kron(np.eye(2), skew(local[:3]))
-            block = (crm(local).T if spatial else turn) @ block
-        if not spatial:
-            block = rigid(c.eye(3), c.points.offset[i]) @ block
-        out[c.six(k), 6 * i : 6 * i + 6] = block
-    return out
+            out = (crm(local).T if spatial else turn) @ out
+        return out if spatial else rigid(c.eye(3), c.points.offset[i]) @ out
+
+    return c.at_points(block)
 
 
 def row_variation(c: Configuration, *motions: Array) -> Array:

@@ -9,13 +9,19 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.storage_layout import body_slices
+from phipsi.backends.arguments import joint_at
+from phipsi.backends.storage_layout import (
+    argument_shapes,
+    block_shape,
+    body_slices,
+    vector_shape,
+)
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.expressions.node import leaf as leaf_of
-from phipsi.expressions.spaces import UNKNOWN, Space
+from phipsi.expressions.spaces import UNKNOWN, Space, space_size
 from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
@@ -71,21 +77,6 @@ def check_points(expr: Expr) -> None:
 # ---- shapes ------------------------------------------------------------------------------------
 
 
-def dimension(space: Space, model: Model, points: PointSet) -> int:
-    """Number of components of the vectors of a space."""
-    if space.index == "joint":
-        return model.nq if space.is_curved else model.nv
-    if space.index == "body":
-        return 16 * model.n_bodies if space.of_poses else 6 * model.n_bodies + sum(model.more_rows)
-    if space.index == "parameter":
-        return 10 * model.n_bodies
-    if space.index == "point":
-        return len(points) * (16 if space.of_poses else 6)
-    if space.index == "row":
-        return 0 if points.closures is None else points.closures.n_rows
-    return 6 if space.index == "world" else 1
-
-
 def block_of(space: Space, model: Model, k: int) -> slice:
     """Components of body k in a vector of a space with one block per body."""
     if space.index == "joint":
@@ -103,45 +94,25 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
     other way (nv, 6); between joint spaces (n, r, r) with r the widest hinge, zero padded; of
     points (nC, 6, 6).
     """
-    takes, gives = leaf.takes, leaf.gives
-    n = model.n_bodies
+    kinds = {leaf.takes.index, leaf.gives.index}
     if leaf.is_vector:
-        if gives.is_curved:
-            size = dimension(gives, model, points)
-            return (size // 16, 4, 4) if gives.of_poses else (size,)
-        by_index = {"joint": (model.nv,), "body": (n, 6), "point": (len(points), 6), "one": ()}
-        by_index |= {"parameter": (n, 10), "world": (6,)}
-        by_index["row"] = (dimension(gives, model, points),)
-        return by_index[gives.index]
-    if is_memoryless(leaf.structure):
-        kinds = {takes.index, gives.index}
-        if kinds == {"body"}:
-            return (n, 6, 6)
-        if kinds == {"body", "joint"}:
-            return (6, model.nv) if gives.index == "body" else (model.nv, 6)
-        if kinds == {"joint"}:
-            r = widest_hinge(model)
-            return (n, r, r)
-        if "point" in kinds:
-            return (len(points), 6, 6)
+        return vector_shape(leaf.gives, model, points)
+    if is_memoryless(leaf.structure) and kinds <= {"body", "joint"}:
+        return block_shape(leaf.takes, leaf.gives, model)
+    if is_memoryless(leaf.structure) and "point" in kinds:
+        return (len(points), 6, 6)
     raise InputError(
         f"{leaf} cannot be given: only vectors and memoryless operators have a storage layout, "
         f"and {leaf} is an operator {check.signature(leaf)} that reaches from body to body."
     )
 
 
-def widest_hinge(model: Model) -> int:
-    """The largest number of degrees of freedom of one joint."""
-    return max((s.stop - s.start for s in model.v_slices), default=0)
-
-
 def from_storage(leaf: Expr, value: Array, model: Model, points: PointSet) -> Array:
     """The full matrix of a leaf from its storage layout (one configuration)."""
     if leaf.is_vector:
         return value.reshape(-1, 1)
-    rows = dimension(leaf.gives, model, points)
-    cols = dimension(leaf.takes, model, points)
-    out = np.zeros((rows, cols), value.dtype)
+    sizes = [space_size(s, model, points) for s in (leaf.gives, leaf.takes)]
+    out = np.zeros(sizes, value.dtype)
     if "point" in (leaf.takes.index, leaf.gives.index):
         for i, k in enumerate(points.body):
             body, point = slice(6 * k, 6 * k + 6), slice(6 * i, 6 * i + 6)
@@ -177,19 +148,7 @@ def collect(
             "quantities of mechanisms with flexible bodies, or with rotors on skew axes, cannot be "
             "given, only computed"
         )
-    n, nv = model.n_bodies, model.nv
-    shapes: dict[str, tuple[int, ...]] = {
-        "q": (model.nq,),
-        "v": (nv,),
-        "vdot": (nv,),
-        "tau": (nv,),
-        "f_ext": (n, 6),
-        "f0": (len(points), 6),
-        "free": (nv,),
-        "Udot": (0 if points.closures is None else points.closures.n_rows,),
-        "dinertia": (n, 10),
-        **{name: (nv,) for name in DIRECTIONS},
-    }
+    shapes = argument_shapes(model, points)
     named = {
         name: _checked(name, value, shapes[name], model, points)
         for name, value in arguments.items()
@@ -259,9 +218,7 @@ def _place(name: str, index: tuple[int, ...], model: Model, points: PointSet) ->
     """Whose number it is, by name."""
     if name in ("q", "v", "vdot", "tau", "free", *DIRECTIONS):
         slices = model.q_slices if name == "q" else model.v_slices
-        for joint, s in zip(model.joint_names, slices, strict=True):
-            if s.start <= index[0] < s.stop:
-                return f"joint {joint!r}"
+        return f"joint {joint_at(model, slices, index[0])!r}"
     if name == "f_ext":
         return f"body {model.body_names[index[0]]!r}"
     if name == "f0":

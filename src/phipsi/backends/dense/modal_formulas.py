@@ -276,7 +276,7 @@ def _on_rigid_rows(c: Configuration, make: Any) -> Array:
 
 def rows_of_modes(c: Configuration) -> Array:
     """Efforts of modes as the modal rows of body forces."""
-    out = c.zeros(c.rows[-1].stop if c.rows else 0, c.model.nv)
+    out = c.zeros(c.size, c.model.nv)
     for n, s, at in zip(c.model.modes, c.model.v_slices, c.rows, strict=True):
         out[at.stop - n : at.stop, s.stop - n : s.stop] = c.eye(n)
     return out

@@ -18,10 +18,9 @@ import numpy as np
 
 from phipsi.backends.failures import CODES
 from phipsi.backends.native import data_record as record
-from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
-from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.calls.batch_loop import define_groups
+from phipsi.backends.native.calls.machine_function import MachineFunction, define_single
+from phipsi.backends.native.kernel.emission import KERNEL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
@@ -54,9 +53,7 @@ class LaneKernel:
     ) -> None:
         self.module, self.lanes, self.natives = module, lanes, natives
         self._kernels = [native.unit.kernel_function(module, lanes) for native in natives]
-        kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, POINTER, ir.IntType(1)])
-        self.function = ir.Function(module, kind, f"phipsi_lane_function_{lanes}")
-        self.function.linkage = "internal"
+        self.function = ir.Function(module, KERNEL, f"phipsi_lane_function_{lanes}", "internal")
         self._data, self._scratch, buffers, self._fresh = self.function.args
         self.b = self.function.begin()
         target = _target_of(natives)
@@ -171,11 +168,8 @@ class LaneFunction(MachineFunction):
     ) -> None:
         target = _target_of(natives)
         shapes = [*inputs.values(), *results.values(), ()]
-        pattern, has_direct = core_pattern(shapes), direct.available()
-        words = record.BUFFERS + 3 * len(shapes)
-        sizes_at = direct.sizes_after(words)
-        core = [size for shape in shapes for size in shape]
-        own = sizes_at + len(core)  # where the work begins; data and scratch of every program
+        arguments = record.Arguments(shapes, len(inputs))
+        words, own = arguments.words, arguments.end
         parts = [key, sources_digest(), repr(target), repr((list(inputs), list(results), shapes))]
         parts += [native.unit.key() for native in natives]
 
@@ -189,17 +183,13 @@ class LaneFunction(MachineFunction):
 
         def emit() -> ir.Module:
             module = ir.Module(linked=True)
-            one = kernel(module, 1)
-            define_loop(module, one, pattern, len(inputs), words, target.number)
-            if has_direct:
-                direct.define_direct(module, one, pattern, len(inputs), words)
+            define_single(module, kernel(module, 1), arguments, target.number)
             return module
 
         def emit_wide() -> ir.Module:
             module = ir.Module(linked=True)
-            wide_kernel, count = kernel(module, target.lanes), len(inputs)
-            lanes, number = target.lanes, target.number
-            define_groups(module, wide_kernel, lanes, pattern, count, words, number=number)
+            lanes = target.lanes
+            define_groups(module, kernel(module, lanes), lanes, arguments, target.number)
             return module
 
         def compiled(end: str, lanes: int, write_module: Callable[[], ir.Module]) -> MachineCode:
@@ -213,18 +203,17 @@ class LaneFunction(MachineFunction):
             return found
 
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        data = np.zeros(own + 1 + 2 * len(natives), dtype=np.int64)
-        buffers = _put_buffers(data, shapes, target.lanes)
-        data[words + 1 + SLOTS : sizes_at] = direct.python_words()
-        data[sizes_at:own] = core
-        data[own] = buffers
+        # where the work begins, behind the buffers; data and scratch of every program
+        data = arguments.record(1 + 2 * len(natives))
+        *starts, buffers = accumulate(arguments.rooms(target.lanes), initial=0)
+        arguments.put_buffers(data, starts)
+        data[record.FEWEST], data[own] = min(2, target.lanes), buffers
         # The memory that the code uses, not the programs: those hold the model, which may hold this
         # function, and the garbage collector does not look into what a ufunc owns.
         also = [(native.data, native.unit.pointers()) for native in natives]
         super().__init__(
             lambda: compiled("", 1, emit), lambda: compiled("-wide", target.lanes, emit_wide),
-            data, target, tuple(inputs), shapes, words,
-            single=len(results) == 1, has_direct=has_direct, also=also,
+            data, target, tuple(inputs), arguments, single=len(results) == 1, also=also,
         )  # fmt: skip
 
     def fast(self, *args: Any) -> Any:
@@ -267,16 +256,6 @@ def _divide(
         data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
         place += -(-native.scratch_bytes // _LINE) * _LINE
     data[words] = place + _LINE
-
-
-def _put_buffers(data: np.ndarray, shapes: Sequence[tuple[int, ...]], lanes: int) -> int:
-    """Where the buffers of inputs and results begin, and their sizes; how many numbers in all."""
-    counts = [math.prod(shape) for shape in shapes]
-    rooms = [-(-n // lanes) * lanes for n in counts]  # whole tiles
-    starts = [0, *accumulate(rooms)]
-    data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [*starts[:-1], *counts]
-    data[record.FEWEST] = min(2, lanes)
-    return starts[-1]
 
 
 def _work_size(code: MachineCode) -> int:

@@ -105,8 +105,7 @@ class NativeCode(MachineFunction):
             self._pick = program.pick
         super().__init__(
             lambda: compile_single(unit), lambda: compile_wide(unit), data, unit.target,
-            program.inputs, unit.shapes, unit.words, single=program.request.single,
-            has_direct=unit.has_direct, also=unit.pointers(),
+            program.inputs, unit.arguments, single=program.request.single, also=unit.pointers(),
         )  # fmt: skip
 
     def run(self, arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:

@@ -15,9 +15,9 @@ import numpy as np
 from phipsi.backends import storage_layout as layout
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native import data_record as record
-from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
-from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.calls.batch_loop import define_groups
+from phipsi.backends.native.calls.direct_call import available
+from phipsi.backends.native.calls.machine_function import define_single
 from phipsi.backends.native.kernel import plan as planning
 from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
@@ -42,9 +42,10 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import row_count, space_size
 from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
 from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Result, fields_of
 
@@ -164,13 +165,11 @@ class Unit:
         self.results, self.phases, self.plan = results, phases, plan
         lowered, model, points = program.lowered, program.model, program.points
         self.slots = {name: _slot(name, i, program) for i, name in enumerate(lowered.inputs)}
-        self.shapes = [program.input_shapes[n] for n in lowered.inputs]
-        self.shapes += [_output_shape(r, program) for r in lowered.results]
-        self.shapes.append(())
-        self.pattern = core_pattern(self.shapes)
-        self.has_direct = direct.available()
+        given = [program.input_shapes[n] for n in lowered.inputs]
+        found = [_output_shape(r, program) for r in lowered.results]
+        self.arguments = record.Arguments([*given, *found, ()], len(given))
+        self.shapes, self.words = self.arguments.shapes, self.arguments.words
         self.inspects: tuple[str, ...] | None = None
-        self.words = record.BUFFERS + 3 * len(self.shapes)
         lanes = target.lanes
         paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
         self.seeds = {kind: seeds_of(kind, model, points, lanes) for kind in paths}
@@ -203,11 +202,8 @@ class Unit:
 
     def module(self, *, linked: bool = False) -> ir.Module:
         """The same as a module; if it is linked, the kernel is a part of it."""
-        module, n = ir.Module(linked=linked), len(self.slots)
-        kernel = self.kernel_function(module, 1)
-        define_loop(module, kernel, self.pattern, n, self.words, self.target.number)
-        if self.has_direct:
-            direct.define_direct(module, kernel, self.pattern, n, self.words)
+        module = ir.Module(linked=linked)
+        define_single(module, self.kernel_function(module, 1), self.arguments, self.target.number)
         return module
 
     def wide_module(self, *, linked: bool = False) -> ir.Module:
@@ -215,8 +211,7 @@ class Unit:
         module, n, lanes = ir.Module(linked=linked), len(self.slots), self.target.lanes
         kernel = self.kernel_function(module, lanes)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        number = self.target.number
-        define_groups(module, kernel, lanes, self.pattern, n, self.words, matrices, number)
+        define_groups(module, kernel, lanes, self.arguments, self.target.number, matrices)
         return module
 
     def kernel_function(
@@ -231,24 +226,8 @@ class Unit:
 
     def kernel(self, module: ir.Module, lanes: int, *, known: KnownRecord | None = None) -> Kernel:
         """The kernel for so many configurations side by side, with its data record if known."""
-        parts = Parts(
-            self.plan,
-            self.results,
-            self.slots,
-            self.tables.codes,
-            self.tables.link_codes,
-            self.tables.selections,
-            self.tables.doubles.shape[1],
-            self.tables.own,
-            self.target.lanes,
-            self.target.fused,
-            self.target.number,
-            self.target.registers,
-            known,
-            self.inspects,
-            self.tables.shared is not None,
-        )
-        return Kernel(module, self.phases, parts, lanes)
+        made_from = self.plan, self.results, self.slots, self.tables, self.target
+        return Kernel(module, self.phases, Parts(*made_from, known, self.inspects), lanes)
 
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
@@ -261,7 +240,7 @@ class Unit:
             repr([c.key for c in self.tables.codes]),
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
-            repr((self.pattern, self.has_direct, self.inspects)),
+            repr((self.arguments.pattern, available(), self.inspects)),
             "shared rows" if self.tables.shared is not None else "",
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -328,16 +307,10 @@ class Unit:
 
         With `alone`, it is for the kernel of so many lanes only, which the caller gives buffers.
         """
-        plan, shapes = self.plan, self.shapes
-        model, points = self.program.model, self.program.points
-        sizes_at = direct.sizes_after(self.words)
-        core = [size for shape in shapes for size in shape]
-        data = np.zeros(sizes_at + len(core), dtype=np.int64)
-        data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
-        data[sizes_at:] = core
+        plan, model, points = self.plan, self.program.model, self.program.points
+        data = self.arguments.record()
         self._put_tables(data)
         n_rows, n_links = data[3:5].tolist()
-        counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
         # of bodies also the world's, and one of sums before anything is added
         records = (model.n_bodies + 2, len(points), n_links, n_rows, 1)
@@ -348,25 +321,19 @@ class Unit:
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         between = self._matrix_sizes(int(data[record.PATH_STRIDE]))
         first = len(once) + len(between)
-        rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
+        rooms = self.arguments.rooms(self.target.lanes)
         if alone:
-            rooms = [0] * len(counts)
-        sizes = [*once, *between, *rooms, *each]
+            rooms = [0] * len(rooms)
+        last, sizes = first + len(rooms), [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         total = starts[-1] * self.target.lanes
         if alone == 1 and any(each):  # what columns have has a unit of its own, `lanes` numbers
-            starts[first + len(counts) :] -= starts[first] - -(-starts[first] // self.target.lanes)
+            starts[last:] -= starts[first] - -(-starts[first] // self.target.lanes)
             total = starts[-1] * self.target.lanes
         elif alone == 1:
             total = starts[-1]
-        data[record.OFFSETS : record.PATH_STRIDE] = [
-            *starts[:first],
-            *starts[first + len(counts) : -1],
-        ]
-        data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [
-            *starts[first : first + len(counts)],
-            *counts,
-        ]
+        data[record.OFFSETS : record.PATH_STRIDE] = [*starts[:first], *starts[last:-1]]
+        self.arguments.put_buffers(data, starts[first:last])
         data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
@@ -374,7 +341,7 @@ class Unit:
     def _put_tables(self, data: np.ndarray) -> None:
         """Addresses and sizes of the tables of the model, and how many there are of everything."""
         model, points = self.program.model, self.program.points
-        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_rows, n_links = row_count(points), len(self.tables.link_integers)
         n_hubs = len(self.tables.rows_with_hubs.hubs)
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
         data[record.N_CARRIERS] = len(self.carriers)
@@ -395,7 +362,7 @@ class Unit:
         model, points, tables = self.program.model, self.program.points, self.tables
         met = [x.operation.reads for p in self.phases for x in p.pairs]
         n_pairs, grams = met.count(Reads.MEETING), 2 * met.count(Reads.PATHS) * model.nv**2
-        n_rows = layout.row_count(points)
+        n_rows = row_count(points)
         widths = [planning.small_size(x, len(points), n_rows) for x in self.plan.small]
         small = 3 * sum(w * w for w in widths)
         orders = {False: tables.rows, True: tables.rows_with_hubs}
@@ -408,17 +375,8 @@ class Unit:
 
 def own_tables(results: list[Field]) -> list[Table]:
     """The tables of constant blocks that fields are computed from, in a fixed order."""
-    found: dict[Any, None] = {}
-    seen, stack = set(results), list(reversed(results))
-    while stack:
-        x = stack.pop()
-        if x.op == "table":
-            found[x.data] = None
-        for y in reversed(dependencies(x)):
-            if y not in seen:
-                seen.add(y)
-                stack.append(y)
-    return list(found)
+    tables: list[Any] = [x.data for x in reached(results) if x.op == "table"]
+    return list(dict.fromkeys(tables))
 
 
 def _slot(name: str, i: int, program: SweepProgram) -> Slot:
@@ -444,7 +402,7 @@ def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
     if r.layout == "diagonal":
         return layout.block_shape(r.takes, r.gives, model)
     if r.layout.startswith("matrix") or r.layout == "blocks":
-        return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
+        return tuple(space_size(s, model, points) for s in (r.gives, r.takes))
     return layout.vector_shape(r.gives, model, points)
 
 

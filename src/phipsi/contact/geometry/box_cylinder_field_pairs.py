@@ -14,9 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry.explicit_pairs import DIAGONALS, rim_points, rim_weights
+from phipsi.contact.geometry.explicit_pairs import low_corners, rim_points, rim_weights
 from phipsi.contact.geometry.field_cells import INSIDE, below
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Slot,
+    Weighted,
+    common_normal,
+    one_of_three,
+)
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,
@@ -24,7 +31,6 @@ from phipsi.contact.geometry.solid_field_pairs import (
     Corner,
     Solid,
     Touch,
-    common_normal,
     corner_slot,
     solid_field,
 )
@@ -36,9 +42,7 @@ def box_field(
     a: Placed, b: Placed, deep: int = 1, gives: bool = False
 ) -> list[Slot] | list[Weighted]:
     """The four lowest corners, and the deepest of all else under every quarter of the box."""
-    up = b.R[:, 2] @ a.R
-    lows = [np.where((signs * a.p) @ up > 0.0, -signs, signs) for signs in DIAGONALS]
-    corners = [corner_slot(a.x + a.R @ (x * a.p), b) for x in lows]
+    corners = [corner_slot(x, b) for x in low_corners(a, b.R[:, 2])]
     under = below(b.R.T @ (a.x - b.x), b)
     return solid_field(BoxOnField, a, b, corners, under, deep=deep, gives=gives)
 
@@ -117,9 +121,7 @@ class BoxOnField(Solid):
         """The face whose plane is the farthest outward."""
         y = -(self.w @ self.Q)
         values = np.abs(y) - self.p
-        first = (values[0] >= values[1]) & (values[0] >= values[2])
-        second = ~first & (values[1] >= values[2])
-        which = np.stack([1.0 * first, 1.0 * second, 1.0 * ~(first | second)])
+        which = one_of_three(values)
         signs = which * np.where(y < 0.0, -1.0, 1.0)
         beside = np.max(np.where(which > 0.5, -INACTIVE, values))
         good = beside <= INSIDE * self.size

@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Points, Slot, four_of, unit
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Points,
+    Slot,
+    chosen,
+    four_of,
+    largest_of_three,
+    unit,
+)
 
 _SIGNS = np.array([[1.0, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1],
                    [-1, 1, 1], [-1, 1, -1], [-1, -1, 1], [-1, -1, -1]])  # fmt: skip
@@ -73,7 +82,7 @@ class _Boxes:
         corner = _corner_contact(self.a, self.b, self.axes)
         lost = self.face.deepest(np.where(self.is_best, self.sep_edge, self.sep_face))
         nearer = apart & (corner.gap < least)
-        last = _chosen(by_edge, self.edge, _chosen(nearer, corner, lost))
+        last = chosen(by_edge, self.edge, chosen(nearer, corner, lost))
         active = by_edge | nearer | (~apart & ~some)
         return last._replace(gap=np.where(active, last.gap, INACTIVE))
 
@@ -104,10 +113,6 @@ def separating_axis(a: Placed, b: Placed) -> Any:
             best = np.where(better, separations[i], best)
             n = np.where(better, np.where(d[i] < 0.0, -R[:, i], R[:, i]), n)
     return n
-
-
-def _chosen(condition: Any, x: Slot, y: Slot) -> Slot:
-    return Slot(*(np.where(condition, p, q) for p, q in zip(x, y, strict=True)))
 
 
 class _Axes:
@@ -217,14 +222,10 @@ class _Reference:
         self.on_a = on_a
         separations = np.where(on_a, axes.of_a, axes.of_b)
         separations = np.where(tilted, np.abs(n_edge @ a.R), separations)
-        R, h, x = (
-            np.where(on_a, p, q) for p, q in zip((a.R, a.p, a.x), (b.R, b.p, b.x), strict=True)
-        )
-        other = [
-            np.where(on_a, q, p) for p, q in zip((a.R, a.p, a.x), (b.R, b.p, b.x), strict=True)
-        ]
-        R_i, h_i, x_i = other
-        k = _largest(separations)
+        pairs = list(zip((a.R, a.p, a.x), (b.R, b.p, b.x), strict=True))
+        R, h, x = (np.where(on_a, p, q) for p, q in pairs)
+        R_i, h_i, x_i = (np.where(on_a, q, p) for p, q in pairs)
+        k = largest_of_three(separations)
         u, v, n = (_column(R, k, i) for i in (1, 2, 0))
         self.h = [_entry(h, k, i) for i in (1, 2, 0)]
         d = x_i - x
@@ -236,7 +237,7 @@ class _Reference:
         c = M @ d
         t = M @ self.along
         look = np.where(tilted, t @ G, G[2])
-        j = _largest(np.abs(look))
+        j = largest_of_three(np.abs(look))
         facing, e1, e2 = (_column(G, j, i) for i in range(3))
         out = np.where(_entry(look, j, 0) > 0.0, -1.0, 1.0) * _entry(h_i, j, 0)
         lowered = np.stack([c[0], c[1], c[2] - self.h[2]])
@@ -301,17 +302,11 @@ class _Reference:
                     np.where(self.on_a, corner, below))  # fmt: skip
 
 
-def _largest(x: Any) -> tuple[Any, Any]:
-    """Whether the first, or else the second, of three numbers is the largest."""
-    first = (x[0] >= x[1]) & (x[0] >= x[2])
-    return first, ~first & (x[1] >= x[2])
-
-
-def _entry(x: Any, k: tuple[Any, Any], i: int) -> Any:
+def _entry(x: Any, k: tuple[Any, Any, Any], i: int) -> Any:
     """Entry (k + i) modulo 3."""
     return np.where(k[0], x[i], np.where(k[1], x[(1 + i) % 3], x[(2 + i) % 3]))
 
 
-def _column(x: Any, k: tuple[Any, Any], i: int) -> Any:
+def _column(x: Any, k: tuple[Any, Any, Any], i: int) -> Any:
     """Column (k + i) modulo 3."""
     return np.where(k[0], x[:, i], np.where(k[1], x[:, (1 + i) % 3], x[:, (2 + i) % 3]))

@@ -30,7 +30,7 @@ from phipsi.contact.geometry.convex_shapes import (
     flatness,
     radius,
 )
-from phipsi.contact.geometry.graph_calls import GraphCall, Repeated, repeat
+from phipsi.contact.geometry.graph_calls import GraphCall, Repeated, all_called, called
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
     Formula,
@@ -105,26 +105,30 @@ def _polygon(
     near = _SAME * scale
     groups: list[Points] = []
     gap = np.maximum(P[:, 2] - _height(Q, P), f)  # f is the least: rounding at steep faces
-    groups.append(Points(P[:, 0], P[:, 1], gap, _is_over(P, Q, near), P[:, 2]))
+    groups.append(Points(P[:, 0], P[:, 1], gap, is_over(P, Q, near), P[:, 2]))
     gap = np.maximum(_height(P, Q) - Q[:, 2], f)
-    groups.append(Points(Q[:, 0], Q[:, 1], gap, _is_over(Q, P, near), Q[:, 2] + gap))
+    groups.append(Points(Q[:, 0], Q[:, 1], gap, is_over(Q, P, near), Q[:, 2] + gap))
     after = np.roll(np.arange(m), -1)
     g = Q[after] - Q
     for i in range(k):
         p, e = P[i], P[(i + 1) % k] - P[i]
-        det = e[0] * g[:, 1] - e[1] * g[:, 0]
-        long = (e[0] * e[0] + e[1] * e[1]) * (g[:, 0] * g[:, 0] + g[:, 1] * g[:, 1])
-        crosses = det * det > _PARALLEL**2 * long
-        inverse = 1.0 / np.where(crosses, det, 1.0)
-        x, y = Q[:, 0] - p[0], Q[:, 1] - p[1]
-        s, t = (x * g[:, 1] - y * g[:, 0]) * inverse, (x * e[1] - y * e[0]) * inverse
-        there = crosses & (s >= 0.0) & (s <= 1.0) & (t >= 0.0) & (t <= 1.0)
+        s, t, there = crossing((Q - p).T, e, g.T)
         z = p[2] + s * e[2]
         gap = z - (Q[:, 2] + t * g[:, 2])
         groups.append(Points(p[0] + s * e[0], p[1] + s * e[1], gap, there, z))
     parts = [np.concatenate([1.0 * group[i] for group in groups]) for i in range(5)]
     parts[3] = parts[3] > 0.0
     return Points(*parts), (u, v)
+
+
+def crossing(d: Any, e: Any, f: Any) -> tuple[Any, Any, Any]:
+    """Where edges s e and d + t f cross, seen along the third axis: s, t, and whether they do."""
+    det = e[0] * f[1] - e[1] * f[0]
+    long = (e[0] * e[0] + e[1] * e[1]) * (f[0] * f[0] + f[1] * f[1])
+    crosses = det * det > _PARALLEL**2 * long
+    inverse = 1.0 / np.where(crosses, det, 1.0)
+    s, t = (d[0] * f[1] - d[1] * f[0]) * inverse, (d[0] * e[1] - d[1] * e[0]) * inverse
+    return s, t, crosses & (s >= 0.0) & (s <= 1.0) & (t >= 0.0) & (t <= 1.0)
 
 
 def vector_area(P: Any) -> Any:
@@ -147,8 +151,8 @@ def _height(P: Any, points: Any) -> Any:
     return np.where(there, flat, P[0, 2])
 
 
-def _is_over(points: Any, P: Any, near: Any) -> Any:
-    """Whether points are over a polygon, up to a distance."""
+def is_over(points: Any, P: Any, near: Any) -> Any:
+    """Whether points (m, 3) are over a polygon (k, 3), up to a distance."""
     k = P.shape[0]
     area = vector_area(P)[2]
     sign = np.where(area < 0.0, -1.0, 1.0)
@@ -167,13 +171,8 @@ def _is_over(points: Any, P: Any, near: Any) -> Any:
 
 def nearest(kinds: Kinds, pair: Relative) -> tuple[Any, Any, Any]:
     """The direction n in the axes of a, a point of a, and one of b in its own axes."""
-    found: Any
-    callee = _search_of(kinds, (len(pair.p_a), len(pair.p_b)))
-    if any(isinstance(x, Traced) for x in pair):
-        found = [Traced(x) for x in call(callee, *(as_node(x) for x in pair))]
-    else:
-        found = callee.arrays(*pair)
-    return found[0], found[1], found[2]
+    n, x, y = all_called(_search_of(kinds, (len(pair.p_a), len(pair.p_b))), *pair)
+    return n, x, y
 
 
 @cache
@@ -311,7 +310,7 @@ def improved(kinds: Kinds, pair: Relative, given: Any, n: Any) -> Any:
     a, b = supports(kinds, pair, n)
     zero = 0.0 * n[0]
     state = np.concatenate([n, np.stack([n @ (a - b), zero, zero])])
-    return repeat(step_of(_improvement, kinds, pair), state, given)[:3]
+    return called(step_of(_improvement, kinds, pair), state, given)[:3]
 
 
 def _improvement(kinds: Kinds, pair: Relative, scale: Any) -> Repeated:

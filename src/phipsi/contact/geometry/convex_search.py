@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.convex_shapes import SMOOTH, farthest, size
-from phipsi.contact.geometry.graph_calls import Repeated, repeat
+from phipsi.contact.geometry.graph_calls import Repeated, called
 from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 
@@ -91,7 +91,7 @@ def _unpacked(vector: Any) -> _State:
 def best_direction(kinds: Kinds, pair: Relative, given: Any) -> tuple[Any, Any, Any]:
     """The direction n, and points of a and b where they are nearest; in the axes of a."""
     first = _start(kinds, pair, given[-1])
-    first = repeat(step_of(_search, kinds, pair), _packed(first), given)
+    first = called(step_of(_search, kinds, pair), _packed(first), given)
     found = _unpacked(first)
     a = found.weights @ found.on_a
     return found.best_n, a, a + found.weights @ found.points + found.moved * found.along

@@ -12,12 +12,10 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
-from phipsi.contact.geometry.graph_calls import Choice
-from phipsi.contact.geometry.placed_shapes import across
+from phipsi.contact.geometry.graph_calls import Choice, called, inner_code
+from phipsi.contact.geometry.placed_shapes import across, one_of_three
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.graph import Array
 from phipsi.laws.trace import Traced, as_node
 
@@ -72,11 +70,7 @@ def _of_box(p: Any, d: Any) -> Any:
 
 
 def _of_mesh(p: Any, d: Any) -> Any:
-    if isinstance(p, Traced) or isinstance(d, Traced):
-        (found,) = call(_Farthest(int(np.size(p))), as_node(p), as_node(d))
-        return Traced(found)
-    vertices = np.reshape(p, (-1, 3))
-    return vertices[np.argmax(vertices @ d)]
+    return called(_Farthest(int(np.size(p))), p, d)
 
 
 _FARTHEST = {
@@ -227,10 +221,7 @@ def whole_face(kind: str, p: Any, d: Any, count: int) -> Any:
 
 
 def _face_of_box(p: Any, d: Any) -> Any:
-    size = np.abs(d)
-    first = (size[0] >= size[1]) & (size[0] >= size[2])
-    second = ~first & (size[1] >= size[2])
-    o = [1.0 * first, 1.0 * second, 1.0 * ~(first | second)]
+    o = one_of_three(np.abs(d))
     middle = np.stack([o[i] * p[i] * _side(d[i]) for i in range(3)])
     e = np.stack([o[2] * p[0], o[0] * p[1], o[1] * p[2]])
     g = np.stack([o[1] * p[0], o[2] * p[1], o[0] * p[2]])
@@ -271,11 +262,7 @@ def _face_of_mesh(p: Any, d: Any) -> Any:
 
 
 def _outline(p: Any, d: Any, count: int | None) -> Any:
-    outline = _Outline(int(np.size(p)), count)
-    if isinstance(p, Traced) or isinstance(d, Traced):
-        (found,) = call(outline, as_node(p), as_node(d))
-        return Traced(found).reshape(-1, 3)
-    return outline.arrays(p, d)[0].reshape(-1, 3)
+    return called(_Outline(int(np.size(p)), count), p, d).reshape(-1, 3)
 
 
 _FACE = {
@@ -439,8 +426,7 @@ class _PointLoops:
 
     def traced(self, given: dict[str, Sequence[Lane]], make: Any) -> list[Any]:
         """What a function of vectors (3,) returns."""
-        code, inputs = self.code, {name: list(x) for name, x in given.items()}
-        inner = LawCode(code.module, self.e, inputs, lambda n: code.area(n).base, code.host)
+        inner = inner_code(self.code, {name: list(x) for name, x in given.items()})
         own = [Traced(ops.given(name, (3,))) for name in given]
         return inner.write([as_node(x) for x in make(*own)])
 

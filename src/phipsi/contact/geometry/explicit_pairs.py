@@ -24,6 +24,7 @@ from phipsi.contact.geometry.placed_shapes import (
     Slot,
     Weighted,
     between_balls,
+    chosen,
     four_of,
     nearest_on_axis,
     one_of_three,
@@ -31,8 +32,8 @@ from phipsi.contact.geometry.placed_shapes import (
     weighted,
 )
 
-DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
-"""The signs of a box's corners at one end of every diagonal."""
+# the signs of a box's corners at one end of every diagonal
+_DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
 _X = np.array([1.0, 0.0])
 _BAND = 0.05  # of the size of a mesh: how much higher than the lowest a contact point may be
 _LEVEL = 0.02  # rad: a cylinder that gives and leans by less stands level
@@ -62,14 +63,13 @@ def box_plane(a: Placed, b: Placed) -> list[Slot]:
 
     A corner belongs to one diagonal, so that it keeps its slot whatever face is below.
     """
-    n = b.R[:, 2]
-    down = a.R.T @ n
-    slots = []
-    for signs in DIAGONALS:
-        arm = signs * a.p
-        side = np.where(arm @ down > 0.0, -1.0, 1.0)
-        slots.append(_below(a.x + a.R @ (side * arm), b))
-    return slots
+    return [_below(corner, b) for corner in low_corners(a, b.R[:, 2])]
+
+
+def low_corners(a: Placed, n: Any) -> list[Any]:
+    """The four corners of a box that are lowest along n."""
+    down, arms = a.R.T @ n, [signs * a.p for signs in _DIAGONALS]
+    return [a.x + a.R @ (np.where(arm @ down > 0.0, -1.0, 1.0) * arm) for arm in arms]
 
 
 def ellipsoid_plane(a: Placed, b: Placed) -> list[Slot]:
@@ -160,7 +160,7 @@ def sphere_box(a: Placed, b: Placed) -> list[Slot]:
     near = np.clip(p, -h, h)
     depth = h - np.abs(p)
     side = np.where(p < 0.0, -1.0, 1.0)
-    face = one_of_three(depth)
+    face = one_of_three(-depth)
     n, distance = unit(p - near, side * face)
     inside = distance <= 0.0
     normal = b.R @ n
@@ -247,7 +247,7 @@ def capsule_box(a: Placed, b: Placed) -> list[Slot]:
     out = p + t * d - np.clip(p + t * d, -h, h)
     is_out = out @ out > 1e-24
     size = np.abs(out)
-    face = one_of_three(-size)
+    face = one_of_three(size)
     side = np.where(face @ out < 0.0, -1.0, 1.0)
     low, high = _over_face(p, d, half, h, face)
     over = is_out & (low < high)
@@ -262,7 +262,7 @@ def capsule_box(a: Placed, b: Placed) -> list[Slot]:
     point = p + t * d
     nearest = _in_world(b, Slot(distance - r, n, point - r * n, point - distance * n))
     inside = _in_world(b, _way_out(p, d, r, half, h, t))
-    last = Slot(*(np.where(is_out, x, y) for x, y in zip(nearest, inside, strict=True)))
+    last = chosen(is_out, nearest, inside)
     apart = ~over | (t < low) | (t > high)
     return [_only(on_face(low), over), _only(on_face(high), over), _only(last, apart)]
 

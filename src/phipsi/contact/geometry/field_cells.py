@@ -13,20 +13,17 @@ Beyond its border the field falls steeply: border edges are ridges. All is in th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, i64
-from phipsi.contact.geometry.graph_calls import Choice, Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed
-from phipsi.contact.geometry.row_tables import Row, called
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64
+from phipsi.contact.geometry.graph_calls import Choice, Repeated, called
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
+from phipsi.contact.geometry.row_tables import Constants, Row
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.graph import Array
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.shapes import HeightField
@@ -55,13 +52,7 @@ class Cell(NamedTuple):
 def cell_at(i: Any, j: Any, b: Placed) -> Cell:
     """The cell of point (i, j) of the grid, whole numbers."""
     rows, columns = b.shape.size
-    index = np.stack([i, j])
-    heights = _heights_of(b.shape)
-    h: Any
-    if isinstance(index, Traced):
-        h = Traced(call(heights, as_node(index))[0])
-    else:
-        (h,) = heights.arrays(index)
+    h = called(_heights_of(b.shape), np.stack([i, j]))
     dx, dy = b.p[0], b.p[1]
     origin = np.stack([(i - 0.5 * (rows - 1)) * dx, (j - 0.5 * (columns - 1)) * dy, h[0]])
     e = tuple(np.stack([k * dx, m * dy, h[n] - h[0]]) for n, (k, m) in enumerate(_STEPS) if n)
@@ -183,22 +174,17 @@ def no_entries(count: int, zero: Any) -> list[Entry]:
 
 def with_entry(entries: Sequence[Entry], new: Entry) -> list[Entry]:
     """The lowest of these and a new one, sorted; of two with the same normal the lower one."""
-    value, n, feature = new
     others = []
     for x in entries:
-        same = n @ x.n > _SAME
-        drop = same & (x.value <= value)
-        others.append(Entry(np.where(same & ~drop, INACTIVE, x.value), x.n, x.feature))
-        value = np.where(drop, INACTIVE, value)
+        same = new.n @ x.n > _SAME
+        drop = same & (x.value <= new.value)
+        others.append(x._replace(value=np.where(same & ~drop, INACTIVE, x.value)))
+        new = new._replace(value=np.where(drop, INACTIVE, new.value))
     out = []
     for x in others:
-        lower = value < x.value
-        out.append(
-            Entry(*(np.where(lower, y, z) for y, z in zip((value, n, feature), x, strict=True)))
-        )
-        value, n, feature = (
-            np.where(lower, z, y) for y, z in zip((value, n, feature), x, strict=True)
-        )
+        lower = new.value < x.value
+        out.append(chosen(lower, new, x))
+        new = chosen(lower, x, new)
     return out
 
 
@@ -261,10 +247,10 @@ def over_cells(
     nothing = (end[0] < start[0]) | (end[1] < start[1])
     way = np.stack([start[1], *end, 0.0 + bottom, 1.0 * may_skip_level + 0.0 * start[0]])
     before = np.stack([start[0], start[1] - 1.0, 2.0 * nothing])
-    place = repeat(_next_cell(b.shape), before, way)
+    place = called(_next_cell(b.shape), before, way)
     state = np.concatenate([packed(entries), place[:2], np.stack([1.0 * (place[2] > 1.5)])])
     numbers = np.concatenate([given, b.p, way])
-    return unpacked(repeat(_loop(visit, b.shape, count, size), state, numbers), count)
+    return unpacked(called(_loop(visit, b.shape, count, size), state, numbers), count)
 
 
 _BESIDE = 1e-9  # spacings
@@ -278,7 +264,7 @@ def _loop(visit: Visit, field: HeightField, count: int, size: int) -> Repeated:
     i, j = state[5 * count], state[5 * count + 1]
     b = Placed(given[size : size + 2], None, None, field)
     new = visit(i, j, b, given[:size], entries)
-    place: Any = repeat(_next_cell(field), np.stack([i, j, 0.0 * i]), given[size + 2 :])
+    place: Any = called(_next_cell(field), np.stack([i, j, 0.0 * i]), given[size + 2 :])
     after = [place[0], place[1], 1.0 * (place[2] > 1.5)]
     rows, columns = field.size
     return Repeated(as_node(np.concatenate([packed(new), np.stack(after)])), rows * columns)
@@ -329,41 +315,25 @@ class _Heights(Choice):
     def __init__(self, field: HeightField) -> None:
         heights = np.array(field.heights)
         around = heights.min() - _DROP * max(field.spacing)
-        self._heights = np.pad(heights, 1, constant_values=around)
-        text = repr(self._heights.shape).encode() + self._heights.tobytes()
-        self.key = digest = hashlib.sha256(text).hexdigest()
-        self.name, self._table = f"heights {digest}", f"heights_{digest[:24]}"
+        self._own = Constants(np.pad(heights, 1, constant_values=around))
+        self.key = self._own.digest
+        self.name = f"heights {self.key}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """The entries of the table."""
         good = np.where(np.isfinite(args[0]), args[0], 0.0).astype(int)
         places = good[..., None, :] + 1 + np.array(_STEPS)
-        return [self._heights[places[..., 0], places[..., 1]]]
+        return [self._own.rows[places[..., 0], places[..., 1]]]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
         """Loads, lane by lane: every lane is at a place of its own."""
-        b, e = code.e.builder, code.e
-        columns = self._heights.shape[1]
-        name = self._table
-        known = [x for x in code.module.tables if x.name == f"@{name}"]
-        table = (
-            known[0]
-            if known
-            else ir.Table(code.module, DOUBLE, self._heights.ravel().tolist(), name)
-        )
+        b, e, columns = code.e.builder, code.e, self._own.rows.shape[1]
         index = [code.entry(args[0], k) for k in range(2)]
-        index = [e.select(e.compare("==", x, x), x, 0.0) for x in index]
-        found = [e.constant(0.0).value] * len(_STEPS)
-        for lane in range(e.lanes):
-            at = ir.Constant(I32, lane)
-            i, j = (b.fptosi(b.extract_element(x.value, at), I64) for x in index)
-            middle = b.add(b.mul(i, i64(columns)), j)
-            for k, (di, dj) in enumerate(_STEPS):
-                step = (di + 1) * columns + dj + 1
-                where = b.at(table, b.mul(b.add(middle, i64(step)), i64(8)))
-                number = b.load(where, align=8, typ=DOUBLE)
-                found[k] = b.insert_element(found[k], number, at)
-        return [[Lane(e, x) for x in found]]
+        i, j = (e.select(e.compare("==", x, x), x, 0.0) for x in index)
+        steps = [(di + 1) * columns + dj + 1 for di, dj in _STEPS]
+        return [
+            self._own.gathered(code, lambda of: b.add(b.mul(of(i), i64(columns)), of(j)), steps)
+        ]
 
 
 @lru_cache(maxsize=64)

@@ -10,8 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends.native.kernel.law_code import SMALL, LawCode
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, i64
+from phipsi.contact.lane_elimination import Numbers
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, in_order
@@ -19,12 +18,28 @@ from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 
 
-def repeat(step: Repeated, state: Any, given: Any) -> Any:
-    """The last state, of arrays or traced values."""
-    if isinstance(state, Traced) or isinstance(given, Traced):
-        (found,) = call(step, as_node(state), as_node(given))
-        return Traced(found)
-    return step.arrays(state, given)[0]
+def all_called(callee: Callee, *args: Any) -> Sequence[Any]:
+    """The results of a callee, of arrays or traced values."""
+    if any(isinstance(x, Traced) for x in args):
+        return [Traced(x) for x in call(callee, *map(as_node, args))]
+    return callee.arrays(*args)
+
+
+def called(callee: Callee, *args: Any) -> Any:
+    """The first of them."""
+    return all_called(callee, *args)[0]
+
+
+def digest_of(results: Sequence[Node], *more: Any) -> str:
+    """A name of what a graph and some other things determine."""
+    listed = in_order(results)
+    text = [*listing(listed, ()), repr([listed.index(x) for x in results]), *map(repr, more)]
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()
+
+
+def inner_code(code: Any, inputs: dict[str, Any]) -> LawCode:
+    """A writer of graphs with inputs of their own, in the same place."""
+    return LawCode(code.module, code.e, inputs, lambda n: code.area(n).base, code.host)
 
 
 @final
@@ -36,9 +51,7 @@ class GraphCall(Callee):
     def __init__(self, results: Sequence[Node], names: Sequence[str]) -> None:
         self._results, self._names = list(results), tuple(names)
         self.shapes = tuple(x.shape for x in results)
-        listed = in_order(results)
-        text = [*listing(listed, ()), repr([listed.index(x) for x in results]), repr(self._names)]
-        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        self.key = digest_of(results, self._names)
         self.name = f"graph {self.key}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -51,9 +64,7 @@ class GraphCall(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The same, in lanes."""
-        inputs = dict(zip(self._names, args, strict=True))
-        inner = LawCode(code.module, code.e, inputs, lambda n: code.area(n).base, code.host)
-        return inner.write(self._results)
+        return inner_code(code, dict(zip(self._names, args, strict=True))).write(self._results)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -93,8 +104,7 @@ class Repeated(Choice):
     def __init__(self, state: Node, most: int) -> None:
         self._state, self._most = state, most
         self.shapes = (state.shape,)
-        text = [*listing(in_order([state]), ()), repr(most)]
-        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        self.key = digest_of([state], most)
         self.name = f"repeated {self.key}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -118,31 +128,21 @@ class Repeated(Choice):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop while some lane goes on."""
-        b, e = code.e.builder, code.e
-        (size,) = self.shapes[0]
+        e, (size,) = code.e, self.shapes[0]
         state = code.area(size)
         for i in range(size):
             code.put(code.entry(args[0], i), state, i)
-        head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
-        before = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        number = b.phi(I64)
-        number.add_incoming(i64(0), before)
-        goes_on = e.compare("==", code.entry(state, size - 1), 0.0)
-        width = ir.IntType(e.lanes)
-        some = b.icmp_unsigned("!=", b.bitcast(goes_on, width), ir.Constant(width, 0))
-        b.cbranch(b.and_(b.icmp_signed("<", number, i64(self._most)), some), inside, after)
-        b.position_at_end(inside)
-        old = [code.entry(state, i) for i in range(size)]
-        inputs = {"state": old if size <= SMALL else state, "given": args[1]}
-        inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
-        (new,) = inner.write([self._state])
-        for i, x in enumerate(
-            [e.select(goes_on, inner.entry(new, i), old[i]) for i in range(size)]
-        ):
-            code.put(x, state, i)
-        number.add_incoming(b.add(number, i64(1)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
+
+        def goes_on() -> Any:
+            return e.compare("==", code.entry(state, size - 1), 0.0)
+
+        def once(_: Any, which: Any) -> None:
+            old = [code.entry(state, i) for i in range(size)]
+            inner = inner_code(code, {"state": old if size <= SMALL else state, "given": args[1]})
+            (new,) = inner.write([self._state])
+            changed = [e.select(which, inner.entry(new, i), old[i]) for i in range(size)]
+            for i, x in enumerate(changed):
+                code.put(x, state, i)
+
+        Numbers(e).rounds(self._most, goes_on, once)
         return [[code.entry(state, i) for i in range(size)] if size <= SMALL else state]

@@ -25,16 +25,23 @@ from numpy.typing import NDArray
 
 from phipsi.contact.geometry.explicit_pairs import lowest_vertices
 from phipsi.contact.geometry.field_cells import below
-from phipsi.contact.geometry.graph_calls import Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted, across
-from phipsi.contact.geometry.row_tables import Row, Stretch, Top, called
+from phipsi.contact.geometry.graph_calls import Repeated, called
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Slot,
+    Weighted,
+    across,
+    common_normal,
+    largest_of_three,
+)
+from phipsi.contact.geometry.row_tables import Row, Stretch, Top
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,
     Make,
     Solid,
     Touch,
-    common_normal,
     corner_slot,
     solid_field,
 )
@@ -241,7 +248,7 @@ class Polyhedron:
         numbers = [called(self._slopes, x)[4:5] for x in (-u, u)]
         ends = [x for number in numbers for x in (called(self.plane, number), number)]
         start = np.concatenate([*ends, np.stack([1.0 - 1.0 * wanted])])
-        found = repeat(self._on_line, start, np.concatenate([y, u]))
+        found = called(self._on_line, start, np.concatenate([y, u]))
         falls, rises = found[:5], found[5:10]
         return Crossing(falls, rises, _meeting(falls, rises, y, u)[0])
 
@@ -270,7 +277,7 @@ class Polyhedron:
         far = np.array([_BOUNDS * self.size, -1.0])
         start = [np.concatenate([_THIRDS[k] @ U, far + 0.0 * m[0]]) for k in range(3)]
         state = np.concatenate([*start, np.stack([0.0 * m[0]])])
-        found = repeat(self._on_plane, state, np.concatenate([y, U.reshape(6)]))
+        found = called(self._on_plane, state, np.concatenate([y, U.reshape(6)]))
         rows = [found[5 * k : 5 * k + 5] for k in range(3)]
         z, value, shares, _ = _corner(rows, y, U)
         g = shares[0] * rows[0][:3] + shares[1] * rows[1][:3] + shares[2] * rows[2][:3]
@@ -293,10 +300,8 @@ class Polyhedron:
             p, q = b[(k + 1) % 3] - e, b[(k + 2) % 3] - e
             part = (p[0] * q[1] - p[1] * q[0]) / area
             leaves = part > 1e-14
-            ratios.append(np.where(leaves, shares[k] / np.where(leaves, part, 1.0), INACTIVE))
-        first = (ratios[0] <= ratios[1]) & (ratios[0] <= ratios[2])
-        second = ~first & (ratios[1] <= ratios[2])
-        leaving = (first, second, ~(first | second))
+            ratios.append(np.where(leaves, -shares[k] / np.where(leaves, part, 1.0), -INACTIVE))
+        leaving = largest_of_three(ratios)
         out = [np.where(higher & gone, new, row) for gone, row in zip(leaving, rows, strict=True)]
         return Repeated(as_node(np.concatenate([*out, np.stack([1.0 * ~higher])])), _MOST)
 

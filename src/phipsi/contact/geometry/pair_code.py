@@ -6,7 +6,6 @@ tables.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,12 +13,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, i64, write_loop
+from phipsi.contact.geometry.graph_calls import digest_of, inner_code
+from phipsi.contact.lane_elimination import Numbers
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing
-from phipsi.laws.graph import Array, Node, Shape, in_order
+from phipsi.laws.calls import Callee, call
+from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import Evaluation
 
@@ -40,6 +41,14 @@ class Read(NamedTuple):
     def size(self) -> int:
         """Numbers of an item."""
         return math.prod(self.shape)
+
+
+def unless(far: Node | None, results: Sequence[Node], otherwise: Sequence[float]) -> Sequence[Node]:
+    """Results of a pair, or one number each where it is far."""
+    if far is None:
+        return results
+    both = zip(results, otherwise, strict=True)
+    return [ops.apply("where", far, ops.constant(y), x) for x, y in both]
 
 
 @final
@@ -65,19 +74,13 @@ class PairLoop(Callee):
         otherwise: Sequence[float] = (),
     ) -> None:
         self._far, self._otherwise = far, tuple(otherwise)
-        if far is not None:
-            results = [
-                ops.apply("where", far, ops.constant(y), x)
-                for x, y in zip(results, otherwise, strict=True)
-            ]
+        results = unless(far, results, otherwise)
         self._results, self._reads, self._table = tuple(results), dict(reads), table
         self._arguments, self._count = tuple(arguments), len(table)
         self.shapes = tuple((self._count, max(1, x.size)) for x in results)
-        listed = in_order(results)
-        text = [*listing(listed, ()), repr([listed.index(x) for x in results])]
-        text += [repr((self._arguments, self._reads, table.shape)), table.tobytes().hex()]
-        text += [] if far is None else [repr((listed.index(far), self._otherwise))]
-        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        nodes = [*results, *([] if far is None else [far])]
+        numbers = table.shape, table.tobytes().hex()
+        self.key = digest_of(nodes, self._arguments, self._reads, *numbers, self._otherwise)
         self.name = f"pairs {self.key}"
 
     @cached_property
@@ -132,7 +135,7 @@ class PairLoop(Callee):
                     where = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
                 item = i if where is None else where
                 inputs[name] = numbers(sources[read.argument], item, read.size)
-            inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
+            inner = inner_code(code, inputs)
 
             def put(k: int, value: Any) -> None:
                 size = self.shapes[k][1]
@@ -149,9 +152,7 @@ class PairLoop(Callee):
                 return
             (far,) = inner.write([self._far])
             is_near = e.compare("==", inner.entry(far, 0), 0.0)
-            width = ir.IntType(e.lanes)
-            some = b.icmp_unsigned("!=", b.bitcast(is_near, width), ir.Constant(width, 0))
-            with b.if_else(some) as (near, away):
+            with b.if_else(Numbers(e).any(is_near)) as (near, away):
                 with near:
                     compute()
                 with away:

@@ -91,11 +91,39 @@ def between_balls(x_a: Any, r_a: Any, x_b: Any, r_b: Any, otherwise: Any) -> Slo
     return Slot(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
 
 
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """Of two slots, or other tuples with names, the first where a condition holds."""
+    return type(x)(*(np.where(condition, p, q) for p, q in zip(x, y, strict=True)))
+
+
+def largest_of_three(x: Any) -> tuple[Any, Any, Any]:
+    """For each of three numbers whether it is the largest, the first one of several."""
+    first = (x[0] >= x[1]) & (x[0] >= x[2])
+    second = ~first & (x[1] >= x[2])
+    return first, second, ~(first | second)
+
+
 def one_of_three(x: Any) -> Any:
-    """1 at the smallest of three numbers, at the first of several, and 0 at the others."""
-    first = (x[0] <= x[1]) & (x[0] <= x[2])
-    second = ~first & (x[1] <= x[2])
-    return np.stack([1.0 * first, 1.0 * second, 1.0 * ~(first | second)])
+    """1 at the largest of three numbers, at the first of several, and 0 at the others."""
+    return np.stack([1.0 * is_it for is_it in largest_of_three(x)])
+
+
+_PARALLEL = 1e-8  # sin² of the angle below which lines have no common normal
+
+
+def common_normal(w: Any, e: Any, d: Any, parallel: float = _PARALLEL) -> tuple[Any, Any, Any, Any]:
+    """The common normal of lines w + s e and t d, upwards; s and t of their nearest points.
+
+    The last is whether there is one.
+    """
+    m = np.cross(d, e)
+    square = m @ m
+    good = square > parallel * ((d @ d) * (e @ e))
+    inverse = 1.0 / np.where(good, square, 1.0)
+    s = (m @ np.cross(w, d)) * inverse
+    t = (m @ np.cross(w, e)) * inverse
+    n = m * np.sqrt(inverse) * np.where(m[2] < 0.0, -1.0, 1.0)
+    return n, s, t, good
 
 
 def nearest_on_axis(point: Any, b: Placed) -> Any:

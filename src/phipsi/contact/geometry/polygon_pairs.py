@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.box_pairs import facing_axis, separating_axis, unseen
-from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
+from phipsi.contact.geometry.convex_pairs import crossing, is_over, nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
 from phipsi.contact.geometry.convex_shapes import size, whole_face
 from phipsi.contact.geometry.placed_shapes import (
@@ -263,12 +263,11 @@ def _weights(P: _Sides, Q: _Sides, is_there: Any) -> Any:
 # ---- features ------------------------------------------------------------------------------------
 
 
-_NO_CROSSING = 1e-12  # of the lengths of two edges, seen along n: they do not cross
 _NO_NORMAL = 1e-6  # sine of the angle below which edges have the normal of a face
 
 
 class _Face(NamedTuple):
-    """A face: corners (k, 3), unit normal outward, corners in axes across n, which of them count.
+    """A face: corners (k, 3), unit normal outward, corners in axes across and along n, which count.
 
     The last: a face of few corners has some of them twice.
     """
@@ -283,7 +282,7 @@ def _features(
     kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any, near: Any
 ) -> list[Slot]:
     """Contacts of all corners of the polygon, in the axes of a; those that are not there last."""
-    M = np.stack(across(n))
+    M = np.stack([*across(n), n])
     P = _face(whole_face(kinds[0], pair.p_a, -n, corners[0]), -n, M)
     Q = _face(pair.t + whole_face(kinds[1], pair.p_b, n @ pair.Q, corners[1]) @ pair.Q.T, n, M)
     found = [Slot(gap, -P.normal, x - gap * P.normal, x) for x, gap in _corners_over(Q, P, near)]
@@ -305,24 +304,8 @@ def _face(corners: Any, outward: Any, M: Any) -> _Face:
 def _corners_over(of: _Face, over: _Face, near: Any) -> list[tuple[Any, Any]]:
     """Corners of a face and their gaps to another one, `INACTIVE` for those not over it."""
     heights = (of.at - over.at[0]) @ over.normal
-    gaps = np.where(of.counts & _is_over(of.flat, over.flat, near), heights, INACTIVE)
+    gaps = np.where(of.counts & is_over(of.flat, over.flat, near), heights, INACTIVE)
     return [(of.at[i], gaps[i]) for i in range(of.at.shape[0])]
-
-
-def _is_over(points: Any, P: Any, near: Any) -> Any:
-    """Whether points (m, 2) are in a polygon (k, 2), up to a distance."""
-    k = P.shape[0]
-    sides, area, around = [], 0.0, 0.0
-    for i in range(k):
-        e, d = P[(i + 1) % k] - P[i], points - P[i]
-        sides.append((e[0] * d[:, 1] - e[1] * d[:, 0], near * (np.abs(e[0]) + np.abs(e[1]))))
-        area = area + P[i, 0] * P[(i + 1) % k, 1] - P[i, 1] * P[(i + 1) % k, 0]
-        around = around + e @ e
-    there: Any = np.abs(area) > _EDGE_ON * around
-    sign = np.where(area < 0.0, -1.0, 1.0)
-    for side, slack in sides:
-        there = there & (sign * side >= -slack)
-    return there
 
 
 def _crossing(P: _Face, i: int, Q: _Face, j: int, n: Any) -> Slot:
@@ -331,12 +314,7 @@ def _crossing(P: _Face, i: int, Q: _Face, j: int, n: Any) -> Slot:
     p, q = P.at[i], Q.at[j]
     e, f = P.at[(i + 1) % k] - p, Q.at[(j + 1) % m] - q
     e2, f2 = P.flat[(i + 1) % k] - P.flat[i], Q.flat[(j + 1) % m] - Q.flat[j]
-    d2 = Q.flat[j] - P.flat[i]
-    det = e2[0] * f2[1] - e2[1] * f2[0]
-    crosses = det * det > _NO_CROSSING**2 * (e2 @ e2) * (f2 @ f2)
-    inverse = 1.0 / np.where(crosses, det, 1.0)
-    s, t = (d2[0] * f2[1] - d2[1] * f2[0]) * inverse, (d2[0] * e2[1] - d2[1] * e2[0]) * inverse
-    there = crosses & (s >= 0.0) & (s <= 1.0) & (t >= 0.0) & (t <= 1.0)
+    s, t, there = crossing(Q.flat[j] - P.flat[i], e2, f2)
     normal = np.cross(e, f)
     square, ee, ff, ef, d = normal @ normal, e @ e, f @ f, e @ f, q - p
     is_good = square > _NO_NORMAL**2 * ee * ff

@@ -65,8 +65,15 @@ from phipsi.contact.geometry.field_cells import (
     over_cells,
     with_entry,
 )
-from phipsi.contact.geometry.graph_calls import Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
+from phipsi.contact.geometry.graph_calls import Repeated, called
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Slot,
+    chosen,
+    common_normal,
+    unit,
+)
 from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 
@@ -130,11 +137,14 @@ def ball_contacts(x: Any, r: Any, b: Placed, count: int) -> list[Slot]:
             there = there | under.there
         else:
             there = there & (side > 0.0)
-        normal = b.R @ n
-        gap = np.where(there, distance - r, INACTIVE)
-        on_field = np.where(there, distance, 0.0)
-        slots.append(Slot(gap, normal, x - r * normal, x - on_field * normal))
+        slots.append(_ball_slot(x, r, b.R @ n, distance, there))
     return slots
+
+
+def _ball_slot(x: Any, r: Any, normal: Any, distance: Any, there: Any) -> Slot:
+    """The contact of a ball about x with a surface at a distance from x, if it is there."""
+    gap = np.where(there, distance - r, INACTIVE)
+    return Slot(gap, normal, x - r * normal, x - np.where(there, distance, 0.0) * normal)
 
 
 def _ball_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
@@ -189,7 +199,7 @@ def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
         _ellipsoid_at_cell, first, given, c[:2] - half, c[:2] + half, b, bottom, level
     )
     is_cut = (cut.value < INACTIVE) & (entries[0].value >= 0.0)
-    entries[0] = Entry(*(np.where(is_cut, x, y) for x, y in zip(cut, entries[0], strict=True)))
+    entries[0] = chosen(is_cut, cut, entries[0])
     return [
         _ellipsoid_slot(a, b, c, Q, entry, under, side, k == 0) for k, entry in enumerate(entries)
     ]
@@ -286,8 +296,7 @@ def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entr
         good = there & in_face(foot, face, b) & ((f >= 0.0) | (own @ own <= 1.0))
         entries = added(f, n, face, good)
         shorter = there & (-f < cut.value) & _is_cut(face, cell, (w @ Q) / p, Q / p)
-        new = -f, n, number_of(i, j, face, b)
-        cut = Entry(*(np.where(shorter, x, y) for x, y in zip(new, cut, strict=True)))
+        cut = chosen(shorter, Entry(-f, n, number_of(i, j, face, b)), cut)
     # nearest points of ellipses across the edges, and of the ellipsoid
     planes = [_Across(ends_of(cell, edge)[0], w, S) for edge in EDGES]
     stands_out = [is_ridge(cell, edge) & is_there(i, j, edge, b) for edge in EDGES]
@@ -368,7 +377,7 @@ def _nearest(squares: list[Any], places: list[Any], wanted: list[Any]) -> list[A
         some = some + 1.0 * x
     done = 1.0 * (some < 0.5)
     given = np.concatenate([*squares, *places, np.stack([1.0 * x for x in wanted])])
-    found = repeat(_root(tuple(len(s) for s in squares)), np.stack([*starts, done]), given)
+    found = called(_root(tuple(len(s) for s in squares)), np.stack([*starts, done]), given)
     return [found[k] for k in range(len(squares))]
 
 
@@ -431,7 +440,7 @@ def _middle(a: Placed, b: Placed, ends_above: Any) -> list[Slot]:
     is_cut = ends_above & (cut.value < INACTIVE)
     for x in entries:
         is_cut = is_cut & (x.value >= 0.0)
-    entries[0] = Entry(*(np.where(is_cut, x, y) for x, y in zip(cut, entries[0], strict=True)))
+    entries[0] = chosen(is_cut, cut, entries[0])
     slots = []
     for entry in entries:
         i, j, feature = feature_of(entry, b)
@@ -452,21 +461,14 @@ def _middle(a: Placed, b: Placed, ends_above: Any) -> list[Slot]:
             low = np.where(normal @ u > 0.0, -half, half)
             n, s = np.where(mine, normal, n), np.where(mine, low, s)
             distance = np.where(mine, normal @ (w + low * u), distance)
-        there = entry.value < INACTIVE
-        normal, x = b.R @ n, a.x + s * a.R[:, 2]
-        gap = np.where(there, distance - r, INACTIVE)
-        slots.append(Slot(gap, normal, x - r * normal, x - np.where(there, distance, 0.0) * normal))
+        x, there = a.x + s * a.R[:, 2], entry.value < INACTIVE
+        slots.append(_ball_slot(x, r, b.R @ n, distance, there))
     return slots
 
 
 def _crossing(w: Any, u: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     """Upward unit normal to axis and edge, their distance along it, places t on d and s on u."""
-    m = np.cross(u, d)
-    square = m @ m
-    crosses = square > _PARALLEL * (d @ d)
-    inverse = 1.0 / np.where(crosses, square, 1.0)
-    t, s = (m @ np.cross(u, w)) * inverse, (m @ np.cross(d, w)) * inverse
-    n = m * (np.sqrt(inverse) * np.where(m[2] < 0.0, -1.0, 1.0))
+    n, s, t, crosses = common_normal(w, u, d, _PARALLEL)
     n = np.where(crosses, n, _UP)
     return n, n @ w, np.where(crosses, t, -1.0), s
 
@@ -498,9 +500,8 @@ def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry])
         s = -height / np.where(np.abs(rise) > 1e-12, rise, 1e-12)
         out = half * np.abs(rise) - height
         passes = in_face(w + s * u, face, b) & is_there(i, j, face, b) & (np.abs(s) < half)
-        new = out, n, number_of(i, j, face, b)
-        shorter = passes & (out < cut.value)
-        cut = Entry(*(np.where(shorter, x, y) for x, y in zip(new, cut, strict=True)))
+        new = Entry(out, n, number_of(i, j, face, b))
+        cut = chosen(passes & (out < cut.value), new, cut)
     for feature in (*EDGES, POINT):
         if feature == POINT:
             s, around = -(w @ u), cell.e
@@ -519,11 +520,10 @@ def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry])
         else:
             faces = [(d, q) for q in around]
         good = good & ((distance >= 0.0) | _is_under(w + s * u, faces))
-        number = number_of(i, j, feature, b)
+        new = Entry(distance, n, number_of(i, j, feature, b))
         sides = (good & (s >= 0.0), good & (s < 0.0))
         entries = [
-            Entry(*(np.where(own & (distance < x.value), y, z)
-                    for y, z in zip((distance, n, number), x, strict=True)))
+            chosen(own & (distance < x.value), new, x)
             for own, x in zip(sides, entries, strict=True)
-        ]  # fmt: skip
+        ]
     return [*entries, cut]

@@ -16,23 +16,15 @@ from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, fold_loop, i64
 from phipsi.contact.geometry.graph_calls import Choice
-from phipsi.laws.calls import Callee, call
+from phipsi.contact.lane_elimination import known_table
 from phipsi.laws.graph import Array
-from phipsi.laws.trace import Traced, as_node
 
 _ROW = 4
 _FAR = 1e30
 """Where a line that no row bounds begins and ends."""
 
 
-def called(callee: Callee, *args: Any) -> Any:
-    """The result of a callee, of arrays or traced values."""
-    if any(isinstance(x, Traced) for x in args):
-        return Traced(call(callee, *(as_node(x) for x in args))[0])
-    return callee.arrays(*args)[0]
-
-
-class _Constants:
+class Constants:
     """Rows (n, k) as a table of a module, which has equal ones once."""
 
     def __init__(self, rows: Array) -> None:
@@ -41,11 +33,22 @@ class _Constants:
         self.digest = hashlib.sha256(text).hexdigest()
 
     def table(self, code: Any) -> Any:
+        """The table."""
         name = f"rows_{self.digest[:24]}"
-        for known in code.module.tables:
-            if known.name == f"@{name}":
-                return known
-        return ir.Table(code.module, DOUBLE, self.rows.ravel().tolist(), name)
+        return known_table(code.module, DOUBLE, self.rows.ravel().tolist(), name)
+
+    def gathered(self, code: Any, first: Any, steps: Sequence[int]) -> list[Lane]:
+        """Numbers so many steps behind the place first(of) of each lane; of(x), x there, whole."""
+        b, e, table = code.e.builder, code.e, self.table(code)
+        found = [e.constant(0.0).value] * len(steps)
+        for lane in range(e.lanes):
+            at = ir.Constant(I32, lane)
+            start = first(lambda x, at=at: b.fptosi(b.extract_element(x.value, at), I64))
+            for k, step in enumerate(steps):
+                where = b.at(table, b.mul(b.add(start, i64(step)), i64(8)))
+                number = b.load(where, align=8, typ=DOUBLE)
+                found[k] = b.insert_element(found[k], number, at)
+        return [Lane(e, x) for x in found]
 
 
 @final
@@ -53,7 +56,7 @@ class Row(Choice):
     """Row number i (1,) of a table (n, k); the nearest if there is no such number."""
 
     def __init__(self, rows: Array) -> None:
-        self._own = _Constants(rows)
+        self._own = Constants(rows)
         self.shapes = ((self._own.rows.shape[1],),)
         self.key = self._own.digest
         self.name = f"row {self.key}"
@@ -68,19 +71,10 @@ class Row(Choice):
         """Loads, lane by lane."""
         b, e = code.e.builder, code.e
         count, width = self._own.rows.shape
-        table = self._own.table(code)
         index = code.entry(args[0], 0)
         index = e.select(e.compare(">=", index, 0.0), index, 0.0)  # false for NaN
         index = e.select(e.compare("<=", index, count - 1.0), index, count - 1.0)
-        found = [e.constant(0.0).value] * width
-        for lane in range(e.lanes):
-            at = ir.Constant(I32, lane)
-            first = b.mul(b.fptosi(b.extract_element(index.value, at), I64), i64(width))
-            for k in range(width):
-                where = b.at(table, b.mul(b.add(first, i64(k)), i64(8)))
-                number = b.load(where, align=8, typ=DOUBLE)
-                found[k] = b.insert_element(found[k], number, at)
-        return [[Lane(e, x) for x in found]]
+        return [self._own.gathered(code, lambda of: b.mul(of(index), i64(width)), range(width))]
 
 
 @final
@@ -90,7 +84,7 @@ class Top(Choice):
     shapes = ((_ROW + 1,),)
 
     def __init__(self, rows: Array) -> None:
-        self._own = _Constants(rows)
+        self._own = Constants(rows)
         self.key = self._own.digest
         self.name = f"top row {self.key}"
 
@@ -139,7 +133,7 @@ class Stretch(Choice):
     shapes = ((2 * (_ROW + 2),),)
 
     def __init__(self, rows: Array, level: float) -> None:
-        self._own, self._level = _Constants(rows), level
+        self._own, self._level = Constants(rows), level
         self.key = (self._own.digest, level)
         self.name = f"stretch {self.key}"
 

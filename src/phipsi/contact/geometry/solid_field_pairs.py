@@ -61,7 +61,15 @@ from phipsi.contact.geometry.field_cells import (
     on_straight_line,
     over_cells,
 )
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted, weighted
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Slot,
+    Weighted,
+    chosen,
+    largest_of_three,
+    weighted,
+)
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
 from phipsi.model.pair_slots import QUARTERS
 
@@ -72,7 +80,6 @@ CUT = 1e-10
 _UP = np.array([0.0, 0.0, 1.0])
 _AXES = np.eye(3)
 _OUTER = 1e-6  # of lengths: of contacts that are as deep, the outer ones
-_PARALLEL = 1e-8  # sin² of the angle below which edges have no normal
 SAME = 1.0 - 1e-13
 """The cosine of the angle of two normals that are the same."""
 _NEAR = 1e-9  # of lengths: corners that are nearer to each other are one
@@ -146,9 +153,7 @@ class Solid(ABC):
 
     def axes(self) -> tuple[Any, Any]:
         """Two directions across the axis that is most upright: they part the quarters."""
-        up = np.abs(self.Q[2])
-        first = (up[0] >= up[1]) & (up[0] >= up[2])
-        second = ~first & (up[1] >= up[2])
+        first, second, _ = largest_of_three(np.abs(self.Q[2]))
         x, y, z = _AXES
         u = np.where(first, y, np.where(second, z, x))
         return u, np.where(first, z, np.where(second, x, y))
@@ -215,8 +220,7 @@ def solid_field(
     # a deeper contact may be behind one that is as deep up to this, and farther outside
     is_cut = (cut.value < INACTIVE) & (least >= _OUTER * solid.size) & under.there
     out = _slot(make, a, b, c, Q, cut)
-    last = (np.where(is_cut, x, y) for x, y in zip(out, quarters[-1], strict=True))
-    quarters[-1] = Weighted(*last)
+    quarters[-1] = chosen(is_cut, out, quarters[-1])
     if gives:
         own = [1.0] * len(slots) if weights is None else weights
         ours = (weighted(slot, w) for slot, w in zip(slots, own, strict=True))
@@ -267,21 +271,6 @@ def _lean(n: Any, around: Sequence[Any]) -> Any:
     for q in around:
         most = np.maximum(most, (n @ q) / np.sqrt(q @ q))
     return most
-
-
-def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
-    """The common normal of lines w + s e and t d, upwards; s and t of their nearest points.
-
-    The last is whether there is one.
-    """
-    m = np.cross(d, e)
-    square = m @ m
-    good = square > _PARALLEL * ((d @ d) * (e @ e))
-    inverse = 1.0 / np.where(good, square, 1.0)
-    s = (m @ np.cross(w, d)) * inverse
-    t = (m @ np.cross(w, e)) * inverse
-    n = m * np.sqrt(inverse) * np.where(m[2] < 0.0, -1.0, 1.0)
-    return n, s, t, good
 
 
 # ---- what is at a cell ---------------------------------------------------------------------------
@@ -360,8 +349,7 @@ def _at_cell(
         inside = through & in_face(low + share * (high - low), face, b)
         inside = inside | edges[2 + face] | edges[4] | beyond[face]
         shorter = there & inside & (f < 0.0) & (-f < cut.value)
-        new = -f, key, number
-        cut = _chosen(shorter, Entry(*new), cut)
+        cut = chosen(shorter, Entry(-f, key, number), cut)
     for edge in EDGES:
         d, around = ends_of(cell, edge)
         wanted = is_ridge(cell, edge) & is_there(i, j, edge, b)
@@ -410,7 +398,7 @@ class _Quarters:
             mine = (right if k % 2 else ~right) & (far if k // 2 else ~far)
             if self._deep == 1:
                 lower = mine & (value < self.entries[k].value)
-                self.entries[k] = _chosen(lower, new, self.entries[k])
+                self.entries[k] = chosen(lower, new, self.entries[k])
             else:
                 self._add_second(k, new, Entry(0.0 * value, y + self._size * n, 0.0 * value), mine)
 
@@ -423,12 +411,8 @@ class _Quarters:
         lower = mine & (new.value < first.value)
         shifts = lower & other
         fills = mine & ~lower & other & (new.value < second.value)
-        self.entries[at[0]] = _chosen(lower, new, first)
-        self.entries[at[1]] = _chosen(shifts, first, _chosen(fills, new, second))
-        self.entries[2 * QUARTERS + at[0]] = _chosen(lower, mark, marks[0])
-        later = _chosen(shifts, marks[0], _chosen(fills, mark, marks[1]))
+        self.entries[at[0]] = chosen(lower, new, first)
+        self.entries[at[1]] = chosen(shifts, first, chosen(fills, new, second))
+        self.entries[2 * QUARTERS + at[0]] = chosen(lower, mark, marks[0])
+        later = chosen(shifts, marks[0], chosen(fills, mark, marks[1]))
         self.entries[2 * QUARTERS + at[1]] = later
-
-
-def _chosen(which: Any, x: Entry, y: Entry) -> Entry:
-    return Entry(*(np.where(which, p, q) for p, q in zip(x, y, strict=True)))

@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    forward_with_rows,
+)
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.backends.storage_layout import vector_shape

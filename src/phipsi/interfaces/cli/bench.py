@@ -55,6 +55,7 @@ def bench(file: Path, /, *, batch: int = 1024, peer: bool = True, source: Source
     import platform
 
     from phipsi.errors import InputError
+    from phipsi.interfaces.model_tree import sizes_of
 
     if batch < 1:
         raise InputError(f"--batch {batch}: a batch has at least one configuration")
@@ -63,7 +64,7 @@ def bench(file: Path, /, *, batch: int = 1024, peer: bool = True, source: Source
         raise InputError(f"{file}: nothing in it can move, so there is nothing to time.")
     rows = measure(robot, batch)
     other, remark = _pinocchio(robot, file, source.base) if peer else ({}, "")
-    say(f"{robot.name or file.stem}: {robot.n_bodies} bodies, nq = {robot.nq}, nv = {robot.nv}")
+    say(f"{robot.name or file.stem}: {sizes_of(robot)}")
     where = f"{platform.machine()}, Python {platform.python_version()}"
     say(f"one thread, best of {_ROUNDS} runs, {where}")
     say()

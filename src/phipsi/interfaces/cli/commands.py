@@ -70,15 +70,13 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
     frames
         Also show the frames fixed in each body.
     """
-    from phipsi.errors import shown
-    from phipsi.interfaces.model_checks import counted
-    from phipsi.interfaces.model_tree import draw_tree
+    from phipsi.errors import counted, shown
+    from phipsi.interfaces.model_tree import draw_tree, sizes_of
 
     robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
     name = shown(robot.name or file.name)[:80]
-    sizes = f"{counted(robot.n_bodies, 'body')}, nq = {robot.nq}, nv = {robot.nv}"
-    say(f"{name}: {sizes}, {mass:.4g} kg that can move")
+    say(f"{name}: {sizes_of(robot)}, {mass:.4g} kg that can move")
     for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
         say(line)
     if robot.constraints:

@@ -233,6 +233,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: 
     """The result of a run, as lines; `seconds` it took after its first step, which compiles."""
     from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
+    from phipsi.interfaces.model_tree import sizes_of
     from phipsi.motion.tableaux import METHODS
     from phipsi.simulation.run_options import DT, RTOL
 
@@ -245,7 +246,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: 
     speed = f"{seconds:.3g} s, {span / seconds:.3g}× real time" if seconds > 0 else "0 s"
     speed += f", after {compiled:.3g} s of compiling" if compiled > _LONG else ""
     lines = [
-        f"{shown(scenario.title)}: {model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}",
+        f"{shown(scenario.title)}: {sizes_of(model)}",
         f"simulated     {span:.6g} s in {speed}; {steps.count} steps of "
         f"{trajectory.integrator} ({how}), {len(trajectory)} samples",
     ]

@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
-from phipsi.interfaces.model_tree import draw_tree
+from phipsi.interfaces.model_tree import draw_tree, sizes_of
 from phipsi.interfaces.page.html_file import safe
 from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
@@ -56,7 +56,7 @@ def _model(mechanism: Any) -> str:
     tree = mechanism.model
     mass = sum(x.mass for x in tree.inertias)
     name = safe(tree.name)[:80] or type(mechanism).__name__
-    head = f"<b>{name}</b>: {tree.n_bodies} bodies, nq = {tree.nq}, nv = {tree.nv}, {mass:.4g} kg"
+    head = f"<b>{name}</b>: {sizes_of(tree)}, {mass:.4g} kg"
     lines = list(islice(draw_tree(tree), _MOST_LINES + 1))
     more = ["…"] if len(lines) > _MOST_LINES else []
     text = safe("\n".join([*lines[:_MOST_LINES], *more]))
@@ -81,7 +81,7 @@ def _picture(mechanism: Any) -> str:
         q = first_configuration(mechanism)
     except PhipsiError:
         q = tree.neutral()
-    X = np.asarray(motions.poses(tree, q)).reshape(-1, 4, 4)
+    X = motions.poses(tree, q)
     loops = mechanism.closures.closures if mechanism.n_rows else ()
     pins = [(k, _place(X, k, frame)) for loop in loops for k, frame in loop.points]
     links: list[tuple[Array, Array, str]] = []
@@ -89,7 +89,7 @@ def _picture(mechanism: Any) -> str:
         ends = [X[c, :3, 3] for c in tree.tree.children[k]]
         ends += [p for body, p in pins if body == k]
         if not ends:  # as far beyond the mass centre as the joint is before it
-            ends = [X[k, :3, :3] @ (1.8 * np.asarray(tree.inertias[k].com_B)) + X[k, :3, 3]]
+            ends = [X[k, :3, :3] @ (1.8 * tree.inertias[k].com_B) + X[k, :3, 3]]
         links += [(X[k, :3, 3], end, _LINK) for end in ends]
         if tree.tree.parent[k] < 0 and tree.joints[k].nv < 6:
             links.append((np.zeros(3), X[k, :3, 3], "#c5ccd6"))
@@ -120,7 +120,7 @@ def _picture(mechanism: Any) -> str:
 
 def _place(X: Array, body: int, frame: Any) -> Array:
     """A point of a body in the world."""
-    place = np.asarray(frame.translation)
+    place = frame.translation
     return place if body < 0 else X[body, :3, :3] @ place + X[body, :3, 3]
 
 
@@ -221,14 +221,14 @@ def _vibrations(found: Vibrations) -> str:
 
 
 def _pose(pose: Pose) -> str:
-    R, p = np.asarray(pose.rotation), np.asarray(pose.translation)
+    R, p = pose.rotation, pose.translation
     rows = [[*(_number(x) for x in R[i]), f"{_number(p[i])} m"] for i in range(3)]
     return "<div>rotation, and position</div>" + _cells(rows)
 
 
 def _inertia(inertia: SpatialInertia) -> str:
-    J = np.asarray(inertia.moment_about_com_B)
-    com = ", ".join(_number(x) for x in np.asarray(inertia.com_B))
+    J = inertia.moment_about_com_B
+    com = ", ".join(_number(x) for x in inertia.com_B)
     main = ", ".join(_number(x) for x in np.linalg.eigvalsh(J))
     head = f"<div><b>{inertia.mass:.6g} kg</b>, mass centre ({com}) m</div>"
     text = "<div>moment about the mass centre, kg m²</div>"

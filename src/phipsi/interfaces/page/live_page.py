@@ -32,12 +32,11 @@ from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.targets.code_cache import kept_object
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.errors import InputError, PhipsiError, true_or_false
+from phipsi.errors import InputError, PhipsiError, counted, true_or_false
 from phipsi.exporting.exported_module import exported_module
 from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.webassembly import wasm_module
-from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, packed, page_html, page_title
 from phipsi.interfaces.page.live_modes import (
     HAND,
@@ -171,8 +170,8 @@ def live_parts(
     mass = sum(inertia.mass for inertia in model.inertias)
     whole = simulator._mechanism
     free = whole.mobility(state.q).mobility if isinstance(whole, System) else model.nv
-    degrees = "degree" if free == 1 else "degrees"
-    sizes = f"{counted(model.n_bodies, 'body')}, {free} {degrees} of freedom, {mass:.4g} kg"
+    degrees = counted(free, "degree")
+    sizes = f"{counted(model.n_bodies, 'body')}, {degrees} of freedom, {mass:.4g} kg"
     return {
         "subtitle": f"{sizes}; {simulator.integrator}, steps of {1e3 * simulator.dt:g} ms",
         "data": {"scene": scene, "live": {"physics": physics.description(), "play": play}},

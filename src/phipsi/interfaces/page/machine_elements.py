@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.errors import counted
 from phipsi.forces.body_forces import PointSpring, PointSprings, RigidRopes, Rope
 from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.forces.frame_forces import Bushing, TorsionSpring
@@ -111,7 +112,7 @@ class Wheel:
         )
         self.carrier = model.parent[self.body]
         self.own = z_along(u)  # the frame of the wheel in its body
-        self.axis, self.centre = X.rotation @ u, np.asarray(X.translation, float)
+        self.axis, self.centre = X.rotation @ u, X.translation
         self.turn = X.rotation @ self.own
 
     def angle(self, direction: Array) -> float:
@@ -138,7 +139,7 @@ class Wheel:
 def pose_in(model: Model, body: int, turn: Array, place: Array) -> Pose:
     """Axes and a place in what a body is joined to, as a pose in the body at q = 0."""
     X = model.placements[body]
-    return Pose(X.rotation.T @ turn, X.rotation.T @ (place - np.asarray(X.translation)))
+    return Pose(X.rotation.T @ turn, X.rotation.T @ (place - X.translation))
 
 
 def between(a: Wheel, b: Wheel) -> tuple[float, Array]:
@@ -224,7 +225,7 @@ def relation(model: Model, one: Any, row: int, kind: str) -> Machine:
         text += f": {a} moves {speed:.5g} times as fast as {b}"
     bodies = tuple(model.joint(n).index for n in names)
     k = bodies[0]
-    place = model.parent[k], np.asarray(model.placements[k].translation)
+    place = model.parent[k], model.placements[k].translation
     return Machine(one.name, kind, text, bodies, row, place=place)
 
 
@@ -255,13 +256,12 @@ def general_rows(model: Model, one: Any, row: int) -> Machine | None:
         return None
     ends: list[tuple[int, Array]] = []
     for body, X in closure.points:
-        place = np.asarray(X.translation, dtype=float)
+        place = X.translation
         if not any(body == k and np.allclose(place, p) for k, p in ends):
             ends.append((body, place))
     bodies = tuple(dict.fromkeys(k for k, _ in ends if k != WORLD))
-    count = len(closure.rows)
-    text = f"{count} row{'s' if count > 1 else ''} on the motions of {len(ends)} point"
-    text += "s" if len(ends) > 1 else ""
+    rows, points = counted(len(closure.rows), "row"), counted(len(ends), "point")
+    text = f"{rows} on the motions of {points}"
     out = Machine(one.name, type(one).__name__.lower(), text, bodies, row, place=ends[0])
     out.ends = ends[:_ENDS]
     return out
@@ -287,7 +287,7 @@ def of_forces(model: Model, forces: Sequence[Any]) -> list[Machine]:
             out.append(_coil(model, one, i))
         elif isinstance(one, PointSpring | Rope | Bushing | TorsionSpring):
             found = [model.resolve_point(x) for x in (one.a, one.b)]
-            ends = [(k, np.asarray(X.translation)) for k, X in found]
+            ends = [(k, X.translation) for k, X in found]
             out.append(_between(model, type(one).__name__, ends))
         elif isinstance(one, PointSprings | RigidRopes):  # many at once, as runs have them
             out += [_between(model, one.kind, ends) for ends in one.pairs()]

@@ -173,7 +173,7 @@ def _cones(
         side = float(np.sign(wheel.axis @ u))  # the solid's z points to the apex
         turn = z_along(-side * wheel.own[:, 2])
         x, y, _ = (X.rotation @ turn).T @ cones.line
-        back = X.rotation.T @ (cones.apex + cone * np.cos(angle) * u - np.asarray(X.translation))
+        back = X.rotation.T @ (cones.apex + cone * np.cos(angle) * u - X.translation)
         phase = float(np.arctan2(y, x)) - side * late
         shape = solids.bevel_wheel(
             size * z, z, 0.3 * cone * np.cos(angle), phase, cone * np.cos(angle)
@@ -195,7 +195,7 @@ def _planetary(model: Model, one: Planetary, row: int) -> Machine:
     text = f"sun {z_sun} teeth, ring {z_ring}: 1 + {z_ring}/{z_sun} with the ring held"
     out = sun.element(one.name, "planetary gear", text, [w.body for w in wheels.values()], row)
     in_arm = model.placements[arm.body].rotation
-    middle = in_arm.T @ (sun.centre - np.asarray(model.placements[arm.body].translation))
+    middle = in_arm.T @ (sun.centre - model.placements[arm.body].translation)
     u = in_arm.T @ arm.axis
     ways = [wheels[n].centre - middle for n in one.planets]
     ways = [x - u * float(u @ x) for x in ways]
@@ -353,14 +353,14 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
     lifts = _lifts(one)
     if lifts is None:
         return out
-    away = float(d @ (np.asarray(X.translation) - wheel.centre))
+    away = float(d @ (X.translation - wheel.centre))
     span = float(np.ptp(lifts))
     true = away + lifts.min() > 0.15 * span  # the follower's origin rides on the cam
     radii = (away if true else 2 * span - lifts.min()) + lifts
     angles = wheel.angle(d) - np.linspace(0, 2 * np.pi, len(lifts), endpoint=False)
     outline = (radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[::-1]
     width = 0.3 * float(radii.mean())
-    there = np.asarray(X.translation)  # the plane of the follower
+    there = X.translation  # the plane of the follower
     out.parts += _in_plane(wheel, there, solids.plate(outline, width), BRASS, width)
     size = 0.12 * float(radii.mean())
     bottom = 0.0 if true else 2 * span - lifts.min() - away

@@ -23,7 +23,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import shown
+from phipsi.errors import counted, shown
 from phipsi.interfaces.page.html_file import packed, rounded_list
 from phipsi.interfaces.page.shapes_and_colors import LINK, Color, Solid, linear
 from phipsi.model import Pose
@@ -54,7 +54,7 @@ class MeshPart:
 
     def plain(self) -> dict[str, Any]:
         """For the page."""
-        turn = matrix_to_quat(np.asarray(self.pose.rotation))
+        turn = matrix_to_quat(self.pose.rotation)
         return {
             "body": self.body,
             "mesh": self.mesh,
@@ -119,10 +119,9 @@ def _notices(faults: dict[str, str]) -> tuple[str, ...]:
         return ()
     first = [f"{shown(name, 80)} ({why})" for name, why in list(faults.items())[:3]]
     more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-    count = f"{len(faults)} mesh file{'s' * (len(faults) != 1)}"
     return (
-        f"{count} not drawn: {', '.join(first)}{more}. Bodies without a mesh are drawn by their "
-        "other shapes or by their inertia.",
+        f"{counted(len(faults), 'mesh file')} not drawn: {', '.join(first)}{more}. Bodies without "
+        "a mesh are drawn by their other shapes or by their inertia.",
     )
 
 

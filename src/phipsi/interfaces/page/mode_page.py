@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
-from phipsi.errors import InputError
-from phipsi.interfaces.model_checks import counted
+from phipsi.errors import InputError, counted
 from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice
 from phipsi.interfaces.page.html_file import packed, packed_poses, page_html, safe
 from phipsi.interfaces.page.scene import scene_description
@@ -68,7 +67,7 @@ def _data(found: Vibrations, shown: int) -> dict[str, Any]:
     steps = scales * found.shapes[:, :shown]  # a column for amplitude 1
     every = np.broadcast_to(q, (shown, len(_SAMPLES), model.nq))
     moved = model.integrate(every, steps.T[:, None, :] * _SAMPLES[:, None])
-    X = motions.poses(model, moved).reshape(shown, len(_SAMPLES), -1, 4, 4)
+    X = motions.poses(model, moved)
     scene = scene_description(model, q=moved[:, np.abs(_SAMPLES) <= 1].reshape(-1, model.nq))
     modal = [modal_slice(model, x["body"]) for x in scene["flexible"]]
     return {
@@ -95,13 +94,11 @@ def _largest(model: Model, q: Array, x: Array) -> float:
 
 def _places(model: Model, q: Array) -> Array:
     """Points (m, 3) that tell how far the bodies move: around mass centres, and nodes that bend."""
-    X = motions.poses(model, q).reshape(-1, 4, 4)
+    X = motions.poses(model, q)
     out: list[Array] = []
     for k, (inertia, flexible) in enumerate(zip(model.inertias, model.flexible, strict=True)):
         wide = np.sqrt(np.trace(inertia.moment_about_com_B) / max(2 * inertia.mass, 1e-300))
-        around = np.vstack(
-            [np.zeros(3), np.asarray(inertia.com_B) + wide * np.vstack([np.eye(3), -np.eye(3)])]
-        )
+        around = np.vstack([np.zeros(3), inertia.com_B + wide * np.vstack([np.eye(3), -np.eye(3)])])
         shape = None if flexible is None else drawn_shape(flexible)
         local = around if shape is None else shape.deformed(q[modal_slice(model, k)])
         out.append(local @ X[k, :3, :3].T + X[k, :3, 3])

@@ -52,7 +52,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     pairs = () if touching is None else touching.pairs  # stops and ropes alone have none
     what = Drawing(model, closures, passing, pairs, _present(trajectory), trajectory.has_contacts)
     q = trajectory.resample(times).q
-    X = motions.poses(model, q).reshape(len(times), -1, 4, 4)
+    X = motions.poses(model, q)
     if trajectory.system is not None:
         what.constraints = trajectory.system.constraints
     else:
@@ -313,9 +313,7 @@ def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
 
 def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
     """Where the tips are, by name (k, 3), in the model's world."""
-    poses = motions.poses(trajectory.model, trajectory.resample(times).q).reshape(
-        len(times), -1, 4, 4
-    )
+    poses = motions.poses(trajectory.model, trajectory.resample(times).q)
     held = () if trajectory.system is None else trajectory.system.constraints
     hidden = hidden_bodies(trajectory.model, held)
     return [

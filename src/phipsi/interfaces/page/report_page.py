@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, shown, true_or_false
+from phipsi.errors import InputError, counted, shown, true_or_false
 from phipsi.expressions.node import Expr
-from phipsi.interfaces.model_checks import Check, counted
+from phipsi.interfaces.model_checks import Check
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, rounded, safe
 from phipsi.interfaces.page.live_page import continued
 from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
@@ -165,11 +165,11 @@ def _sizes(trajectory: Trajectory) -> str:
     system, nv = trajectory.system, trajectory.model.nv
     if system is None or not system.n_rows:
         changes = len(trajectory.phases) - 1
-        many = f", {changes} change{'s' * (changes != 1)} of the mechanism" if changes > 0 else ""
-        return f"{nv} degrees of freedom{many}"
-    left = system.mobility(trajectory.q[0]).mobility
-    many = "1 degree" if left == 1 else f"{left} degrees"
-    return f"{nv} rates, {system.n_rows} constraint rows, {many} of freedom"
+        many = f", {counted(changes, 'change')} of the mechanism" if changes > 0 else ""
+        return f"{counted(nv, 'degree')} of freedom{many}"
+    left = counted(system.mobility(trajectory.q[0]).mobility, "degree")
+    rows = counted(system.n_rows, "constraint row")
+    return f"{counted(nv, 'rate')}, {rows}, {left} of freedom"
 
 
 def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:

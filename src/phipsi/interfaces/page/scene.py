@@ -115,7 +115,7 @@ class Drawing:
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
         model, up = self.model, upright(self.model)
-        poses = motions.poses(model, q).reshape(len(q), -1, 4, 4)
+        poses = motions.poses(model, q)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         hidden = hidden_bodies(model, self.constraints)
         seen = [k for k in range(model.n_bodies) if k not in hidden]
@@ -290,9 +290,7 @@ def scene_of_any_motion(
     scene = scene_description(mechanism, meshes=meshes, q=_reach(mechanism, q), forces=forces)
     roots = model.tree.roots
     if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
-        place = (
-            upright(model) @ np.asarray(motions.poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
-        )
+        place = upright(model) @ motions.poses(model, q)[roots[0], :3, 3]
         scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
     return scene
 
@@ -350,7 +348,7 @@ def _assembled(mechanism: Any) -> Array:
 def _body(model: Model, k: int, is_hidden: bool) -> dict[str, Any]:
     """A body for its facts and overlays: mass, mass centre, the ellipsoid of its inertia, joint."""
     inertia, joint = model.inertias[k], given_joint(model.joints[k])
-    moments, R = np.linalg.eigh(np.asarray(inertia.moment_about_com_B, dtype=float))
+    moments, R = np.linalg.eigh(inertia.moment_about_com_B)
     R = R * np.sign(np.linalg.det(R))
     squares = (
         2.5 * (moments.sum() - 2 * moments) / inertia.mass if inertia.mass > 0 else 0 * moments
@@ -453,7 +451,7 @@ def upright(model: Model) -> Array:
     strength = float(np.linalg.norm(model.gravity))
     if strength == 0:
         return np.eye(3)
-    z = -np.asarray(model.gravity) / strength
+    z = -model.gravity / strength
     if z[2] > 1 - 1e-12:
         return np.eye(3)
     x = np.array([1.0, 0, 0]) if abs(z[0]) < 0.9 else np.array([0, 1.0, 0])
@@ -487,7 +485,7 @@ def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, 
 
 def _followed(model: Model, p: Array, whole: Array) -> int:
     """A floating base that travels farther than the mechanism is large, or −1."""
-    roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
+    roots = list(model.tree.roots)
     if len(roots) != 1 or given_joint(model.joints[roots[0]]).nv < 6:
         return -1
     around = p - p[:, roots]
@@ -510,14 +508,13 @@ def _pedestals(
     if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
     out: list[Solid] = []
-    roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
-    held = [i for i in roots if given_joint(model.joints[i]).nv < 3 and i not in without]
-    places = [(i, np.asarray(model.placements[i].translation)) for i in held]
+    held = [i for i in model.tree.roots if given_joint(model.joints[i]).nv < 3 and i not in without]
+    places = [(i, model.placements[i].translation) for i in held]
     for c in closures:
         ends = dict(c.points) if c.matrix is None else {}
         if WORLD in ends and c.linear == "all":
             (body,) = [k for k in ends if k != WORLD]
-            places.append((body, np.asarray(ends[WORLD].translation)))
+            places.append((body, ends[WORLD].translation))
     tops: list[Array] = []
     for n, (body, place) in enumerate(places[:12]):
         top = up @ place

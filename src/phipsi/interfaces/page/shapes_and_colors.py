@@ -73,7 +73,7 @@ def solids_of(
     held: dict[int, list[Array]] = {}
     for closure in between:
         for body, X in closure.points:
-            held.setdefault(body, []).append(np.asarray(X.translation))
+            held.setdefault(body, []).append(X.translation)
     out: list[Solid] = []
     for body in range(WORLD, model.n_bodies):
         for shape, X in drawn.get(body, ()):
@@ -128,7 +128,7 @@ def tips(
         if body in model.parent or body in hidden:
             continue
         ends = [(name, pose.translation) for name, (at, pose) in model.frames.items() if at == body]
-        com = np.asarray(model.inertias[body].com_B)
+        com = model.inertias[body].com_B
         name, offset = max(
             ends, key=lambda e: float(np.linalg.norm(e[1])), default=(model.body_names[body], com)
         )
@@ -228,12 +228,12 @@ def _ends(model: Model, body: int, held: list[Array]) -> list[Array]:
     If there are none, its frames, else twice its mass centre.
     """
     children = [i for i, parent in enumerate(model.parent) if parent == body]
-    points = [np.asarray(model.placements[i].translation) for i in children] + held
+    points = [model.placements[i].translation for i in children] + held
     if not points:
-        points = [np.asarray(pose.translation) for at, pose in model.frames.values() if at == body]
+        points = [pose.translation for at, pose in model.frames.values() if at == body]
     points = [p for p in points if np.linalg.norm(p) > _SHORT]
     if not points and not children:
-        com = 2 * np.asarray(model.inertias[body].com_B)
+        com = 2 * model.inertias[body].com_B
         points = [com] if np.linalg.norm(com) > _SHORT else []
     distinct: list[Array] = []
     for p in points:
@@ -249,7 +249,7 @@ def _radius(model: Model, body: int, end: Array, size: float) -> float:
     thick = 0.0
     if inertia.mass > 0:
         u = end / length
-        moment = max(float(u @ np.asarray(inertia.moment_about_com_B) @ u), 0.0)
+        moment = max(float(u @ inertia.moment_about_com_B @ u), 0.0)
         thick = float(np.sqrt(2 * moment / inertia.mass))
     return float(np.clip(thick, 0.07 * max(length, 0.5 * size), max(0.48 * length, 0.07 * size)))
 
@@ -286,14 +286,14 @@ def _inertia_box(model: Model, body: int, size: float) -> Solid:
     half = np.full(3, 0.12 * size)
     R = np.eye(3)
     if inertia.mass > 0:
-        J = np.asarray(inertia.moment_about_com_B)
+        J = inertia.moment_about_com_B
         diagonal = np.abs(J - np.diag(np.diag(J))).max() <= 1e-9 * max(np.abs(J).max(), 1e-300)
         moments, R = (np.diag(J), np.eye(3)) if diagonal else np.linalg.eigh(J)
         R = R * np.sign(np.linalg.det(R))
         squares = 6 * (moments.sum() / 2 - moments) * 2 / inertia.mass
         half = np.maximum(np.sqrt(np.maximum(squares, 0)) / 2, 0.02 * size)
     x, y, z = half.tolist()
-    return Solid(body, "box", (x, y, z), R, np.asarray(inertia.com_B), BODY)
+    return Solid(body, "box", (x, y, z), R, inertia.com_B, BODY)
 
 
 def z_along(u: Array) -> Array:

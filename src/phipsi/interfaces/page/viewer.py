@@ -103,7 +103,7 @@ def one_configuration(model: Model, q: ArrayLike) -> np.ndarray:
 
 def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
     """Rotation row by row and position of every body, (n, 12), as the scene takes them."""
-    X = np.asarray(motions.poses(model, one_configuration(model, q))).reshape(-1, 4, 4)
+    X = motions.poses(model, one_configuration(model, q))
     return np.concatenate([X[:, :3, :3].reshape(-1, 9), X[:, :3, 3]], axis=1)
 
 

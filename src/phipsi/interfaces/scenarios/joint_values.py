@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, counted, did_you_mean
 from phipsi.model import Model
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ def with_values(
             names = model.joints[index].coordinate_names
             listed = f": {', '.join(names)}" if key == "q" and len(names) == size > 1 else ""
             given = f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} given."
-            what = f"{size} {word}{'s' * (size != 1)}{listed}"
+            what = f"{counted(size, word)}{listed}"
             reject(key, joint, f"joint {joint!r} ({kind}) has {what}; {given}")
         if not np.isfinite(numbers).all():
             reject(key, joint, f"joint {joint!r}: {list(numbers)} must be finite numbers.")

@@ -27,6 +27,7 @@ from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import structure_word
 from phipsi.interfaces.limited_process import Message, serve
 from phipsi.model import Model
+from phipsi.motion.entry_names import entry_names
 from phipsi.operators import parse
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import leaves_of
@@ -376,11 +377,7 @@ def _edges(space: Space, robot: Model, size: int) -> list[int]:
 def _labels(space: Space, robot: Model, points: Sequence[str] | None) -> list[str]:
     """The names of the components of a vector."""
     if space.index == "joint":
-        return [
-            name if s.stop - s.start == 1 else f"{name}[{i}]"
-            for name, s in zip(robot.joint_names, robot.v_slices, strict=True)
-            for i in range(s.stop - s.start)
-        ]
+        return entry_names(robot, robot.v_slices)
     names = {"body": robot.body_names, "parameter": robot.body_names, "point": points or ()}
     parts = "αx αy αz x y z".split() if space.width == 6 else [str(i) for i in range(10)]
     width = space.width or 1

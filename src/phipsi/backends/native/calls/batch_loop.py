@@ -32,6 +32,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     Emitter,
     Lane,
     NumberName,
+    at_most,
     fold_loop,
     i64,
     shared_function,
@@ -46,12 +47,6 @@ _X86 = platform.machine().lower() in ("x86_64", "amd64")
 ALL_EXCEPTIONS = 0x3D if _X86 and os.name != "nt" else 0x1F
 
 
-def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Which of the distinct sizes each core dimension has, in the order NumPy passes them."""
-    seen: dict[int, int] = {}
-    return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
-
-
 _LOOP = ir.FunctionType(ir.VOID, [POINTER] * 4)
 _GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6 + [I64])
 
@@ -59,31 +54,25 @@ _GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6 + [I64])
 def define_loop(
     module: ir.Module,
     kernel: ir.Function,
-    pattern: list[tuple[int, ...]],
-    n_inputs: int,
-    size_word: int,
-    number: NumberName = "double",
+    arguments: record.Arguments,
+    number: NumberName,
 ) -> None:
     """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
 
-    `pattern` are the core dimensions of inputs and outputs, the last output being the integer
-    status. The data record holds, after the kernels' words, the scratch size in bytes and the slots
-    for scratch. Once it holds their address, `phipsi_groups` does what it can first.
+    Once the data record holds their address, `phipsi_groups` does what it can first.
     """
     function = ir.Function(module, _LOOP, "phipsi_loop")
     e = Emitter(1, fused=False, number=number)
-    _BatchLoop(module, function, kernel, e, pattern, n_inputs).write_all(size_word)
+    _BatchLoop(module, function, kernel, e, arguments).write_all()
 
 
 def define_groups(
     module: ir.Module,
     kernel: ir.Function,
     lanes: int,
-    pattern: list[tuple[int, ...]],
-    n_inputs: int,
-    size_word: int,
+    arguments: record.Arguments,
+    number: NumberName,
     matrices: Collection[int] = (),
-    number: NumberName = "double",
 ) -> None:
     """Add ``phipsi_groups(args, dimensions, steps, data, scratch, done, fewest)``: the wide kernel.
 
@@ -94,12 +83,10 @@ def define_groups(
     """
     groups = ir.Function(module, _GROUPS, "phipsi_groups")
     e = Emitter(lanes, fused=False, number=number)
-    _BatchLoop(module, groups, kernel, e, pattern, n_inputs, matrices).write_groups()
-    batches, e = (
-        ir.Function(module, _LOOP, "phipsi_batches"),
-        Emitter(1, fused=False, number=number),
-    )
-    _BatchLoop(module, batches, groups, e, pattern, n_inputs).write_batches(size_word)
+    _BatchLoop(module, groups, kernel, e, arguments, matrices).write_groups()
+    batches = ir.Function(module, _LOOP, "phipsi_batches")
+    e = Emitter(1, fused=False, number=number)
+    _BatchLoop(module, batches, groups, e, arguments).write_batches()
 
 
 @final
@@ -112,13 +99,13 @@ class _BatchLoop:
         function: ir.Function,
         kernel: ir.Function,
         emitter: Emitter,
-        pattern: list[tuple[int, ...]],
-        n_inputs: int,
+        arguments: record.Arguments,
         matrices: Collection[int] = (),
     ) -> None:
         self.module, self.kernel, self.e = module, kernel, emitter
-        self.lanes = emitter.lanes
-        self.pattern, self.n_inputs, self.matrices = pattern, n_inputs, matrices
+        self.lanes, self.words, self.matrices = emitter.lanes, arguments.words, matrices
+        pattern = self.pattern = arguments.pattern
+        self.n_inputs = arguments.n_inputs
         self.args, self.dimensions, self.steps, self.data, *self.others = function.args
         b = self.b = emitter.builder = function.begin()
         self.count = b.word(self.dimensions, 0)
@@ -136,35 +123,35 @@ class _BatchLoop:
         b.store(self._groups(i64(0), fewest), done)
         b.ret_void()
 
-    def write_batches(self, size_word: int) -> None:
+    def write_batches(self) -> None:
         """The whole loop of groups only; the kernel is the function of the groups."""
         b, data = self.b, self.data
         finished = b.alloca(I64)
         without = b.function.append_basic_block("without")
-        block, self.scratch = acquire(b, data, size_word, without)
+        block, self.scratch = acquire(b, data, self.words, without)
         given = [self.args, self.dimensions, self.steps, data, self.scratch, finished, i64(1)]
         b.call(self.kernel, given)
-        self._end(size_word, block, without)
+        self._end(block, without)
 
-    def write_all(self, size_word: int) -> None:
+    def write_all(self) -> None:
         """The whole loop: groups for the wide kernel, then what is left one by one."""
         b, data = self.b, self.data
         finished = b.alloca(I64)
         b.store(i64(0), finished)
         without = b.function.append_basic_block("without")
-        block, self.scratch = acquire(b, data, size_word, without)
+        block, self.scratch = acquire(b, data, self.words, without)
         wide = b.word(data, record.WIDE)
         with b.if_then(b.icmp_signed("!=", wide, i64(0))):
             given = [self.args, self.dimensions, self.steps, data, self.scratch, finished]
             given.append(b.word(data, record.FEWEST))
             b.call_address(_GROUPS, b.inttoptr(wide, POINTER), given)
         self._groups(b.load(finished, typ=I64), i64(1))
-        self._end(size_word, block, without)
+        self._end(block, without)
 
-    def _end(self, size_word: int, block: Any, without: ir.Block) -> None:
+    def _end(self, block: Any, without: ir.Block) -> None:
         """Give the scratch back and return; where there was none, all configurations failed."""
         b = self.b
-        release(b, self.data, size_word, block)
+        release(b, self.data, self.words, block)
         # failures are in the status, not in warnings of NumPy about floating-point exceptions
         b.call_named("feclearexcept", I32, [ir.Constant(I32, ALL_EXCEPTIONS)])
         b.ret_void()
@@ -397,11 +384,6 @@ class _BatchLoop:
 # number of all configurations side by side. Tiles of numbers are transposed in registers.
 
 
-def at_most(b: Any, x: Any, limit: Any) -> Any:
-    """The smaller of two integers."""
-    return b.select(b.icmp_signed("<", x, limit), x, limit)
-
-
 _MOVES = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
 
 
@@ -475,11 +457,9 @@ def _define(
     module: ir.Module, name: str, like: Emitter, tile: Callable[[_Tiles, Any, Any], None]
 ) -> ir.Function:
     """A function that goes through the tiles, with a mask for the last if it is not whole."""
-    function = ir.Function(module, _MOVES, name)
-    function.linkage = "internal"
-    b = function.begin()
-    e, lanes = like.like(), like.lanes
-    e.builder = b
+    function = ir.Function(module, _MOVES, name, "internal")
+    e, lanes = like.inside(function), like.lanes
+    b = e.builder
     s = _Tiles(b, e, function.args)
     whole = b.mul(b.udiv(s.count, i64(lanes)), i64(lanes))
     write_loop(b, whole, lambda i: tile(s, i, None), lanes)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
+from itertools import accumulate
 from typing import Any, final
 
 import numpy as np
 import numpy._core._multiarray_umath as umath
 
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import scratch
 from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text import llvm_text as ir
@@ -33,52 +35,34 @@ _FASTCALL = 0x80  # METH_FASTCALL
 # functions of NumPy by their place in the table of its C interface, and of Python by name
 _NUMPY = {"phipsi_PyArray_New": 93, "phipsi_PyArray_Return": 76}
 _PYTHON = ("Py_IncRef", "Py_DecRef", "PyTuple_New", "PyTuple_SetItem")
-# addresses the code compares with, as words of the data record
-WORDS = 3
-_ARRAY, _FLOAT64, _NONE = range(WORDS)
 
 
-def sizes_after(size_word: int) -> int:
-    """Where the data record holds the core sizes of the arguments, after the words of Python."""
-    return size_word + 1 + scratch.SLOTS + WORDS
-
-
-def define_direct(
-    module: ir.Module,
-    kernel: ir.Function,
-    pattern: list[tuple[int, ...]],
-    n_inputs: int,
-    size_word: int,
-) -> None:
-    """Add ``PyObject *phipsi_direct(self, args, nargs)``.
-
-    `self` is the data record as a NumPy array: `size_word` holds the scratch size, then come the
-    scratch slots, the `WORDS` of Python, and the core sizes of all arguments.
-    """
-    _DirectCall(module, pattern, n_inputs, size_word).write(kernel)
+def define_direct(module: ir.Module, kernel: ir.Function, arguments: record.Arguments) -> None:
+    """Add ``PyObject *phipsi_direct(self, args, nargs)``; `self` is the data record as an array."""
+    _DirectCall(module, arguments).write(kernel)
 
 
 @final
 class _DirectCall:
     """Writes the function: it returns None for arguments that are out of the ordinary."""
 
-    def __init__(
-        self, module: ir.Module, pattern: list[tuple[int, ...]], n_inputs: int, size_word: int
-    ) -> None:
-        self.pattern, self.n_inputs, self.size_word = pattern, n_inputs, size_word
+    def __init__(self, module: ir.Module, arguments: record.Arguments) -> None:
+        self.pattern, self.n_inputs = arguments.pattern, arguments.n_inputs
+        self.size_word = arguments.words
         kind = ir.FunctionType(POINTER, [POINTER, POINTER, I64])
         self.function = ir.Function(module, kind, "phipsi_direct")
         b = self.b = self.function.begin()
         self.refuse = self.function.append_basic_block("refuse")
         this, self.args, self.count = self.function.args
         self.data = self._at(this, _DATA, POINTER)
-        python = WORD * (size_word + 1 + scratch.SLOTS)
         self.array, self.float64, self.none = (
-            self._at(self.data, python + WORD * i, POINTER) for i in range(WORDS)
+            self._at(self.data, WORD * (arguments.python + i), POINTER)
+            for i in range(record.N_PYTHON)
         )
-        first, lengths = sizes_after(size_word), [len(shape) for shape in pattern]
-        self.sizes = [WORD * (first + sum(lengths[:i])) for i in range(len(pattern))]  # in the data
-        self.buffers = b.alloca(POINTER, size=len(pattern))
+        lengths = [len(shape) for shape in self.pattern]
+        starts = accumulate(lengths[:-1], initial=arguments.sizes)
+        self.sizes = [WORD * start for start in starts]  # of the arguments, in the data
+        self.buffers = b.alloca(POINTER, size=len(lengths))
 
     def write(self, kernel: ir.Function) -> None:
         """The whole function."""
@@ -200,6 +184,13 @@ class _Record:
         self.__array_interface__ = record.__array_interface__
 
 
+def functions_in(capsule: Any) -> Any:
+    """The addresses of functions in a table of NumPy's C interface."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+
+
 @cache
 def available() -> bool:
     """True if arrays look in memory as the code expects, and Python's functions are found."""
@@ -220,9 +211,7 @@ def available() -> bool:
     )
     if not as_expected or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    table = functions_in(umath._ARRAY_API)
     for name, place in _NUMPY.items():
         llvm.add_symbol(name, table[place] or 0)
     for name in _PYTHON:
@@ -237,11 +226,6 @@ _word_at = ctypes.c_size_t.from_address
 def address_of(a: np.ndarray) -> int:
     """Where the numbers of an array begin; twenty times faster than asking the array."""
     return _word_at(id(a) + _DATA).value if available() else a.ctypes.data
-
-
-def python_words() -> list[int]:
-    """The words of the data record that say where Python keeps its objects."""
-    return [id(np.ndarray), id(np.dtype(np.float64)), id(None)]
 
 
 def make_direct(address: int, record: np.ndarray, also: object) -> Any:

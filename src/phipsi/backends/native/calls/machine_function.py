@@ -13,10 +13,19 @@ import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.backend import never
 from phipsi.backends.native import data_record as record
-from phipsi.backends.native.calls.direct_call import address_of, make_direct
+from phipsi.backends.native.calls.batch_loop import define_loop
+from phipsi.backends.native.calls.direct_call import (
+    address_of,
+    available,
+    define_direct,
+    functions_in,
+    make_direct,
+)
 from phipsi.backends.native.calls.scratch import Scratch
 from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
 from phipsi.backends.native.targets.target import MachineCode, Target
+from phipsi.backends.native.text.lane_arithmetic import NumberName
+from phipsi.backends.native.text.llvm_text import Function, Module
 from phipsi.backends.result_memory import LEAST, empty
 from phipsi.backends.workers import batch_pieces
 from phipsi.model.building import Building
@@ -55,14 +64,21 @@ def _compiled(make: Callable[[], MachineCode]) -> MachineCode:
         _COMPILING.busy = False
 
 
+def define_single(
+    module: Module, kernel: Function, arguments: record.Arguments, number: NumberName
+) -> None:
+    """The ways into the one-lane kernel: a loop over a batch, and a builtin of Python."""
+    define_loop(module, kernel, arguments, number)
+    if available():
+        define_direct(module, kernel, arguments)
+
+
 class MachineFunction:
     """Machine code of a function of arrays, and the ways to call it.
 
-    `names` are those of the inputs; `shapes`, of one element of all arguments, the last of which is
-    the status; `words`, where the data record holds the size of scratch memory; `single`, whether
-    there is one result; `also`, objects that the code needs to live. `single_code` and `wide`
-    compile the code for one configuration and for groups, when the first call or the first batch
-    arrives (docs/decisions/0064).
+    `names` are those of the inputs; `single` says whether there is one result; `also` are objects
+    that the code needs to live. `single_code` and `wide` compile the code for one configuration and
+    for groups, when the first call or the first batch arrives (docs/decisions/0064).
 
     **Attributes:** `data`, the record that the code works on.
     """
@@ -76,17 +92,15 @@ class MachineFunction:
         data: np.ndarray,
         target: Target,
         names: Sequence[str],
-        shapes: list[tuple[int, ...]],
-        words: int,
+        arguments: record.Arguments,
         *,
         single: bool,
-        has_direct: bool,
         also: object,
     ) -> None:
-        self.data, self.target, self.words = data, target, words
-        self.names, self.shapes, self._single = tuple(names), shapes, single
+        self.data, self.target, self.words = data, target, arguments.words
+        self.names, self.shapes, self._single = tuple(names), arguments.shapes, single
         # what gufuncs need, which may live longer than this object
-        self._owned: list[object] = [data, also, Scratch(data, words)]
+        self._owned: list[object] = [data, also, Scratch(data, self.words)]
         self._compile_single, self._compile_wide = single_code, wide
         self._fewest, self._is_wide = int(data[record.FEWEST]), False
         self._code: MachineCode | None = None
@@ -94,9 +108,8 @@ class MachineFunction:
         self._groups: Any = None  # the gufunc of the code for groups alone
         self._loop = 0  # the address of the loop of the better one of them
         self._direct: Callable[..., Any] = never
-        self._has_direct = has_direct
-        count = len(names)
-        self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
+        count = arguments.n_inputs
+        self.input_shapes, self.output_shapes = self.shapes[:count], self.shapes[count:-1]
         self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
         self._count, self._ranks = count, [len(s) for s in self.input_shapes]
         # numbers in an input from which results may be so large that their memory is used again
@@ -149,7 +162,7 @@ class MachineFunction:
                 code = _compiled(self._compile_single)
                 self._owned.append(code)
                 self._code, self._loop = code, code.address("phipsi_loop")
-                if self._has_direct and self.scratch_bytes < _SHORT * self.target.lanes:
+                if available() and self.scratch_bytes < _SHORT * self.target.lanes:
                     address = code.address("phipsi_direct")
                     self._direct = make_direct(address, self.data, self._owned)
                 self._one = self._gufunc(self._loop)  # last: others look for it without the lock
@@ -300,15 +313,12 @@ _NAME_FIELD, _OWNED_FIELD = 56, 88
 
 @cache
 def _maker() -> Any:
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_char_p,
     )  # fmt: skip
-    return kind(table[_FROM_SIGNATURE])
+    return kind(functions_in(umath._UFUNC_API)[_FROM_SIGNATURE])
 
 
 class Owned:

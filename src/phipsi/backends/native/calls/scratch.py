@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.native.calls.atomic_words import exchange, exchange_if
+from phipsi.backends.native.data_record import SLOTS
 from phipsi.backends.native.targets.llvm_library import release_memory
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, i64
-
-SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
 def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, Any]:

@@ -36,6 +36,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     I64,
     POINTER,
     WORD,
+    at_most,
     fold_loop,
     i64,
     write_loop,
@@ -224,8 +225,7 @@ def _define_run(module: ir.Module) -> None:
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
     def add(i: Any, found: list[Any]) -> list[Any]:
-        one = b.load(b.at(words[_STATUS], b.mul(i, i64(WORD))), typ=I64)
-        return [b.or_(found[0], one)]
+        return [b.or_(found[0], b.word(words[_STATUS], i))]
 
     (found,) = fold_loop(b, b.word(task, _COUNT), 1, [i64(0)], add)
     b.store(found, b.at(task, WORD * _FAILED))
@@ -290,7 +290,7 @@ def _define_lead(module: ir.Module) -> None:
     b.position_at_end(busy)
     b.ret(i64(_BUSY))
     b.position_at_end(free)
-    posted = b.select(b.icmp_signed("<", count, i64(MOST)), count, i64(MOST))
+    posted = at_most(b, count, i64(MOST))
 
     def post(i: Any) -> None:
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))

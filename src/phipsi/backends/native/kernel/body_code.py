@@ -16,11 +16,18 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.elementary import define_log
+from phipsi.backends.native.text.elementary import log_of
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
+from phipsi.sweeps.entries import (
+    Rows,
+    add,
+    identity,
+    inertia_parts,
+    lower_half,
+    transpose_rows,
+)
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 
 # ---- inverses and factors of small blocks --------------------------------------------------------
@@ -32,7 +39,7 @@ BLOCK_TOLERANCE = 1e-15
 def factor(a: en.Rows) -> tuple[en.Rows, list[Any]]:
     """Unit lower L and pivots d with L diag(d) L* = A."""
     n = len(a)
-    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    low = identity(n)
     d: list[Any] = []
     for j in range(n):
         pivot = a[j][j]
@@ -72,7 +79,7 @@ def solving_inverse(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl
     One division per pivot, and A⁻¹ is not formed: for blocks of joints with modes.
     """
     n = len(a)
-    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    low = identity(n)
     scaled: en.Rows = [[0] * n for _ in range(n)]  # L diag(d)
     recip: list[Any] = []
     for j in range(n):
@@ -103,7 +110,7 @@ def _not_positive(e: Emitter, d: list[Any], scale: list[Any] | None) -> Any:
 def lower_inverse(low: en.Rows) -> en.Rows:
     """Inverse of a unit lower triangular matrix."""
     n = len(low)
-    inv: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    inv = identity(n)
     for j in range(n):
         for i in range(j + 1, n):
             s: Any = 0
@@ -147,10 +154,7 @@ def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
 def cholesky(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
     """Lower L with L L* = A, and the mask of configurations where A is not positive."""
     low, d = factor(a)
-    bad: Any = None
-    for pivot in d:
-        failed = e.builder.not_(e.compare(">", pivot, 0.0))
-        bad = failed if bad is None else e.builder.or_(bad, failed)
+    bad = _not_positive(e, d, None)
     roots = [e.intrinsic("sqrt", e.lift(x)) for x in d]
     n = len(a)
     rows = [[en.mul(low[i][j], roots[j]) if j <= i else 0 for j in range(n)] for i in range(n)]
@@ -245,15 +249,15 @@ class BodyCode:
         """Block size at this body."""
         return block_size(s, self.code)
 
-    def zeros(self, x: Field) -> bl.Block:
-        """A block of zeros of the kind in which x is stored."""
-        t = x.type
+    def zeros(self, x: Field, size: Callable[[str], int] | None = None) -> bl.Block:
+        """A block of zeros of the kind in which x is stored, here or where blocks have a size."""
+        t, size = x.type, size or self.size
         if t.kind is Kind.INERTIA:
             return bl.Inertia([0] * 10)
         if t.kind is Kind.GYRATION:
             return bl.Gyration([0] * 12)
         if t.kind is Kind.TURNING:
-            return bl.Turning([[0] * 3] * self.size(t.rows))
+            return bl.Turning([[0] * 3] * size(t.rows))
         if t.kind is Kind.RIGID:
             return bl.rigid_zeros()
         if t.kind is Kind.RIGID_T:
@@ -261,9 +265,9 @@ class BodyCode:
         if t.kind is Kind.STEP:
             return bl.step_zeros(self.size("B") - 6, self.size("b") - 6)
         if t.kind is Kind.SYMMETRIC:
-            n = self.size(t.rows)
+            n = size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
-        return bl.zeros(self.size(t.rows), self.size(t.cols))
+        return bl.zeros(size(t.rows), size(t.cols))
 
     def stored_form(self, x: Field, value: bl.Block) -> bl.Block:
         """The value in the kind in which x is stored."""
@@ -316,8 +320,7 @@ class BodyCode:
         value = self.value(x)
         if isinstance(value, bl.Inertia):
             return value.m, value.h, value.moment.dense()
-        rows = value.dense()
-        return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [row[:3] for row in rows[:3]]
+        return inertia_parts(value.dense())
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
         """The block whose columns are computed from those of x."""
@@ -496,7 +499,7 @@ class BodyCode:
 
     def _table(self, x: Field) -> bl.Block:
         table: Any = x.data
-        start = self.place.k.parts.own[table]
+        start = self.place.k.parts.tables.own[table]
         if x.type.domain is Domain.WORLD:
             return bl.Dense([[self.place.gravity(start)]])
         blank = self.zeros(x)
@@ -531,13 +534,9 @@ class BodyCode:
 
     def _zeros_there(self, x: Field, reads: Reads) -> bl.Block:
         """Zeros as x is stored at the body that is read."""
-        if reads is not Reads.PARENT or "b" not in (x.type.rows, x.type.cols):
+        if reads is not Reads.PARENT:
             return self.zeros(x)
-        n = self.size("B")
-        if x.type.kind is Kind.SYMMETRIC:
-            return bl.Symmetric([0] * (n * (n + 1) // 2), n)
-        rows, cols = (n if s == "b" else self.size(s) for s in (x.type.rows, x.type.cols))
-        return bl.zeros(rows, cols)
+        return self.zeros(x, lambda s: self.size("B" if s == "b" else s))
 
     _of_mate = _of_point = _of_row = _gather
 
@@ -577,6 +576,5 @@ class BodyCode:
         _, d = factor(self.rows(x.args[0]))
         out: Any = 0
         for pivot in d:
-            function = define_log(e.builder.module, e)
-            out = add(out, Lane(e, e.builder.call(function, [e.lift(pivot).value])))
+            out = add(out, log_of(e, e.lift(pivot)))
         return bl.Dense([[out]])

@@ -17,7 +17,8 @@ import numpy as np
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, shown
-from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.tables import Tables
+from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -28,14 +29,11 @@ from phipsi.backends.native.text.lane_arithmetic import (
     WORD,
     Emitter,
     Lane,
-    NumberName,
     i64,
     scaled,
     write_loop,
 )
 from phipsi.expressions.spaces import Space
-from phipsi.model.law_forms import LawForm
-from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result
 
@@ -88,29 +86,17 @@ class KnownRecord:
 class Parts:
     """What a kernel is written from, besides its phases.
 
-    `constants` is how many numbers the table of bodies has for each, `own` where those of own
-    operators begin (numbers of own scalars are with gravity); `together`, how many columns
-    of one configuration are computed at once; `registers`, how many vectors the processor holds;
-    `known`, the data record if it is known; `inspects`, the names of inputs that the kernel looks
-    at, if that is not all of them and its results: what is not finite ends in states of a run;
-    `shared`, whether equal bodies share a row of the table.
+    `known` is the data record if it is known; `inspects`, the names of inputs that the kernel looks
+    at, if that is not all of them and its results: what is not finite ends in states of a run.
     """
 
     plan: Plan
     results: tuple[Result, ...]
     inputs: dict[str, Slot]
-    codes: tuple[JointCode, ...]
-    link_codes: tuple[tuple[str | LawForm, int], ...]
-    selections: tuple[str, ...]
-    constants: int
-    own: dict[Table, int]
-    together: int
-    fused: bool
-    number: NumberName
-    registers: int
+    tables: Tables
+    target: Target
     known: KnownRecord | None = None
     inspects: tuple[str, ...] | None = None
-    shared: bool = False
 
 
 @final
@@ -125,11 +111,11 @@ class Emission:
 
     def __init__(self, module: ir.Module, parts: Parts, lanes: int) -> None:
         self.module, self.parts, self.plan = module, parts, parts.plan
-        self.results, self.codes = parts.results, parts.codes
-        self.widest = max((c.nv for c in parts.codes), default=0)
-        self.config = Emitter(lanes, fused=parts.fused, number=parts.number)
-        self.several = lanes == 1 and parts.together > 1  # columns are worked on together
-        self.group = self.config.like(parts.together) if self.several else self.config
+        self.results, self.codes, target = parts.results, parts.tables.codes, parts.target
+        self.widest = max((c.nv for c in self.codes), default=0)
+        self.config = Emitter(lanes, fused=target.fused, number=target.number)
+        self.several = lanes == 1 and target.lanes > 1  # columns are worked on together
+        self.group = self.config.like(target.lanes) if self.several else self.config
         self.emitter = self.config
         self.bytes = self.config.bytes  # of one number of every configuration
         self.unit = self.config.unit  # of one number
@@ -159,8 +145,7 @@ class Emission:
         name = f"phipsi_kernel_{self.config.lanes}"
         if name in self.module.globals:  # of another program
             name = f"{name}_{len(self.module.globals)}"
-        function = ir.Function(self.module, KERNEL, name)
-        function.linkage = "internal"
+        function = ir.Function(self.module, KERNEL, name, "internal")
         for a in function.args[:3]:
             a.add_attribute("noalias")
         return function
@@ -193,13 +178,13 @@ class Emission:
     @property
     def shares_rows(self) -> bool:
         """Whether bodies with equal numbers have one row of the table of bodies."""
-        return self.parts.shared and self.parts.known is None
+        return self.parts.tables.shared is not None and self.parts.known is None
 
     @property
     def columns(self) -> int:
         """How many numbers the table of bodies has for each."""
-        known = self.parts.known
-        return self.parts.constants if known is None or not known.columns else len(known.columns)
+        known, every = self.parts.known, self.parts.tables.doubles.shape[1]
+        return every if known is None or not known.columns else len(known.columns)
 
     def column(self, i: int) -> int:
         """Where number i of a body stands in its row of the table."""

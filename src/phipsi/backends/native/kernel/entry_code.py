@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phipsi.backends.native.text.elementary import define_log, define_sincos
+from phipsi.backends.native.text.elementary import define_sincos, log_of
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 
@@ -21,11 +21,9 @@ def entry_code(e: Emitter, name: str, args: Sequence[Lane], data: Any) -> Lane:
         pair = e.builder.call(define_sincos(module, e), [args[0].value])
         return Lane(e, e.builder.extract_value(pair, int(name == "cos")))
     if name == "log":
-        function = define_log(module, e)
-    else:
-        assert name in FUNCTIONS, f"{name} has no machine code"
-        function = define(module, name, e)
-    return Lane(e, e.builder.call(function, [y.value for y in args]))
+        return log_of(e, args[0])
+    assert name in FUNCTIONS, f"{name} has no machine code"
+    return Lane(e, e.builder.call(define(module, name, e), [y.value for y in args]))
 
 
 def _curve(e: Emitter, at: Lane, knots: Sequence[float], coefficients: Any) -> Lane:

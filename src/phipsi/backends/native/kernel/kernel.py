@@ -25,16 +25,22 @@ from phipsi.backends.native.matrices.paths import Paths
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    WORD,
     Lane,
     i64,
     write_cases,
     write_loop,
 )
-from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, Variant
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Loop,
+    Reads,
+    Step,
+    StepKind,
+    Variant,
+    space_of,
+)
 from phipsi.sweeps.request import fields_of
 
 
@@ -90,7 +96,7 @@ class Kernel:
     def _column_by_column(self, phase: Phase) -> None:
         """Steps that run for every dimension of a space."""
         k, b = self.k, self.k.b
-        count = k.count_of(space_named(phase.columns[4:]))
+        count = k.count_of(space_of(phase.columns))
         computed = {x for s in phase.steps for x in s.fields}
 
         def column(c: Any) -> None:
@@ -119,14 +125,10 @@ class Kernel:
 
     def _run_for_points(self, step: Step) -> None:
         """A sweep from the base over the bodies that have points outboard."""
-        k, b = self.k, self.k.b
+        k = self.k
         table = k.table(record.CARRIERS)
-
-        def body(i: Any) -> None:
-            where = k.at(table, b.mul(i, i64(WORD)))
-            self._at_body(step, b.load(where, typ=I64))
-
-        k.loop(k.word(record.N_CARRIERS), False, body)
+        count = k.word(record.N_CARRIERS)
+        k.loop(count, False, lambda i: self._at_body(step, k.b.word(table, i)))
 
     def _at_body(self, step: Step, k: Any) -> None:
         """A step at body k, once per joint type."""
@@ -140,7 +142,7 @@ class Kernel:
 
     def _at_other(self, step: Step, k: Any) -> None:
         """A step at point, link or row k, once per kind of link if it needs that."""
-        kind, codes = self.place.at_other(step.domain, k), self.k.parts.link_codes
+        kind, codes = self.place.at_other(step.domain, k), self.k.parts.tables.link_codes
 
         def at_link(i: int) -> None:
             self.place.link_code = codes[i]

@@ -125,7 +125,7 @@ class Inputs:
         if in_parent:
             rows = en.matmul(at.matrix(tables.TURN_ABOVE, transposed=True), rows)
         turn = en.matmul([r[:3] for r in rows], at.turn())
-        return bl.Dense([[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]])
+        return bl.Dense(en.pose_rows(turn, [r[3] for r in rows]))
 
 
 @final

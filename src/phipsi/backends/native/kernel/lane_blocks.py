@@ -15,6 +15,9 @@ from phipsi.sweeps.entries import (
     cross,
     cross_matrix,
     dot,
+    full,
+    gyration_rows,
+    inertia_rows,
     is_fused,
     is_zero,
     lower_half,
@@ -27,6 +30,7 @@ from phipsi.sweeps.entries import (
     plus,
     sub,
     transpose_rows,
+    turning_rows,
 )
 
 
@@ -66,14 +70,9 @@ class Symmetric:
         """A symmetric matrix of the same size with other entries."""
         return Symmetric(entries, self.n)
 
-    def at(self, i: int, j: int) -> Entry:
-        """Entry (i, j)."""
-        i, j = max(i, j), min(i, j)
-        return self.lower[i * (i + 1) // 2 + j]
-
     def dense(self) -> Rows:
         """All rows."""
-        return [[self.at(i, j) for j in range(self.n)] for i in range(self.n)]
+        return full(self.lower, self.n)
 
 
 class Inertia:
@@ -94,11 +93,7 @@ class Inertia:
 
     def dense(self) -> Rows:
         """All rows."""
-        skew, j = cross_matrix(self.h), self.moment.dense()
-        top = [j[i] + skew[i] for i in range(3)]
-        diagonal = [[self.m if i == k else 0 for k in range(3)] for i in range(3)]
-        bottom = [[neg(x) for x in skew[i]] + diagonal[i] for i in range(3)]
-        return top + bottom
+        return inertia_rows(self.entries)
 
 
 class Gyration:
@@ -115,8 +110,7 @@ class Gyration:
 
     def dense(self) -> Rows:
         """All rows."""
-        low = [[neg(x) for x in row] for row in cross_matrix(self.p)]
-        return [[*row, 0, 0, 0] for row in (*self.a, *low)]
+        return gyration_rows(self.entries)
 
 
 class Turning:
@@ -136,7 +130,7 @@ class Turning:
 
     def dense(self) -> Rows:
         """All rows."""
-        return [[*row, 0, 0, 0] for row in self.rows]
+        return turning_rows(self.rows)
 
 
 class Rigid:
@@ -159,26 +153,6 @@ class Rigid:
         corner = matmul(cross_matrix(self.arm), self.turn)
         top = [self.turn[i] + corner[i] for i in range(3)]
         return top + [[0, 0, 0, *self.turn[i]] for i in range(3)]
-
-
-class Transposed:
-    """The transpose of a rigid transformation, kept as such."""
-
-    def __init__(self, rigid: Rigid) -> None:
-        self.rigid = rigid
-
-    @property
-    def entries(self) -> list[Entry]:
-        """Those of the transformation."""
-        return self.rigid.entries
-
-    def like(self, entries: Sequence[Entry]) -> Transposed:
-        """With other entries."""
-        return Transposed(self.rigid.like(entries))
-
-    def dense(self) -> Rows:
-        """All rows."""
-        return transpose_rows(self.rigid.dense())
 
 
 class Step:
@@ -209,24 +183,24 @@ class Step:
         return [[*row, *zeros] for row in (*self.rigid.dense(), *low)]
 
 
-class TransposedStep:
-    """The transpose of a step, kept as such."""
+class Transposed:
+    """The transpose of a rigid transformation or of a step, kept as such."""
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
+    def __init__(self, of: Rigid | Step) -> None:
+        self.of = of
 
     @property
     def entries(self) -> list[Entry]:
-        """Those of the step."""
-        return self.step.entries
+        """Those of what it is the transpose of."""
+        return self.of.entries
 
-    def like(self, entries: Sequence[Entry]) -> TransposedStep:
+    def like(self, entries: Sequence[Entry]) -> Transposed:
         """With other entries."""
-        return TransposedStep(self.step.like(entries))
+        return Transposed(self.of.like(entries))
 
     def dense(self) -> Rows:
         """All rows."""
-        return transpose_rows(self.step.dense())
+        return transpose_rows(self.of.dense())
 
 
 class Inverse(Symmetric):
@@ -268,9 +242,7 @@ class Gain(Dense):
     """X A⁻¹. Where a row of X is one of A, the row here is that of the identity: known."""
 
 
-Block = (
-    Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | Step | TransposedStep
-)
+Block = Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | Step
 
 
 # ---- blocks
@@ -281,14 +253,10 @@ def transpose(x: Block) -> Block:
     """The transpose, at no cost."""
     if isinstance(x, (Symmetric, Inertia)):
         return x
-    if isinstance(x, Rigid):
+    if isinstance(x, (Rigid, Step)):
         return Transposed(x)
     if isinstance(x, Transposed):
-        return x.rigid
-    if isinstance(x, Step):
-        return TransposedStep(x)
-    if isinstance(x, TransposedStep):
-        return x.step
+        return x.of
     if isinstance(x, (Gyration, Turning)):
         return Dense(transpose_rows(x.dense()))
     return Dense(transpose_rows(x.rows)) if x.rows else x
@@ -296,24 +264,26 @@ def transpose(x: Block) -> Block:
 
 def times(x: Block, y: Block) -> Block:
     """x y."""
-    if isinstance(x, (Gyration, Turning)) and isinstance(y, Transposed):
-        return Turning(matmul([row[:3] for row in x.dense()], transpose_rows(y.rigid.turn)))
-    if isinstance(y, Transposed) and all(is_zero(c) for c in y.rigid.arm):
-        y = Rigid(transpose_rows(y.rigid.turn), y.rigid.arm)  # a turn back is a turn
+    back = y.of if isinstance(y, Transposed) and isinstance(y.of, Rigid) else None
+    if back is not None and isinstance(x, (Gyration, Turning)):
+        return Turning(matmul([row[:3] for row in x.dense()], transpose_rows(back.turn)))
+    if back is not None and all(is_zero(c) for c in back.arm):
+        y = Rigid(transpose_rows(back.turn), back.arm)  # a turn back is a turn
     if isinstance(y, (Gyration, Turning)):
         return Turning(times(x, Dense([row[:3] for row in y.dense()])).dense())
     if isinstance(x, Rigid) and isinstance(y, Rigid):
         return Rigid(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
     if isinstance(x, Rigid):
         return _by_column(y, lambda c: _move_force(x, c))
-    if isinstance(x, Transposed):
-        return _by_column(y, lambda c: _move_motion(x.rigid, c))
     if isinstance(x, Inertia):
         return _by_column(y, lambda c: _momentum(x, c))
     if isinstance(x, Step):
         return _by_column(y, lambda c: _step_force(x, c))
-    if isinstance(x, TransposedStep):
-        return _by_column(y, lambda c: _step_motion(x.step, c))
+    if isinstance(x, Transposed):
+        of = x.of
+        return _by_column(
+            y, lambda c: _move_motion(of, c) if isinstance(of, Rigid) else _step_motion(of, c)
+        )
     if isinstance(x, Inverse):
         return _by_column(y, x.solve)
     if isinstance(y, Inverse):
@@ -378,8 +348,8 @@ def congruence(a: Block, s: Block) -> Block:
         return _move_gyration(a, s)
     if isinstance(a, Rigid):
         return _move_symmetric(a, s)
-    if isinstance(a, Transposed):
-        return _move_symmetric_back(a.rigid, s)
+    if isinstance(a, Transposed) and isinstance(a.of, Rigid):
+        return _move_symmetric_back(a.of, s)
     if isinstance(a, Step):
         return _step_symmetric(a, s)
     left = matmul(a.dense(), s.dense())
@@ -391,8 +361,7 @@ def congruence(a: Block, s: Block) -> Block:
 def _rotated_symmetric(turn: Rows, a: Rows) -> Rows:
     """R A R* with A symmetric, all rows."""
     left = matmul(turn, a)
-    half = [[dot(left[i], turn[j]) if j <= i else 0 for j in range(3)] for i in range(3)]
-    return [[half[max(i, j)][min(i, j)] for j in range(3)] for i in range(3)]
+    return full([dot(left[i], turn[j]) for i in range(3) for j in range(i + 1)], 3)
 
 
 def _move_symmetric(x: Rigid, s: Block) -> Symmetric:
@@ -444,14 +413,12 @@ def _move_symmetric_back(x: Rigid, s: Block) -> Symmetric:
     moved = [plus(u, w) for u, w in zip(b, matmul(a, skew), strict=True)]  # B + A l~
     one, two = matmul(skew, moved), matmul(transpose_rows(b), skew)
     half = [  # C − l~ (B + A l~) + B* l~
-        [add(sub(c[i][j], one[i][j]), two[i][j]) if j <= i else 0 for j in range(3)]
-        for i in range(3)
+        add(sub(c[i][j], one[i][j]), two[i][j]) for i in range(3) for j in range(i + 1)
     ]
-    inner = [[half[max(i, j)][min(i, j)] for j in range(3)] for i in range(3)]
     a = _rotated_symmetric(back, a)
     corner = matmul(matmul(back, moved), x.turn)
-    c = _rotated_symmetric(back, inner)
-    lower = [a[i][j] for i in range(3) for j in range(i + 1)]
+    c = _rotated_symmetric(back, full(half, 3))
+    lower = lower_half(a)
     for i in range(3):
         lower += [corner[k][i] for k in range(3)] + [c[i][j] for j in range(i + 1)]
     return Symmetric(lower, 6)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,8 +16,6 @@ import numpy as np
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -95,7 +94,7 @@ class LawCode:
                 continue
             batch = self._together(i, order, done)
             done.update(batch)  # `|=` with keys of a dictionary would copy the whole set
-            if len(batch) == 1:
+            if not batch:
                 self._known[x] = self._value(x)
                 continue
             kept = {y for y in batch if y in wanted or not batch.keys() >= {*after.get(y, ())}}
@@ -103,11 +102,14 @@ class LawCode:
         return [self._known[x] for x in results]
 
     def _together(self, i: int, order: Sequence[Node], done: Set[Node]) -> dict[Node, None]:
-        """Node i, and those that the same loop can write: entry by entry, from what is known."""
+        """Node i, and those that the same loop can write: entry by entry, from what is known.
+
+        None if no loop writes it.
+        """
         x = order[i]
-        batch = {x: None}
         if not (x.operation.is_entrywise and x.size > SMALL):
-            return batch
+            return {}
+        batch = {x: None}
         for y in order[i + 1 : i + 1 + _AHEAD]:
             fits = y.operation.is_entrywise and y.size == x.size and y not in done
             if fits and all(z in batch or z in self._known for z in y.args):
@@ -188,7 +190,7 @@ class LawCode:
         if not isinstance(value, Area) or value.is_whole:
             return value
         out = self.area(size)
-        write_loop(self.e.builder, i64(size), lambda i: self.put(self.entry(value, i), out, i))
+        self._loop(size, partial(self._copy, value, out))
         return out
 
     def _value(self, x: Node) -> Value:
@@ -209,26 +211,14 @@ class LawCode:
             self.module.table_of(np.asarray(numbers, dtype=self.e.number.dtype)), shared=True
         )
 
-    def _over(self, size: int, make: Callable[[Any], Lane]) -> Value:
-        """An array of entries make(i)."""
-        if size <= SMALL:
-            return [make(i) for i in range(size)]
-        area = self.area(size)
-        write_loop(self.e.builder, i64(size), lambda i: self.put(make(i), area, i))
-        return area
-
-    # ---- entry by entry
-
-    def _entrywise(self, x: Node) -> Value:
+    def _entrywise(self, x: Node) -> list[Lane]:
+        """A small array, entry by entry."""
         args = [(self._known[y], bool(y.shape)) for y in x.args]
-        # a small array that meets large ones is read in a loop
-        args = [(self.stored(v) if whole and x.size > SMALL else v, whole) for v, whole in args]
-
-        def one(i: Any) -> Lane:
+        out: list[Lane] = []
+        for i in range(x.size):
             entries = [self.entry(v, i if whole else 0) for v, whole in args]
-            return self.e.lift(entry_code(self.e, x.operation.name, entries, x.data))
-
-        return self._over(x.size, one)
+            out.append(self.e.lift(entry_code(self.e, x.operation.name, entries, x.data)))
+        return out
 
     # ---- calls
 
@@ -258,7 +248,10 @@ class LawCode:
     def _listed(self, places: Any) -> Callable[[Any], Any]:
         """Whole numbers in a table, by their place in it."""
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
-        return lambda i: b.load(b.at(table, b.mul(i, i64(WORD))), typ=I64)
+        return lambda i: b.word(table, i)
+
+    def _copy(self, source: Area, to: Area, i: Any) -> None:
+        self.put(self.entry(source, i), to, i)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
         write_loop(self.e.builder, i64(count), body)
@@ -303,11 +296,7 @@ class LawCode:
         for y, value in zip(x.args, values, strict=True):
             if isinstance(value, Area) and y.size > SMALL:
                 part = Area(out.base, start=start)
-                write_loop(
-                    self.e.builder,
-                    i64(y.size),
-                    lambda i, value=value, part=part: self.put(self.entry(value, i), part, i),
-                )
+                self._loop(y.size, partial(self._copy, value, part))
             else:
                 for i in range(y.size):
                     self.put(self.entry(value, i), out, start + i)

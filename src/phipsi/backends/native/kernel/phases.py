@@ -20,7 +20,7 @@ Reasons: docs/decisions/0028, docs/decisions/0058.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from phipsi.sweeps.ir import (
     StepKind,
     Variant,
     dependencies,
+    reached,
 )
 from phipsi.sweeps.operations import flops
 
@@ -131,14 +132,7 @@ def _wanted_elsewhere(
 
 def _with_sources(mine: set[Field], kinds: dict[Field, tuple[Any, ...]]) -> set[Field]:
     """Fields of one kind with all of that kind they are computed from."""
-    out, stack = set(mine), list(mine)
-    while stack:
-        x = stack.pop()
-        for y in _sources(x):
-            if y not in out and kinds.get(y) == kinds[x]:
-                out.add(y)
-                stack.append(y)
-    return out
+    return set(reached(list(mine), lambda x: [y for y in _sources(x) if kinds.get(y) == kinds[x]]))
 
 
 def _meets(x: Field) -> bool:
@@ -349,16 +343,13 @@ def _needed_everywhere(phases: Collection[Phase], outputs: Collection[Field]) ->
         for x in (*p.pairs, *(x for s in p.steps for x in s.fields)):
             if not _reads_like_points(x, p) and not _reads_here(x):
                 stack += dependencies(x)
-    out: set[Field] = set()
-    while stack:
-        x = stack.pop()
-        if x in out:
-            continue
-        out.add(x)
+
+    def sources(x: Field) -> Sequence[Field]:
         in_world = x.type.domain is Domain.WORLD and x.operation.reads is not Reads.MEETING
-        if in_world or _reads_here(x):  # paths that meet are dealt with above
-            stack += dependencies(x)
-    return out
+        # paths that meet are dealt with above
+        return dependencies(x) if in_world or _reads_here(x) else ()
+
+    return set(reached(stack, sources))
 
 
 def _reads_here(x: Field) -> bool:

@@ -161,7 +161,7 @@ class Place:
     def selected(self, name: str) -> Lane:
         """1 if the body of the current point is in a selection, 0 if not."""
         b = self.k.b
-        bit = i64(self.k.parts.selections.index(name))
+        bit = i64(self.k.parts.tables.selections.index(name))
         inside = b.and_(b.lshr(self._chosen, bit), i64(1))
         if self.k.module.standalone:  # 64 bits become a number by a call, on some processors
             inside = b.trunc(inside, I32)

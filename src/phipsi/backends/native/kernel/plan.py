@@ -10,8 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Loop, Reads, Step, dependencies, parts_of
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Keep,
+    Kind,
+    Loop,
+    Reads,
+    Step,
+    dependencies,
+    parts_of,
+    space_of,
+)
 
 # operations that read the record of another body, point, link or row
 _OTHER_BODY = (Reads.PARENT, Reads.HOST, Reads.FRAMES)
@@ -144,7 +154,7 @@ def supported(steps: list[Step]) -> bool:
 
 def small_size(x: Field, n_points: int, n_rows: int) -> int:
     """Rows of a small matrix."""
-    index = space_named(x.type.rows[4:]).index
+    index = space_of(x.type.rows).index
     return {"point": 6 * n_points, "row": n_rows}.get(index, 6)
 
 

@@ -124,7 +124,7 @@ class Results:
             turn = en.matmul(
                 [row[:3] for row in out.rows[:3]], en.transpose_rows(self.place.turn())
             )
-            out = bl.Dense([*([*turn[i], out.rows[i][3]] for i in range(3)), [0, 0, 0, 1]])
+            out = bl.Dense(en.pose_rows(turn, [row[3] for row in out.rows]))
         elif x.type.domain is Domain.BODY:
             out = self._in_body_axes(out, gives, r.takes if r.layout == "diagonal" else None)
         for i, row in enumerate(out.rows):

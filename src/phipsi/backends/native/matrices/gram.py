@@ -75,26 +75,20 @@ class Gram:
         self, tiles: MeetingTiles, out: Any, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]
     ) -> None:
         """One tile."""
-        k, m, e, (height, width) = self.k, self.k.b, self.k.config, shape
+        k, m, (height, width) = self.k, self.k.b, shape
         c, sc, n = self._bases()
         left, right = k.at(sc, m.mul(i, i64(k.bytes))), k.at(c, m.mul(j, i64(k.bytes)))
 
-        def term(_: Any, row: Any, sums: list[Any]) -> list[Any]:
+        def places(_: Any, row: Any) -> tuple[list[tuple[Any, Any]], Any]:
             mine, theirs = k.at(left, row), k.at(right, row)
-            others = [k.lane_load(theirs, i64(y * k.bytes)) for y in range(width)]
-            new: list[Any] = []
-            for x in range(height):
-                entry = k.lane_load(mine, i64(x * k.bytes))
-                for y in range(width):
-                    new.append(entry.times_plus(others[y], Lane(e, sums[x * width + y])).value)
-            return new
+            return [(mine, i64(x * k.bytes)) for x in range(height)], theirs
 
-        sums = tiles.sums(entries, e.constant(0.0).value, height * width, term)
+        found = tiles.across(entries, shape, places)
         for x in range(height):
             row = m.add(m.mul(m.add(i, i64(x)), n), j)
             where = k.at(out, m.mul(row, i64(k.bytes)))
             for y in range(width):
-                k.lane_store(Lane(e, sums[x * width + y]), where, i64(y * k.bytes))
+                k.lane_store(found[x * width + y], where, i64(y * k.bytes))
 
     # -- lanes are columns of one configuration ----------------------------------------------------
 

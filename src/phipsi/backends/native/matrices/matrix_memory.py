@@ -16,18 +16,23 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.row_matrix import RowMatrix
 from phipsi.backends.native.matrices.structural_zeros import (
+    as_matrix,
     factors_of,
     is_gram,
-    left_of,
     of_blocks,
-    right_of,
     zeros_stay,
 )
 from phipsi.backends.native.matrices.tiles import mirror_tiles
 from phipsi.backends.native.text.lane_arithmetic import I1, I8, Lane, i64, write_loop
 from phipsi.backends.native.text.llvm_values import VOID, Constant
-from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Kind,
+    Reads,
+    parts_of,
+    space_of,
+)
 from phipsi.sweeps.request import Result
 
 _OF_BLOCKS = ("blocks", "factor")
@@ -57,8 +62,7 @@ class MatrixMemory:
         self.from_blocks = [r for r in self.made if r.layout in _OF_BLOCKS and of_blocks(r.field)]
         for x in (*self.dense, *self.rows):
             if of_blocks(x):
-                takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
-                self.from_blocks.append(Result(x, "small", takes, gives))
+                self.from_blocks.append(as_matrix(x, "small"))
 
     def base(self, r: Result) -> Any:
         """The address of a matrix."""
@@ -79,15 +83,10 @@ class MatrixMemory:
         k = self.k
         return k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
 
-    def left(self, r: Result) -> Any:
-        """The address of the left factor of a product."""
-        same = (s for s in self.k.results if s.field is r.left and s.left is None)
-        return self.base(next(same, left_of(r)))
-
-    def right(self, r: Result) -> Any:
-        """The address of the right factor of a product."""
-        same = (s for s in self.k.results if s.field is r.field and s.left is None)
-        return self.base(next(same, right_of(r)))
+    def factor(self, x: Result) -> Any:
+        """The address of a factor of a product, which may be a result too."""
+        same = (s for s in self.k.results if s.field is x.field and s.left is None)
+        return self.base(next(same, x))
 
     def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
@@ -233,11 +232,11 @@ class DenseInverse:
     def __init__(self, emission: Emission, place: Place, columns: Columns, field: Field) -> None:
         k, b = emission, emission.b
         self.k, self.place, self.columns, self.field = k, place, columns, field
-        self.size = k.count_of(space_named(field.type.rows[4:]))
+        self.size = k.count_of(space_of(field.type.rows))
         stride = b.mul(b.mul(self.size, self.size), i64(k.bytes))
         start: Any = i64(0)
         for other in list(k.plan.small)[: k.plan.small[field]]:
-            width = k.count_of(space_named(other.type.rows[4:]))
+            width = k.count_of(space_of(other.type.rows))
             start = b.add(start, b.mul(b.mul(width, width), i64(3 * k.bytes)))
         self.matrix = k.at(k.area(record.SMALLS, k.bytes), start)
         self.work, self.inverse = (

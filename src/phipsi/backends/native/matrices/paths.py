@@ -28,12 +28,21 @@ from phipsi.backends.native.kernel.plan import MODAL_SIZES, is_column, is_remade
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, scaled, write_loop
+from phipsi.backends.native.matrices.structural_zeros import on_path
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    WORD,
+    Lane,
+    at_most,
+    i64,
+    scaled,
+    write_loop,
+)
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, dependencies
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, reached
 from phipsi.sweeps.request import Result
 
 
@@ -176,17 +185,7 @@ def _carried(step: Step) -> list[Field]:
 
 def read_on_path(x: Field) -> frozenset[Field]:
     """The carried values that the value at a body is computed from."""
-    stack, seen, out = [x], set[Field](), set[Field]()
-    while stack:
-        y = stack.pop()
-        if y in seen:
-            continue
-        seen.add(y)
-        if y.operation.reads is Reads.CHILDREN:
-            out.add(y)
-        elif y.type.cols == "p":
-            stack.extend(dependencies(y))
-    return frozenset(out)
+    return frozenset(y for y in reached([x], on_path) if y.operation.reads is Reads.CHILDREN)
 
 
 def _read_by(x: Field) -> frozenset[Field]:
@@ -195,19 +194,15 @@ def _read_by(x: Field) -> frozenset[Field]:
 
 def needs_joint(x: Field) -> bool:
     """True if the value at a body depends on the type of its joint; sums come from memory."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y in seen or y.operation.reads is Reads.CHILDREN:
-            continue
-        seen.add(y)
-        if {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols} or y.operation.variant is Variant.JOINT:
-            return True
-        if y.type.cols == "p":
-            stack.extend(dependencies(y))
-        elif not is_remade(y):
-            return True  # kept, with numbers that only the joint type knows
-    return False
+
+    def depends(y: Field) -> bool:
+        sizes = {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols}
+        # kept values have numbers that only the joint type knows
+        kept = y.type.cols != "p" and not is_remade(y)
+        return bool(sizes) or y.operation.variant is Variant.JOINT or kept
+
+    found = reached([x], on_path)
+    return any(y.operation.reads is not Reads.CHILDREN and depends(y) for y in found)
 
 
 # ---- where two paths meet ------------------------------------------------------------------------
@@ -250,14 +245,14 @@ class Pairs:
         else:
             here = c if self.strict else b.add(c, i64(1))
             came_from = b.select(b.icmp_signed("<", cs.previous, i64(0)), here, cs.previous)
-        slot = b.load(self._entry(record.BRANCH, c), typ=I64)
+        slot = b.word(k.table(record.BRANCH), c)
         self._leave(z, came_from if self.strict else c, slot)
         one = i64(int(self.strict))
         first = self._first(b.add(c, one))
         last = self._first(b.add(came_from, one))
         if not cs.several:
             here = b.add(cs.rank, i64(1))
-            last = b.select(b.icmp_signed("<", last, here), last, here)
+            last = at_most(b, last, here)
         kept = self._place(slot)
 
         def meetings() -> None:
@@ -272,21 +267,16 @@ class Pairs:
             with elsewhere:
                 meetings()
 
-    def _entry(self, word: int, index: Any) -> Any:
-        k = self.k
-        return k.at(k.table(word), k.b.mul(index, i64(WORD)))
+    def _of_seed(self, word: int, index: Any) -> Any:
+        """A word of a table of the seeds."""
+        return self.k.b.word(self.k.table(record.SEEDS[self.columns.kind] + word), index)
 
     def _first(self, body: Any) -> Any:
         """How many seeds there are before a body, in the order of paths."""
-        return self.k.b.load(
-            self._entry(record.SEEDS[self.columns.kind] + record.FIRST, body), typ=I64
-        )
+        return self._of_seed(record.FIRST, body)
 
     def _column(self, rank: Any) -> Any:
-        if self.columns.kind == "joint":
-            return rank
-        word = record.SEEDS[self.columns.kind] + record.SEED_COLUMN
-        return self.k.b.load(self._entry(word, rank), typ=I64)
+        return rank if self.columns.kind == "joint" else self._of_seed(record.SEED_COLUMN, rank)
 
     def _place(self, slot: Any) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""
@@ -398,11 +388,15 @@ class Pairs:
             index, _ = self.matrices.entry_index(r, column, cs.column)
             add(index, None)
             return
-        swapped, index, stride = inside.meets(column, cs.column)
-        if not cs.several:
+        self._either_way(inside.meets(column, cs.column), add)
+
+    def _either_way(self, where: tuple[Any, Any, Any], add: Callable[[Any, Any], None]) -> None:
+        """add(index, stride) of an entry whose row is the current column, or the other one."""
+        swapped, index, stride = where
+        if not self.columns.several:
             add(index, None)
             return
-        with b.if_else(swapped) as (later, earlier):
+        with self.k.b.if_else(swapped) as (later, earlier):
             with later:
                 add(index, stride)
             with earlier:
@@ -426,19 +420,12 @@ class Pairs:
 
     def _at_hub(self, w: list[Any]) -> None:
         """What the current columns have at a hub: its rows of the matrix."""
-        b, cs = self.k.b, self.columns
+        cs = self.columns
         for r, coefficient in self._entered():
             inside = self.matrices.rows[r.field]
             for i, entry in enumerate(w):
-                swapped, index, stride = inside.at_hub(self.place.hub, i, cs.column)
-                if not cs.several:
-                    cs.add(entry, coefficient, inside.matrix, index, None)
-                    continue
-                with b.if_else(swapped) as (later, earlier):
-                    with later:
-                        cs.add(entry, coefficient, inside.matrix, index, stride)
-                    with earlier:
-                        cs.add(entry, coefficient, inside.matrix, index, None)
+                where = inside.at_hub(self.place.hub, i, cs.column)
+                self._either_way(where, partial(cs.add, entry, coefficient, inside.matrix))
 
 
 # ---- which columns go together, and which meet where ---------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.matrices.structural_zeros import filled, left_of, right_of, zeros_stay
+from phipsi.backends.native.matrices.structural_zeros import both_factors, filled, zeros_stay
 from phipsi.backends.native.matrices.tiles import MeetingTiles, Shape
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, scaled
 from phipsi.model.model import Model
@@ -25,7 +25,7 @@ from phipsi.sweeps.request import Result
 
 def can_run(results: Sequence[Result]) -> bool:
     """True if all products are of matrices between joints."""
-    factors = [x for r in results if r.left is not None for x in (left_of(r), right_of(r))]
+    factors = [x for r in results if r.left is not None for x in both_factors(r)]
     return all(x.takes.index == x.gives.index == "joint" for x in factors)
 
 
@@ -38,8 +38,8 @@ def patterns(
         known = zeros_stay(r)
         return filled(r, model, points) if known else np.ones((model.nv, model.nv), dtype=bool)
 
-    products = [r for r in results if r.left is not None]
-    return [(pattern(left_of(r)), pattern(right_of(r))) for r in products]
+    factors = [both_factors(r) for r in results if r.left is not None]
+    return [(pattern(left), pattern(right)) for left, right in factors]
 
 
 @final
@@ -54,7 +54,7 @@ class Products:
         k = self.k
         for number, r in enumerate(r for r in k.results if r.left is not None):
             self.tiles = MeetingTiles(k, record.MEETINGS[k.several], number)
-            self.a, self.b = self.matrices.left(r), self.matrices.right(r)
+            self.a, self.b = map(self.matrices.factor, both_factors(r))
             self.out, self.factor = k.result_base(r), r.factor
             self.tiles.emit(self._along if k.several else self._across)
 
@@ -69,27 +69,18 @@ class Products:
 
     def _across(self, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]) -> None:
         """One tile, where lanes are configurations."""
-        k, m, e, (height, width) = self.k, self.k.b, self.k.config, shape
+        k, m, (height, width) = self.k, self.k.b, shape
         lefts = self._starts(self.a, i, height)
-        column = k.at(self.b, m.mul(j, i64(k.bytes)))
+        first = k.at(self.b, m.mul(j, i64(k.bytes)))
 
-        def term(left: Any, right: Any, sums: list[Any]) -> list[Any]:
-            there = k.at(column, right)
-            others = [k.lane_load(there, i64(c * k.bytes)) for c in range(width)]
-            new: list[Any] = []
-            for r in range(height):
-                mine = k.lane_load(lefts[r], left)
-                for c in range(width):
-                    old = Lane(e, sums[r * width + c])
-                    new.append(mine.times_plus(others[c], old).value)
-            return new
+        def places(row: Any, column: Any) -> tuple[list[tuple[Any, Any]], Any]:
+            return [(start, row) for start in lefts], k.at(first, column)
 
-        sums = self.tiles.sums(entries, e.constant(0.0).value, height * width, term)
+        found = self.tiles.across(entries, shape, places)
         for r, start in enumerate(self._starts(self.out, i, height)):
             where = k.at(start, m.mul(j, i64(k.bytes)))
             for c in range(width):
-                entry = scaled(Lane(e, sums[r * width + c]), self.factor)
-                k.lane_store(entry, where, i64(c * k.bytes))
+                k.lane_store(scaled(found[r * width + c], self.factor), where, i64(c * k.bytes))
 
     def _along(self, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]) -> None:
         """One tile, where lanes are columns of one configuration."""

@@ -23,7 +23,7 @@ from phipsi.backends.native.matrices.loop_row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field
 
 
@@ -50,9 +50,8 @@ class RowMatrix:
 
     def integer(self, row: Any, what: int) -> Any:
         """A number of the table of rows."""
-        k, b = self.k, self.k.b
-        index = b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what))
-        return b.load(k.at(self.table, b.mul(index, i64(WORD))), typ=I64)
+        b = self.k.b
+        return b.word(self.table, b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what)))
 
     def index(self, row: Any, column: Any) -> Any:
         """Where entry (row, column) stands, the row's block not being before the column's."""
@@ -126,7 +125,7 @@ class RowMatrix:
         start = k.plan.body[admittance]
 
         def hub(n: Any) -> None:
-            body = b.load(k.at(k.table(record.HUBS), b.mul(n, i64(WORD))), typ=I64)
+            body = b.word(k.table(record.HUBS), n)
             where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
             found = [k.entry_load(admittance, where, start, i) for i in range(21)]

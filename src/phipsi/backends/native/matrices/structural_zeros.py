@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phipsi.expressions.spaces import Space, space_named
+from phipsi.expressions.spaces import Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Field, Reads, dependencies, parts_of
+from phipsi.sweeps.ir import Field, Reads, dependencies, parts_of, reached, space_of
 from phipsi.sweeps.request import Result
 
 _PER_BODY = ("joint", "body", "parameter", "point")
@@ -35,26 +35,21 @@ def zeros_stay(r: Result) -> bool:
     return between_joints or all(part.how != "diagonal" for part, _ in parts_of(r.field))
 
 
-def left_of(r: Result) -> Result:
-    """The left factor of a product, as a matrix of its own."""
+def as_matrix(x: Field, layout: str) -> Result:
+    """A whole matrix that is not a result: a factor of a product, or one that is solved with."""
+    return Result(x, layout, space_of(x.type.cols), space_of(x.type.rows))
+
+
+def both_factors(r: Result) -> tuple[Result, Result]:
+    """The factors of a product, as matrices of their own."""
     assert r.left is not None
-    return _factor(r.left)
-
-
-def right_of(r: Result) -> Result:
-    """The right factor of a product, as a matrix of its own."""
-    return _factor(r.field)
-
-
-def _factor(x: Field) -> Result:
-    takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
-    return Result(x, "factor", takes, gives)
+    return as_matrix(r.left, "factor"), as_matrix(r.field, "factor")
 
 
 def factors_of(results: Sequence[Result]) -> list[Result]:
     """The factors of all products that are not results themselves."""
     plain = {r.field for r in results if r.layout == "blocks" and r.left is None}
-    found = [x for r in results if r.left is not None for x in (left_of(r), right_of(r))]
+    found = [x for r in results if r.left is not None for x in both_factors(r)]
     return list({x.field: x for x in found if x.field not in plain}.values())
 
 
@@ -75,9 +70,13 @@ def meets_once(matrix: Field) -> bool:
 
     Those of constraint rows, which have several paths, may meet again.
     """
-    if "row" in (space_named(size[4:]).index for size in (matrix.type.rows, matrix.type.cols)):
+    if _between_rows(matrix):
         return False
     return [part.how for part, _ in parts_of(matrix)] == ["pairs"]
+
+
+def _between_rows(matrix: Field) -> bool:
+    return "row" in (space_of(size).index for size in (matrix.type.rows, matrix.type.cols))
 
 
 def is_gram(r: Result) -> bool:
@@ -135,7 +134,7 @@ def written_once(matrix: Field) -> bool:
     A constraint row has a path for each of its links, and where they meet they are added.
     """
     parts = parts_of(matrix)
-    if "row" in (space_named(size[4:]).index for size in (matrix.type.rows, matrix.type.cols)):
+    if _between_rows(matrix):
         return False
     paths = [(p, y) for p, y in parts if p.how.startswith("path")]
     several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p, _ in parts)
@@ -145,15 +144,12 @@ def written_once(matrix: Field) -> bool:
 
 def _behind_up(x: Field) -> bool:
     """True for a path that has nothing at the body it starts from."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y.operation.reads is Reads.SEED:
-            return False
-        if y not in seen and y.operation.reads is not Reads.CHILDREN and y.type.cols == "p":
-            seen.add(y)
-            stack.extend(dependencies(y))
-    return True
+    return all(y.operation.reads is not Reads.SEED for y in reached([x], on_path))
+
+
+def on_path(y: Field) -> Sequence[Field]:
+    """What a value on a path is computed from at the same body; sums come from the one before."""
+    return () if y.operation.reads is Reads.CHILDREN or y.type.cols != "p" else dependencies(y)
 
 
 def joints_above(model: Model) -> np.ndarray:

@@ -15,7 +15,16 @@ import numpy as np
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
-from phipsi.backends.native.text.lane_arithmetic import I32, I64, WORD, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I32,
+    I64,
+    WORD,
+    Lane,
+    at_most,
+    fold_loop,
+    i64,
+    write_loop,
+)
 from phipsi.backends.native.text.llvm_values import Constant, VectorType
 
 # ---- transposed in registers ---------------------------------------------------------------------
@@ -127,20 +136,16 @@ class MeetingTiles:
     def __init__(self, emission: Emission, word: int, number: int = 0) -> None:
         k = self.k = emission
         self.size, self.table = k.word(record.N_RATES), k.table(word)
-        self._first = self._word(i64(number))
-
-    def _word(self, at: Any) -> Any:
-        m = self.k.b
-        return m.load(self.k.at(self.table, m.mul(at, i64(WORD))), typ=I64)
+        self._first = k.b.word(self.table, i64(number))
 
     def emit(self, work: Work, *, upper: bool = False) -> None:
         """All tiles; with `upper`, those that have an entry on the diagonal or above it."""
         k, m = self.k, self.k.b
         together = k.group.lanes if k.several else 1
-        few, many = (tile_shape(n, k.parts.registers, together) for n in (1, _ROWS))
+        few, many = (tile_shape(n, k.parts.target.registers, together) for n in (1, _ROWS))
         known = self.size.number
         if known is not None:
-            self._tiles(work, tile_shape(known, k.parts.registers, together), upper)
+            self._tiles(work, tile_shape(known, k.parts.target.registers, together), upper)
             return
         with m.if_else(m.icmp_signed("<", self.size, i64(_ROWS))) as (small, large):
             with small:
@@ -155,21 +160,42 @@ class MeetingTiles:
 
         def column(j: Any) -> None:
             first = m.add(self._first, m.mul(m.udiv(j, i64(width)), per_column))
-            there = j if k.several else self._at_most(j, last_column)
+            there = j if k.several else at_most(m, j, last_column)
 
             def row(i: Any) -> None:
                 tile = m.add(first, m.udiv(i, i64(height)))
-                entries = self._word(tile), self._word(m.add(tile, i64(1)))
-                work(self._at_most(i, last_row), there, shape, entries)
+                entries = m.word(self.table, tile), m.word(self.table, m.add(tile, i64(1)))
+                work(at_most(m, i, last_row), there, shape, entries)
 
-            end = self._at_most(self.size, m.add(j, i64(width))) if upper else self.size
+            end = at_most(m, self.size, m.add(j, i64(width))) if upper else self.size
             write_loop(m, end, row, height)
 
         write_loop(m, self.size, column, width)
 
-    def _at_most(self, x: Any, limit: Any) -> Any:
-        m = self.k.b
-        return m.select(m.icmp_signed("<", x, limit), x, limit)
+    def across(
+        self,
+        entries: tuple[Any, Any],
+        shape: Shape,
+        places: Callable[[Any, Any], tuple[Sequence[tuple[Any, Any]], Any]],
+    ) -> list[Lane]:
+        """The numbers of a tile, row by row, where lanes are configurations.
+
+        `places(place in a row, place in a column)` are where the entries of A are, address and
+        offset for each row, and the address of that of B in the first column.
+        """
+        k, e, (height, width) = self.k, self.k.config, shape
+
+        def term(row: Any, column: Any, sums: list[Any]) -> list[Any]:
+            mine, theirs = places(row, column)
+            others = [k.lane_load(theirs, i64(c * k.bytes)) for c in range(width)]
+            new: list[Any] = []
+            for r, where in enumerate(mine):
+                entry = k.lane_load(*where)
+                for c in range(width):
+                    new.append(entry.times_plus(others[c], Lane(e, sums[r * width + c])).value)
+            return new
+
+        return [Lane(e, x) for x in self.sums(entries, e.constant(0.0).value, height * width, term)]
 
     def sums(
         self,

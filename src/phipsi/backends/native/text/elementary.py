@@ -109,10 +109,8 @@ def _sincos_of(e: Emitter) -> ir.FunctionType:
 
 def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Function, Lane, Any]:
     """A function of angles: its emitter, itself, the angles, and which of them are small."""
-    e = like.like()
-    function = ir.Function(module, _sincos_of(e), name)
-    function.linkage = "internal"
-    e.builder = function.begin()
+    function = ir.Function(module, _sincos_of(like), name, "internal")
+    e = like.inside(function)
     x = Lane(e, function.args[0])
     return e, function, x, e.compare("<=", e.intrinsic("fabs", x), _sines(e).largest)
 
@@ -257,8 +255,8 @@ def _define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
         return ir.Constant(integer, i)
 
     table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
-    function = ir.Function(module, ir.FunctionType(triple, [number.type]), "phipsi_reduce")
-    function.linkage = "internal"
+    kind = ir.FunctionType(triple, [number.type])
+    function = ir.Function(module, kind, "phipsi_reduce", "internal")
     b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
     (x,) = function.args
@@ -388,8 +386,7 @@ def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
 
 
 def _define_moved(module: ir.Module) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved")
-    function.linkage = "internal"
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved", "internal")
     b = function.begin()
     b.ret(_shifted(b, *function.args))
     return function
@@ -408,8 +405,7 @@ def _product(b: Any, x: Any, y: Any) -> Any:
 
 def _define_product(module: ir.Module) -> ir.Function:
     """By halves, as not every processor has the instruction."""
-    function = ir.Function(module, ir.FunctionType(I128, [I64, I64]), "phipsi_product")
-    function.linkage = "internal"
+    function = ir.Function(module, ir.FunctionType(I128, [I64, I64]), "phipsi_product", "internal")
     b = function.begin()
     x, y = function.args
     (x0, x1), (y0, y1) = ((b.and_(w, i64(2**32 - 1)), b.lshr(w, i64(32))) for w in (x, y))
@@ -500,10 +496,10 @@ def define_log(module: ir.Module, like: Emitter) -> ir.Function:
     name = f"phipsi_log_{lanes}"
     if name in module.globals:
         return module.globals[name]
-    e, count = like.like(), 2.0**kind.fraction
-    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), name)
-    function.linkage = "internal"
-    e.builder = b = function.begin()
+    signature = ir.FunctionType(like.vector, [like.vector])
+    function = ir.Function(module, signature, name, "internal")
+    e, count = like.inside(function), 2.0**kind.fraction
+    b = e.builder
     x = Lane(e, function.args[0])
 
     tiny = e.compare("<", x, 2.0 ** (1 - kind.bias))  # such numbers have fewer bits
@@ -536,6 +532,11 @@ def define_log(module: ir.Module, like: Emitter) -> ir.Function:
     out = e.select(e.compare(">", x, 0.0), out, e.select(e.compare("==", x, 0.0), -_INF, _NAN))
     b.ret(e.select(e.compare("==", x, _INF), x, out).value)
     return function
+
+
+def log_of(e: Emitter, x: Lane) -> Lane:
+    """The natural logarithm."""
+    return Lane(e, e.builder.call(define_log(e.builder.module, e), [x.value]))
 
 
 _INF, _NAN = float("inf"), float("nan")

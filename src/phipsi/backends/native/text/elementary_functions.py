@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import LOGS, define_log, define_sincos
+from phipsi.backends.native.text.elementary import LOGS, define_sincos
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 
 _INF, _NAN = float("inf"), float("nan")
@@ -93,20 +93,18 @@ def define(module: ir.Module, name: str, like: Emitter) -> ir.Function:
     if full in module.globals:
         return module.globals[full]
     count, body = FUNCTIONS[name]
-    e = like.like()
-    tools = _Tools(module, e)
-    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector] * count), full)
-    function.linkage = "internal"
-    e.builder = function.begin()
-    e.builder.ret(body(tools, *(Lane(e, x) for x in function.args)).value)
+    signature = ir.FunctionType(like.vector, [like.vector] * count)
+    function = ir.Function(module, signature, full, "internal")
+    e = like.inside(function)
+    e.builder.ret(body(_Tools(e), *(Lane(e, x) for x in function.args)).value)
     return function
 
 
 class _Tools:
     """What the functions are written with: choices, other functions, bits."""
 
-    def __init__(self, module: ir.Module, emitter: Emitter) -> None:
-        self.module, self.e = module, emitter
+    def __init__(self, emitter: Emitter) -> None:
+        self.module, self.e = emitter.builder.module, emitter
         self.known = _CONSTANTS[emitter.number.name]
         self.ln2 = LOGS[emitter.number.name].ln2
 
@@ -114,10 +112,6 @@ class _Tools:
         """Another function of the table."""
         inner = define(self.module, name, self.e)
         return Lane(self.e, self.e.builder.call(inner, [x.value for x in args]))
-
-    def log(self, x: Lane) -> Lane:
-        inner = define_log(self.module, self.e)
-        return Lane(self.e, self.e.builder.call(inner, [x.value]))
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
         inner = define_sincos(self.module, self.e)
@@ -167,17 +161,11 @@ def _exp(t: _Tools, x: Lane) -> Lane:
 def _exp_of_sum(t: _Tools, x: Lane, rest: Lane | None) -> Lane:
     """exp(x + rest), |rest| below an ulp of x."""
     e, b = t.e, t.e.builder
-    known, unit, (ln2_high, ln2_low) = t.known, e.number.whole, t.ln2
+    known = t.known
     most, least = math.ceil(known.finite), math.floor(known.positive)
     inside = t.pick("<", x, most, x, most)
     inside = t.pick(">", inside, least, inside, least)
-    shifted = inside.times_plus(_PER_LN2, unit)
-    k = shifted - unit
-    high = (-k).times_plus(ln2_high, inside)
-    low = k * ln2_low if rest is None else k * ln2_low - rest
-    r = high - low
-    square = r * r
-    c = r - square * _polynomial(square, known.exp)
+    shifted, high, low, r, c = _exp_reduced(t, inside, rest)
     y = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
     whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(e.number.whole_bits))
     # k is within ±1076: half of it is, by a shift of 2000 + k, which is positive
@@ -186,6 +174,23 @@ def _exp_of_sum(t: _Tools, x: Lane, rest: Lane | None) -> Lane:
     out = t.pick(">", x, known.finite, _INF, out)
     out = t.pick("<", x, known.positive, 0.0, out)
     return t.nan_or(x, out)
+
+
+def _exp_reduced(
+    t: _Tools, x: Lane, rest: Lane | None = None
+) -> tuple[Lane, Lane, Lane, Lane, Lane]:
+    """(k and what rounds it, high, low, r, c): exp(x + rest) = 2^k (1 + high − low + r c/(2 − c)).
+
+    r = high − low is x + rest less k log 2.
+    """
+    unit, (ln2_high, ln2_low) = t.e.number.whole, t.ln2
+    shifted = x.times_plus(_PER_LN2, unit)
+    k = shifted - unit
+    high = (-k).times_plus(ln2_high, x)
+    low = k * ln2_low if rest is None else k * ln2_low - rest
+    r = high - low
+    square = r * r
+    return shifted, high, low, r, r - square * _polynomial(square, t.known.exp)
 
 
 def _halves(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
@@ -220,13 +225,7 @@ def _tanh(t: _Tools, x: Lane) -> Lane:
     z, size = x * x, t.abs(x)
     near = e.compare("<", size, 0.625)
     twice = t.pick("<", size, 40.0, size + size, 80.0)  # beyond, it is 1
-    unit, (ln2_high, ln2_low) = e.number.whole, t.ln2
-    shifted = twice.times_plus(_PER_LN2, unit)
-    k = shifted - unit
-    high, low = (-k).times_plus(ln2_high, twice), k * ln2_low
-    r = high - low
-    square = r * r
-    c = r - square * _polynomial(square, t.known.exp)
+    shifted, _, _, r, c = _exp_reduced(t, twice)
     below = 2.0 - c
     grown = (r + 1.0).times_plus(below, r * c)
     whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(e.number.whole_bits))
@@ -376,7 +375,7 @@ class LaneNumbers:
     def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
         key = x.value.name
         if key not in self._known:
-            self._known[key] = _Tools(self.e.builder.module, self.e).sincos(x)
+            self._known[key] = _Tools(self.e).sincos(x)
         return self._known[key]
 
     def sin(self, x: Lane) -> Lane:
@@ -389,7 +388,7 @@ class LaneNumbers:
 
     def arctan2(self, y: Lane, x: Lane) -> Lane:
         """The angle of (x, y)."""
-        return _Tools(self.e.builder.module, self.e).call("arctan2", y, x)
+        return _Tools(self.e).call("arctan2", y, x)
 
     def sqrt(self, x: Lane) -> Lane:
         """Square root."""

@@ -90,6 +90,12 @@ class Emitter:
         count = self.lanes if lanes is None else lanes
         return Emitter(count, fused=self.fused, number=self.number.name)
 
+    def inside(self, function: ir.Function) -> Emitter:
+        """An emitter of the same numbers at the start of another function."""
+        out = self.like()
+        out.builder = function.begin()
+        return out
+
     def constant(self, x: float) -> Lane:
         """The same number in every lane."""
         number = float(x)
@@ -252,6 +258,11 @@ def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -
         return []
 
     fold_loop(b, count, step, [], once)
+
+
+def at_most(b: Any, x: Any, limit: Any) -> Any:
+    """The smaller of two integers."""
+    return b.select(b.icmp_signed("<", x, limit), x, limit)
 
 
 def write_cases(b: Any, which: Any, count: int, body: Callable[[int], None]) -> None:

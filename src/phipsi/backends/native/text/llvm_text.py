@@ -52,9 +52,11 @@ class Function(Value):
         "signature", "values", "written",
     )  # fmt: skip
 
-    def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
+    def __init__(
+        self, module: Module, signature: FunctionType, name: str, linkage: str = ""
+    ) -> None:
         super().__init__(POINTER, f"@{name}")
-        self.module, self.signature, self.linkage = module, signature, ""
+        self.module, self.signature, self.linkage = module, signature, linkage
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
         self.early: list[Any] = []  # what the first block begins with
@@ -478,9 +480,10 @@ class IRBuilder:
             self._known[key] = found
         return found
 
-    def word(self, base: Value, i: int) -> Value:
+    def word(self, base: Value, i: Value | int) -> Value:
         """The 64-bit word number i after an address."""
-        return self.load(self.at(base, WORD * i), typ=_WORD)
+        offset = WORD * i if isinstance(i, int) else self.mul(i, _known_integer(_WORD, WORD))
+        return self.load(self.at(base, offset), typ=_WORD)
 
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""

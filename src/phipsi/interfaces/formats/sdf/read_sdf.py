@@ -78,6 +78,8 @@ class _Reader:
         self, chosen: Chosen, folders: AllowedFolders, includes: Includes, options: Options
     ) -> None:
         self.closes_loops = options.closes_loops
+        self.default: Base = "fixed" if chosen.model.texts.flag("static") else "free"
+        self.floats = (options.base or self.default) == "free"
         self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
         model, gravity = chosen.model, chosen.gravity
@@ -101,11 +103,10 @@ class _Reader:
         for element, scope, in_model in self.joints:
             self._joint(element, scope, in_model)
         self._place()
-        is_static = model.texts.flag("static")
-        if is_static and any(joint.joint.nv for joint in robot.joints.values()):
+        if self.default == "fixed" and any(joint.joint.nv for joint in robot.joints.values()):
             message = "it is static, so simulators hold its joints too; here only its base is held."
             robot.note("static", model.label, model.name, message, model, True)
-        return robot, "fixed" if is_static else "free"
+        return robot, self.default
 
     # ---------------------------------------------------------------- first pass: names and poses
 
@@ -200,6 +201,12 @@ class _Reader:
         kind = element.attributes.get("type", "").strip()
         links = self.robot.links
         parent = _end(element, "parent", who)
+        if parent == WORLD_NAME and WORLD_NAME in links and self.floats:
+            raise element.error(
+                "its parent 'world' is the inertial frame in SDF, and not the link of this name, "
+                'which floats. Rename the link, or hold it:  pp.load(path, base="fixed")',
+                who,
+            )
         host = GROUND if parent == WORLD_NAME else graph.link_of(scope(parent), element, links)
         child = graph.link_of(scope(_end(element, "child", who)), element, links)
         X_child = graph.pose(child, element).inv @ graph.pose(name, element)
