@@ -43,6 +43,7 @@ from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.slot_places import Places, SlotPlaces, points_change
 from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_rows import motions_of_hosts
 from phipsi.operators import J, Lambda, V, mass_matrix, pose, v, vdot
 
 Array = NDArray[Any]
@@ -163,7 +164,8 @@ class ContactMotion:
             change = {all_poses: ops.scatter(rates, chosen, all_poses.shape)}
             moving = [zeros if x is None else x for x in tangents(nodes, change)]
         V_, A_ = (
-            self._motions(x, r) for x, r in zip(motions or (None,) * 2, (v_, vdot_), strict=True)
+            motions_of_hosts(rows, x, r)
+            for x, r in zip(motions or (None,) * 2, (v_, vdot_), strict=True)
         )
         gaps = [x for x in (slots and slots.gap, joints.gaps, joints.slacks) if x is not None]
         states: dict[str, Any] = {
@@ -204,16 +206,6 @@ class ContactMotion:
             return axes
         own = contact_axes(slots.normal)[self.table.slot, self.table.axis]
         return np.concatenate([own, axes[touched:]]) if touched < len(axes) else own
-
-    def _motions(self, frames: Node | None, rates: Node) -> Any:
-        """Motions of hosts (hosts, 6): of frames, and rates of joints with rows."""
-        parts = [] if frames is None else [frames]
-        own = self.plan.rates
-        if own:
-            size = self.plan.n_hosts - len(self._points)
-            chosen = ops.pick(rates, np.array(own))
-            parts.append(ops.scatter(chosen, np.arange(len(own)), (size, 6)))
-        return Traced(parts[0] if len(parts) == 1 else ops.join(parts, (self.plan.n_hosts, 6)))
 
     def at(self, q: Array, v: Array, vdot: Array) -> RowState | None:
         """The rows at a state with the accelerations vdot (nv,); None where they are not finite."""

@@ -66,7 +66,15 @@ from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, HostDynamics, Place, StepGraph
-from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows, finite
+from phipsi.motion.step_rows import (
+    TOLERANCE,
+    Bounded,
+    StepImpulses,
+    StepProblem,
+    StepRows,
+    finite,
+    motions_of_hosts,
+)
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import C_e, J, K_e, eta, pose, v
 
@@ -151,11 +159,7 @@ class ContactSteps:
             farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * below))
             (lift,) = call(Bounded((model.nv,), WEDGED), lift, farthest)
             q = _moved_where(deep, [q, lift], model, q, lift)
-        later = {
-            name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
-            for name, rate in forces.rates.items()
-        }
-        later |= found.states
+        later = {**start.along(forces.rates), **found.states}
         if multipliers is not None and reaction is not None:
             both = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
             later[LOOPS] = ops.apply("neg", both)
@@ -164,8 +168,7 @@ class ContactSteps:
         work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
         totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
-        t = ops.apply("add", start.t, STEP)
-        return graph.closed(Place(t, q, rates, {**start.states, **later}))
+        return graph.closed(start.after(q, rates, later))
 
     def _checked_gain(self, start: Place, free: Node, forces: Forces, found: StepImpulses) -> Worst:
         """The worst of a step that is a failure where contacts add energy beyond rounding.
@@ -259,17 +262,11 @@ class ContactSteps:
 
         `moving`, those of frames, if they are known.
         """
-        parts = [] if moving is None else [moving]
         if self._points and moving is None:
             model = self._graph.model
             program = ProgramCall((J @ v,), model, points=self._points, inspects=())
-            parts.append(program.of({"q": q, "v": rates})[0])
-        if self.plan.rates:
-            size = 6 * (self.plan.n_hosts - len(self._points))
-            own = ops.pick(rates, np.array(self.plan.rates))
-            parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
-        shape = (self.plan.n_hosts, 6)
-        return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
+            (moving,) = program.of({"q": q, "v": rates})
+        return motions_of_hosts(self.plan, moving, rates)
 
 
 def _moved_where(condition: Node, fixed: Sequence[Node], model: Model, q: Node, z: Node) -> Node:

@@ -133,12 +133,7 @@ class _Nodes(Arithmetic):
         else:
             vdot = graph.accelerations(start, forces, inertia)
         q, v = euler_step(graph.model, start.q, start.v, vdot, STEP)
-        later = {
-            name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
-            for name, rate in forces.rates.items()
-        }
-        t = ops.apply("add", start.t, STEP)
-        return Place(t, q, v, {**start.states, **later})
+        return start.after(q, v, start.along(forces.rates))
 
 
 _ROUNDING = 1e-10
@@ -153,6 +148,7 @@ class _Halfway:
         self._graph, self._start, self._names = graph, start, tuple(graph.circuit.rates)
         self._half = _times(STEP, ops.constant(0.5))
         self._w = ops.given("rates at the middle", start.v.shape)
+        self._olds = [start.states[name] for name in self._names]
         self._x = [ops.given(f"{n} at the middle", start.states[n].shape) for n in self._names]
         self._t = _plus(start.t, self._half)
 
@@ -162,9 +158,9 @@ class _Halfway:
 
     def _states(self, rates: Sequence[Node]) -> tuple[list[Node], list[Measure]]:
         """The images of the states of laws."""
-        olds = [self._start.states[name] for name in self._names]
-        images = [_plus(x, _times(self._half, rate)) for x, rate in zip(olds, rates, strict=True)]
-        triples = zip(self._x, images, olds, strict=True)
+        pairs = zip(self._olds, rates, strict=True)
+        images = [_plus(x, _times(self._half, rate)) for x, rate in pairs]
+        triples = zip(self._x, images, self._olds, strict=True)
         return images, [_measure(x, new, old) for x, new, old in triples]
 
     def _rates_measure(self, new: Node) -> Measure:
@@ -177,16 +173,12 @@ class _Halfway:
         self, image: Node, measure: Measure, rates: Sequence[Node]
     ) -> tuple[Node, dict[Node, Node], dict[str, Node]]:
         """w; the values of all unknowns; and the states of laws after the step."""
-        start = self._start
         images, measures = self._states(rates)
-        olds = [start.states[name] for name in self._names]
-        found = solution(
-            [self._w, *self._x], [image, *images], [start.v, *olds], [measure, *measures]
-        )
-        ends = {
-            name: _beyond(x, old) for name, x, old in zip(self._names, found[1:], olds, strict=True)
-        }
-        return found[0], dict(zip([self._w, *self._x], found, strict=True)), ends
+        unknowns, guesses = [self._w, *self._x], [self._start.v, *self._olds]
+        found = solution(unknowns, [image, *images], guesses, [measure, *measures])
+        triples = zip(self._names, found[1:], self._olds, strict=True)
+        ends = {name: _beyond(x, old) for name, x, old in triples}
+        return found[0], dict(zip(unknowns, found, strict=True)), ends
 
     def midpoint(self) -> Place:
         """The implicit midpoint rule."""
@@ -204,8 +196,7 @@ class _Halfway:
             image, self._rates_measure(image), list(forces.rates.values())
         )
         q = moved(graph.model, start.q, _times(STEP, found))
-        v = _beyond(found, start.v)
-        return Place(_plus(start.t, STEP), q, v, {**start.states, **ends})
+        return start.after(q, _beyond(found, start.v), ends)
 
     def variational(self) -> Place:
         """The discrete Euler–Lagrange equations."""
@@ -236,7 +227,7 @@ class _Halfway:
         after = momenta_after(model, start.q, found, STEP, p, force)
         # only what 2 w − v misses of v⁺ is solved for: the rounding of a solution is a constant
         # factor for one rigid body, and would make its momentum drift
-        end = Place(_plus(start.t, STEP), q, _beyond(found, start.v), {**start.states, **ends})
+        end = start.after(q, _beyond(found, start.v), ends)
         missing = rates(end, _minus(after, graph.evaluated(plain, end, forces)[0]))
         return end._replace(v=_plus(end.v, missing))
 

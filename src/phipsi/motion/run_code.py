@@ -293,16 +293,7 @@ class Run(LaneCode):
 
     def _group(self, first: Any) -> None:
         b, e, plan = self.b, self.e, self.plan
-        last = b.sub(self._job[COUNT], i64(1))
-        rows: list[Any] = []
-        for lane in range(self.lanes):  # lanes without a trajectory repeat the last one
-            row = b.add(first, i64(lane))
-            rows.append(b.select(b.icmp_signed("<", row, last), row, last))
-        numbers: Any = ir.Constant(e.vector, ir.Undefined)
-        for lane, row in enumerate(rows):
-            number = self.as_number(b.add(row, self._job[TRAJECTORY]))
-            numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
-        self._trajectory = Lane(e, numbers)
+        rows = self._rows_from(first)
         for name in (*plan.states, *plan.own):
             self.pack(self._where(name, rows), self._areas[name], i64(self._ports[name]))
         for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
@@ -344,6 +335,26 @@ class Run(LaneCode):
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
         for name in plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
+        self._write_statuses(rows)
+
+    def _rows_from(self, first: Any) -> list[Any]:
+        """The rows of a group of trajectories, one for each lane, whose numbers are kept."""
+        b, e = self.b, self.e
+        last = b.sub(self._job[COUNT], i64(1))
+        rows: list[Any] = []
+        for lane in range(self.lanes):  # lanes without a trajectory repeat the last one
+            row = b.add(first, i64(lane))
+            rows.append(b.select(b.icmp_signed("<", row, last), row, last))
+        numbers: Any = ir.Constant(e.vector, ir.Undefined)
+        for lane, row in enumerate(rows):
+            number = self.as_number(b.add(row, self._job[TRAJECTORY]))
+            numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
+        self._trajectory = Lane(e, numbers)
+        return rows
+
+    def _write_statuses(self, rows: Sequence[Any]) -> None:
+        """What has failed in every lane, and in which step; and whether anything has."""
+        b, e = self.b, self.e
         for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word, rows)):

@@ -145,11 +145,10 @@ class Tangents(Arithmetic):
 
     def __init__(self, motion: Motion, q: Array, v: Array, tau: Array) -> None:
         self._motion, self._q, self._v, self._tau, nv = motion, q, v, tau, v.shape[-1]
-        self._moved, value = np.zeros((nv, 3 * nv)), np.zeros((*v.shape[:-1], 2 * nv))
-        value[..., :nv], value[..., nv:] = motion.chart.start(q), v
+        self._moved = np.zeros((nv, 3 * nv))
         change = np.zeros((*v.shape[:-1], 2 * nv, 3 * nv))
         self._moved[:, :nv] = change[..., nv:, nv : 2 * nv] = motion.chart.eye
-        self.start = Tangent(value, change)
+        self.start = Tangent(np.concatenate([motion.chart.start(q), v], axis=-1), change)
 
     def slope(self, i: int, y: Tangent) -> Tangent:
         """[ż, vdot]."""
@@ -251,12 +250,10 @@ class Recording(Arithmetic):
 
     def __init__(self, motion: Motion, q: Array, v: Array, tau: Array) -> None:
         self._motion, self._q, self._v, self._tau = motion, q, v, tau
-        self._nv = nv = v.shape[-1]
+        self._nv = v.shape[-1]
         self._tape: list[Node] = []
         self._base = Node(self._tape, None)
-        start = np.zeros((*v.shape[:-1], 2 * nv))
-        start[..., :nv], start[..., nv:] = motion.chart.start(q), v
-        self.start = Node(self._tape, start)
+        self.start = Node(self._tape, np.concatenate([motion.chart.start(q), v], axis=-1))
         self.efforts: list[Effort] = []
 
     def along(self, h: float, weights: Sequence[float], slopes: Sequence[Node]) -> Node:

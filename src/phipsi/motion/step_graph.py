@@ -54,6 +54,17 @@ class Place(NamedTuple):
     v: Node
     states: Mapping[str, Node]
 
+    def after(self, q: Node, v: Node, states: Mapping[str, Node]) -> Place:
+        """The place after a step, with these states changed."""
+        return Place(ops.apply("add", self.t, STEP), q, v, {**self.states, **states})
+
+    def along(self, rates: Mapping[str, Node]) -> dict[str, Node]:
+        """States after a step with these rates."""
+        return {
+            name: ops.apply("add", self.states[name], ops.apply("mul", rate, STEP))
+            for name, rate in rates.items()
+        }
+
 
 class Forces(NamedTuple):
     """What acts at a place: efforts, forces on bodies; and the rates of states of laws by name."""
@@ -440,11 +451,9 @@ class StepGraph:
         is, and forces on bodies do not count; nor do terms of efforts that mix so many joints that
         their derivatives would cost more than the dynamics. None if nothing resists.
         """
-        terms = [self._slope_by_v()]
-        if length is not None:
-            by_q = self._slope_by_q()
-            terms.append(None if by_q is None else ops.apply("mul", length, by_q))
-        slopes = [x for x in terms if x is not None]
+        slopes = [] if (by_v := self._slope("v")) is None else [by_v]
+        if length is not None and (by_q := self._slope("q")) is not None:
+            slopes.append(ops.apply("mul", length, by_q))
         if not slopes:
             return None
         return self._positive(place, slopes[0] if len(slopes) == 1 else ops.apply("add", *slopes))
@@ -454,18 +463,15 @@ class StepGraph:
 
         Of joints with q̇ = v, with the same exceptions as `resistance`; None if nothing does.
         """
-        slope = self._slope_by_q()
+        slope = self._slope("q")
         return None if slope is None else self._positive(place, slope)
 
-    def _slope_by_v(self) -> Node | None:
-        efforts = self.circuit.efforts
-        return None if efforts is None else diagonal(efforts, self.start.v, most=_MOST_TANGENTS)
-
-    def _slope_by_q(self) -> Node | None:
-        efforts = self.circuit.efforts
-        if efforts is None:
+    def _slope(self, by: str) -> Node | None:
+        """The diagonal (nv,) of the derivatives of efforts by q or v."""
+        if self.circuit.efforts is None:
             return None
-        return diagonal(efforts, self.start.q, self._places_of_rates(), _MOST_TANGENTS)
+        places = self._places_of_rates() if by == "q" else None
+        return diagonal(self.circuit.efforts, getattr(self.start, by), places, _MOST_TANGENTS)
 
     def _positive(self, place: Place, slope: Node) -> Node:
         """max(0, −slope) at a place."""

@@ -327,6 +327,16 @@ class StepRows:
         return out
 
 
+def motions_of_hosts(plan: RowPlan, frames: Node | None, rates: Node) -> Any:
+    """Motions of hosts (hosts, 6), traced: of frames, and of `rates` (nv,) those with rows."""
+    parts = [] if frames is None else [frames]
+    if plan.rates:
+        own = ops.pick(rates, np.array(plan.rates))
+        others = plan.n_hosts - len(plan.bodies)
+        parts.append(ops.scatter(own, np.arange(own.size), (others, 6)))
+    return Traced(parts[0] if len(parts) == 1 else ops.join(parts, (plan.n_hosts, 6)))
+
+
 def _joined(parts: Sequence[Any]) -> Any:
     """Rows of all parts; None if there are none."""
     if len(parts) < 2:

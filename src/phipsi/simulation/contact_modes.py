@@ -233,8 +233,7 @@ class ContactModes:
             known[at.rubbing] = lean[at.rubs] * state.bounds[at.joints]
             free = free + (W @ known)[at.keep]
             if at.leaning.size:
-                T = at.unit.copy()
-                T[at.leaning, at.columns] = lean[at.leans]
+                T = at.leaned(lean)
                 size = np.sqrt(np.sum(T * T, axis=0))
         WT = (W @ T)[at.keep]
         if at.gives.size:  # a known force in place of an equation
@@ -283,18 +282,17 @@ class ContactModes:
             force[i, d], by_force[i, d] = forces[mine] / c, Z[mine] / c[:, None]
         return forces + Z @ farthest_inside(bound, force, by_bound, by_force)
 
-    def _phase_forces(self, state: RowState) -> Array:
-        """Forces (n,) of the phase at a state, inside their cones where they can be."""
+    def _phase_forces(self, state: RowState) -> tuple[Array, Array]:
+        """Forces (n,) of the phase at a state, inside their cones where they can be, and its W."""
         force, rows = np.zeros(len(self.forces)), self.phase.rows
-        force[rows] = self._solved(state, self.motion.spread(state, rows))[0]
-        return self.contained(state, force)
+        force[rows], W = self._solved(state, self.motion.spread(state, rows))
+        return self.contained(state, force), W
 
     def _regular(self, state: RowState, W: Array) -> Array:
         """W_nn − μ W_nt e of the slots (k,) beside W_nn."""
         at, regular = self.phase, np.ones(self.at.k)
         if at.leaning.size:
-            T = at.unit.copy()
-            T[at.leaning, at.columns] = self._lean(state)[at.leans]
+            T = at.leaned(self._lean(state))
             rows, normals = at.keep[at.normal], at.normal
             own, whole = np.sum(W[rows] * T[:, normals].T, axis=1), W[rows, rows]
             if at.gives.size:  # its own force is known
@@ -345,13 +343,9 @@ class ContactModes:
         push, stick, slip, begin, there = (np.ones(i) for i in (k, g, g, g, k))
         if not self.phase.rows.size:
             return state, Margins(push, stick, slip, begin, np.ones(k), there)
-        rows, closed = self.phase.rows, modes.closed
-        found, W = self._solved(state, self.motion.spread(state, rows))
-        regular = self._regular(state, W)
-        force = np.zeros(len(self.forces))
-        force[rows] = found
-        force = self.contained(state, force)
-        normal = force[self.normals]
+        closed = modes.closed
+        force, W = self._phase_forces(state)
+        regular, normal = self._regular(state, W), force[self.normals]
         push[closed] = normal[closed]
         mine = at.active(closed)
         stuck, slides = mine & ~modes.slips, mine & modes.slips
@@ -561,7 +555,7 @@ class ContactModes:
             return modes
         kept, rest = self.modes, ~still
         self.modes = left = _only(modes, modes.closed, rest)
-        force = self._phase_forces(state)
+        force, _ = self._phase_forces(state)
         bound = (1.0 - _MARGIN) * self.at.bounds(force[self.normals], state.bounds)
         self.modes = kept
         sticks = self.at.active(modes.closed) & ~left.slips
@@ -577,7 +571,7 @@ class ContactModes:
             self.modes = left
             if not self.phase.rows.size:
                 break
-            normal = self._phase_forces(state)[self.normals]
+            normal = self._phase_forces(state)[0][self.normals]
             normal[~left.closed | self.at.soft] = np.inf
             if normal.min(initial=np.inf) > 0:
                 break

@@ -236,6 +236,12 @@ class Phase:
         self.still = np.delete(self.held, self.gives)
         self.is_regular: bool | None = None if self.held.size else True
 
+    def leaned(self, lean: Array) -> Array:
+        """`unit` with the friction of groups that slip, −μ e of `moving` rows."""
+        out = self.unit.copy()
+        out[self.leaning, self.columns] = lean[self.leans]
+        return out
+
 
 def _is_round_on_field(pair: ContactPair) -> bool:
     """Whether the normals of a pair turn without a jump, but bend at once: over ridges."""

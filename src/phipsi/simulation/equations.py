@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, final
 
@@ -96,7 +96,7 @@ class Equations:
         self._has_forces, self._n_quadratures = bool(self.forces), len(self.quadratures)
         self.failure: tuple[float, Array, Array] | None = None
         self._given_forces = forces
-        self._counts = 1  # 0 aside
+        self.counts = 1  # of an evaluation; 0 aside
         self.known_effort: tuple[Array, Array, Array] | None = None
         self.laws_may_have_changed()
 
@@ -167,19 +167,13 @@ class Equations:
         """What brings the end of a step back to where it has to be."""
         return self.loops if self.contacts is None else self.contacts
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
+    def aside(self) -> Aside:
         """For states that the run does not go on from, such as those at output times.
 
         What is judged about constraints there does not last, and evaluations do not count: the
         steps that follow are the same with such states and without them.
         """
-        counts, self._counts = self._counts, 0
-        try:
-            with nullcontext() if self.loops is None else self.loops.aside():
-                yield
-        finally:
-            self._counts = counts
+        return Aside(self)
 
     @property
     def _is_direct(self) -> bool:
@@ -219,7 +213,7 @@ class Equations:
 
     def _is_compiled(self) -> bool:
         """Whether machine code evaluates the next stage; it is compiled for a long run."""
-        self._count += self._counts
+        self._count += self.counts
         if self._count >= _WORTH_COMPILING and not self._is_decided:
             self._is_decided = True
             if not self._is_direct:
@@ -485,6 +479,23 @@ class Equations:
                     f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
                     f"t = {float(state.t):.6g} s; forces must be finite."
                 )
+
+
+@final
+class Aside:
+    """See `Equations.aside`."""
+
+    def __init__(self, equations: Equations) -> None:
+        self._equations, self._counts = equations, equations.counts
+
+    def __enter__(self) -> None:
+        loops = self._equations.loops
+        self._equations.counts, self._judged = 0, None if loops is None else loops.judged
+
+    def __exit__(self, *_: Any) -> None:
+        self._equations.counts = self._counts
+        if self._equations.loops is not None and self._judged is not None:
+            self._equations.loops.judged = self._judged
 
 
 def locked(values: Array) -> Array:

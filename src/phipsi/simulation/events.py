@@ -99,8 +99,8 @@ class Crossing:
 class Watch:
     """The signs of all event functions along a run."""
 
-    def __init__(self, events: Any, t: float, q: Array, v: Array, end: float) -> None:
-        self.events = tuple([events] if isinstance(events, Event) else events)
+    def __init__(self, events: Sequence[Any], t: float, q: Array, v: Array, end: float) -> None:
+        self.events = tuple(events)
         for event in self.events:
             if not isinstance(event, Event):
                 raise InputError(

@@ -333,10 +333,12 @@ def _solved(
 
 def _evaluated(program: Program) -> Callable[..., Array]:
     """A program of vectors (nv,) that answers NaN where it has no result."""
-    nothing = np.full(program.model.nv, np.nan)
+    nothing, call = np.full(program.model.nv, np.nan), None
 
     def evaluated(*inputs: Array) -> Array:
-        found, status = program.with_status(*inputs)  # loaded with the first call
+        nonlocal call
+        call = call or program.with_status  # loaded with the first call
+        found, status = call(*inputs)
         return nothing if status else found
 
     return evaluated

@@ -16,7 +16,6 @@ from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationErro
 from phipsi.forces.force import Force
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
 from phipsi.motion import checks
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
@@ -39,7 +38,7 @@ from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
-from phipsi.simulation.run_options import RunOptions, listed_forces, run_options
+from phipsi.simulation.run_options import RunOptions, listed, listed_forces, run_options
 from phipsi.simulation.sampled_control import SampledControl, check_sampling
 from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
@@ -151,13 +150,9 @@ def simulate(
         options = (controller, listed_forces(forces), output_times, progress, unfit)
         return simulate_steps(model, q0, v0, duration, own, *options)
     method = checks.checked_method(integrator)
-    listed = [events] if isinstance(events, Event) else as_list("events", events, "[event]")
-    first = (
-        [topology]
-        if isinstance(topology, Change)
-        else as_list("topology", topology, "[pp.topology.Lock('joint1')]")
-    )
-    changes = [*first, *(c for e in listed if isinstance(e, Event) for c in changes_of(e.action))]
+    events = listed("events", events, Event, "[event]")
+    first = listed("topology", topology, Change, "[pp.topology.Lock('joint1')]")
+    changes = [*first, *(c for e in events if isinstance(e, Event) for c in changes_of(e.action))]
     has_rows = isinstance(model, System) and model.n_rows > 0
     may_have = has_rows or any(isinstance(c, Change) and c.closes for c in changes)
     options = run_options(method, own, rows=may_have, contacts=touching)
@@ -173,7 +168,7 @@ def simulate(
                 "leave it out, and hold the efforts in the controller"
             )
         return simulate_changing(
-            simulate, model, q0, v0, duration, events=listed, before=first, **given
+            simulate, model, q0, v0, duration, events=events, before=first, **given
         )
     system = model if isinstance(model, System) else None
     model = tree_of(model, simulate)
@@ -233,7 +228,7 @@ class _Run:
         self._touched: list[tuple[Array, Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
-    def begin(self, q: Array, v: Array, events: Any, options: RunOptions) -> None:
+    def begin(self, q: Array, v: Array, events: Sequence[Any], options: RunOptions) -> None:
         """Look at the first state, which a run that fails there has as its last good one."""
         try:
             if self.sampled is not None:

@@ -16,8 +16,7 @@ Reasons: docs/decisions/0020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -66,13 +65,6 @@ _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 # Accelerations that rows ask for and no motion gives, relative to what the rows ask for.
 _CONTRADICTION = 1e-6
 _HELD = "; prescribed joints follow their own paths, and the others must close the loops with them"
-
-
-# What is judged about the rank at a state, for the steps from there on.
-_JUDGED = (
-    "_rank", "_careful", "_steady", "_has_other_side", "is_close", "is_regular", "is_far",
-    "_unseen",
-)  # fmt: skip
 
 
 class _Residual(NamedTuple):
@@ -232,18 +224,16 @@ class RunConstraints:
             self._check_rates(t, *found)
         return found
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """For states that the run does not go on from: what is judged there does not last.
+    @property
+    def judged(self) -> tuple[Any, ...]:
+        """All that is judged about the rank at a state, for the steps from there on."""
+        near = self._careful, self._steady, self._has_other_side, self.is_close
+        return self._rank, *near, self.is_regular, self.is_far, self._unseen
 
-        Output times and events that are only recorded must not change the steps after them.
-        """
-        kept = [getattr(self, name) for name in _JUDGED]
-        try:
-            yield
-        finally:
-            for name, value in zip(_JUDGED, kept, strict=True):
-                setattr(self, name, value)
+    @judged.setter
+    def judged(self, kept: tuple[Any, ...]) -> None:
+        self._rank, self._careful, self._steady, self._has_other_side, *others = kept
+        self.is_close, self.is_regular, self.is_far, self._unseen = others
 
     def _check_rates(self, t: float, q: Array, v: Array) -> None:
         """Rates that the joints which are not prescribed cannot make up for end a run."""

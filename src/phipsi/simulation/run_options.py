@@ -122,7 +122,11 @@ def _idle_constraints(name: str, method: Method, how: str, rows: bool, contacts:
     return ""
 
 
-def listed_forces(forces: Any) -> Sequence[Any]:
-    """Force elements as a list; one may stand for itself."""
-    example = "[pp.forces.JointDamper('elbow', 0.5)]"
-    return [forces] if isinstance(forces, Force) else as_list("forces", forces, example)
+def listed(name: str, given: Any, kind: type, example: str) -> list[Any]:
+    """An argument that is a list of one kind of objects; one may stand for itself."""
+    return [given] if isinstance(given, kind) else as_list(name, given, example)
+
+
+def listed_forces(forces: Any) -> list[Any]:
+    """Force elements as a list."""
+    return listed("forces", forces, Force, "[pp.forces.JointDamper('elbow', 0.5)]")

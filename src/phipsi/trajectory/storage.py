@@ -229,9 +229,7 @@ def _read(archive: _Archive, where: str) -> dict[str, Any]:
             f"not known here; this library reads version {VERSION}."
         )
     model = Model.from_dict(header.get("model"))  # type: ignore[arg-type]
-    names, integrator = header.get("events"), header.get("integrator")
-    if not (isinstance(names, list) and all(isinstance(x, str) for x in names)):
-        raise ParseError(f"{where}: the header's events must be a list of names.")
+    names, integrator = _names(header, "events", where), header.get("integrator")
     if not isinstance(integrator, str) or not isinstance(header.get("complete"), bool):
         raise ParseError(f"{where}: the header's integrator or complete is not what it should be.")
     nq, nv = model.nq, model.nv
@@ -259,9 +257,7 @@ def _read(archive: _Archive, where: str) -> dict[str, Any]:
         EventRecord(name, float(at), q[0], v[0], q[1], v[1])
         for name, at, q, v in zip(names, event_t, event_q, event_v, strict=True)
     )
-    beside = header.get("quadratures", [])  # files of older versions have none
-    if not (isinstance(beside, list) and all(isinstance(x, str) for x in beside)):
-        raise ParseError(f"{where}: the header's quadratures must be a list of names.")
+    beside = _names({"quadratures": [], **header}, "quadratures", where)  # older files have none
     n = len(beside)
     found = _of_shape(archive, where, "quadratures", (n, k)) if n else np.zeros((0, k))
     totals = _of_shape(archive, where, "totals", (n,)) if n else np.zeros(0)
@@ -275,6 +271,13 @@ def _read(archive: _Archive, where: str) -> dict[str, Any]:
         "quadratures": dict(zip(beside, found, strict=True)),
         "totals": dict(zip(beside, totals.tolist(), strict=True)),
     }
+
+
+def _names(header: dict[str, Any], what: str, where: str) -> list[str]:
+    found = header.get(what)
+    if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
+        raise ParseError(f"{where}: the header's {what} must be a list of names.")
+    return found
 
 
 def _of_shape(archive: _Archive, where: str, name: str, shape: tuple[int | None, ...]) -> Array:
