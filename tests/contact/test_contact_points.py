@@ -6,8 +6,8 @@ import pytest
 import phipsi as pp
 from phipsi.compiler import compile
 from phipsi.contact.contact_points import _code, _Function
+from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS, slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import CONVEX, FORMULAS, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints

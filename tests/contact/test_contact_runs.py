@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact import contact_rows
 from phipsi.contact.contact_rows import FRICTION, MATERIALS, RESTITUTION
-from phipsi.contact.geometry import slots
+from phipsi.contact.geometry import pair_formulas
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.motion import contact_steps, step_rows
@@ -413,7 +413,7 @@ def test_starting_compiles_nothing_again(monkeypatch):
     def traced(*_):
         raise AssertionError("the gaps are traced again")
 
-    monkeypatch.setattr(slots, "slot_geometry", traced)
+    monkeypatch.setattr(pair_formulas, "slot_geometry", traced)
     monkeypatch.setattr(contact_steps, "slot_geometry", traced)
     sim.start(np.tile(q, (4, 1)), v)
 

@@ -13,8 +13,8 @@ import phipsi as pp
 from phipsi.contact.contact_points import _Function
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.convex_shapes import FLAT_KINDS
+from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import CONVEX, FORMULAS
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints, tangents

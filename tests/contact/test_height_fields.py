@@ -9,8 +9,8 @@ from field_distances import triangles
 
 import phipsi as pp
 from phipsi.contact.contact_points import PairLanes
+from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.spatial import so3_exp
 
 S = pp.shapes

@@ -5,8 +5,8 @@ import pytest
 from placed_pairs import gaps_of, moved, nearest, random_pair, random_solids, slots_of
 from solid_supports import certified, outside, support
 
+from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import CONVEX, FORMULAS
 from phipsi.model.pair_slots import SLOTS
 from phipsi.spatial import so3_exp
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.contact.contact_rows import RowPlan, contact_axes, row_impulses
 from phipsi.contact.delassus import Delassus, masks_of
+from phipsi.contact.geometry.pair_formulas import Slots
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import Slots
 from phipsi.contact.row_products import RowForces, RowRates, host_motions
 from phipsi.contact.slot_rows import row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops

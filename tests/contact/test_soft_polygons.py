@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.contact.geometry.box_pairs import box_box
+from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.geometry.placed_shapes import Placed
 from phipsi.contact.geometry.polygon_pairs import polygon_pair
-from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate

@@ -20,7 +20,7 @@ from small_studies import same, small
 
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
-from phipsi.studies import folder_lock, run_study
+from phipsi.studies import block_driver, folder_lock
 from phipsi.studies.block_workers import Finished
 from phipsi.studies.folder_lock import LOCK, FolderLock
 from phipsi.studies.study_folder import StudyFolder
@@ -336,8 +336,8 @@ class Echo:
 
 def test_the_driver_needs_some_bytes_for_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """41 bytes, reserved at the beginning; a dictionary of digests would need 200 and more."""
-    monkeypatch.setattr(run_study, "LocalWorkers", lambda job, count, **limits: Echo())
-    monkeypatch.setattr(run_study, "_SAVE_EVERY", 0.01)
+    monkeypatch.setattr(block_driver, "LocalWorkers", lambda job, count, **limits: Echo())
+    monkeypatch.setattr(block_driver, "_SAVE_EVERY", 0.01)
 
     def grown(blocks: int) -> tuple[float, float]:
         during: list[int] = []
@@ -348,7 +348,7 @@ def test_the_driver_needs_some_bytes_for_a_block(tmp_path: Path, monkeypatch: py
 
         tracemalloc.start()
         study: Any = ManyBlocks(blocks)
-        run_study.run_study(
+        block_driver.run_study(
             study, tmp_path / str(blocks), workers=2, executor="local", retries=2,
             time_limit=None, memory_limit=None, shared_folder=False, progress=progress,
         )  # fmt: skip

@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 from solid_supports import SHAPES
 
+from phipsi.contact.geometry.pair_formulas import FORMULAS
 from phipsi.contact.geometry.placed_shapes import Placed
-from phipsi.contact.geometry.slots import FORMULAS
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node

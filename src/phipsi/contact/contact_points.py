@@ -24,7 +24,7 @@ from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
 from phipsi.contact.geometry.pair_code import unless
-from phipsi.contact.geometry.slots import (
+from phipsi.contact.geometry.pair_formulas import (
     NOWHERE,
     Slots,
     may_be_far,

@@ -28,7 +28,7 @@ from phipsi.contact.contact_rows import (
     RowPlan,
     contact_axes,
 )
-from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.row_products import row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks
 from phipsi.laws import law_operations as ops

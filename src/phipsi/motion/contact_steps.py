@@ -46,7 +46,7 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.contact.delassus import masks_of
-from phipsi.contact.geometry.slots import REACH, Slots, slot_geometry
+from phipsi.contact.geometry.pair_formulas import REACH, Slots, slot_geometry
 from phipsi.errors import InputError, warn
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call

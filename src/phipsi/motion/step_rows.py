@@ -36,7 +36,7 @@ from phipsi.contact.contact_rows import (
     weighted,
 )
 from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
-from phipsi.contact.geometry.slots import Slots
+from phipsi.contact.geometry.pair_formulas import Slots
 from phipsi.contact.row_products import host_motions, row_forces, row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops

@@ -1,4 +1,8 @@
-"""The gaps, normals and points of all slots of a mechanism, from the poses of its bodies."""
+"""Which formula finds the contacts of two kinds of shapes, and the slots of all pairs from it.
+
+A slot is a contact point that a pair may have: a gap, a normal and a point on either shape, from
+the poses of the bodies.
+"""
 
 from __future__ import annotations
 
