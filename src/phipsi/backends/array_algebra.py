@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.operators.recorded_steps import Numbers
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from phipsi import spatial
 from phipsi.backends.array_algebra import FUNCTIONS, Scalars, generic_cholesky, generic_inverse
-from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, Failure, outboard_sizes
+from phipsi.backends.failures import BLOCK, HINGE, Failure, outboard_sizes
+from phipsi.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.backends.storage_layout import read_input, space_blocks
 from phipsi.expressions.spaces import space_named, space_size
 from phipsi.model.closures import NO_CLOSURES

@@ -3,7 +3,7 @@
 Backends return a status per element, `status_of`; `error_at` of `backends/reference.py` turns it
 back into a `Failure`, by running the element once more, and `error_of` here writes the message.
 
-When a hinge is singular: docs/decisions/0011.
+Below which limits something is singular: `backends/rank_limits.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
 from phipsi.model.closure_names import named
 from phipsi.model.closures import ClosureSet
@@ -23,19 +24,6 @@ from phipsi.model.scalars import NUMPY_OPS
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
 CODES = 8  # a status is a code below this plus CODES · (number of the body or row + 1)
-# a pivot of D below this fraction of the body's largest articulated inertia is rounding error
-HINGE_TOLERANCE = 1e-14
-# a constraint row whose pivot is below this fraction of its own entry depends on those before it
-ROW_TOLERANCE = 1e-10
-# a row whose own entry is below this fraction of what it would be if the bodies could move in all
-# directions as in their best one is bound by the joints already
-ROW_FLOOR = 1e-13
-# a dependent row contradicts the others if it asks for more than they give by this part of the
-# largest right-hand side, and by this much in rad/s² or m/s² (or rad/s, m/s, N, …)
-ROW_GAP, ROW_GAP_LEAST = 1e-3, 1e-6
-# by more than this it is doubtful: the loops are open a little, or the row only seems to depend on
-# the others. Programs that know how solve such elements again, outside the machine code
-ROW_DOUBT, ROW_DOUBT_LEAST = 1e-9, 1e-10
 # of the largest number of a given block of a symmetric operator, by which it may differ from its
 # transpose; programs read one half
 SYMMETRY_TOLERANCE = 1e-9

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends.arrays import Array, ArrayArithmetic
-from phipsi.backends.failures import HINGE_TOLERANCE
+from phipsi.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.sweeps.entries import Rows, cross_matrix, is_zero
 from phipsi.sweeps.ir import Field

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends import failures as fails
+from phipsi.backends import rank_limits
 from phipsi.backends import storage_layout as layout
 from phipsi.backends.array_algebra import (
     generic_inverse,
@@ -440,8 +441,8 @@ class Run:
         y, gap = solve_semidefinite(a, u, self.row_sizes.get(x.args[0]))
         if self.dtype == np.float64:
             largest, gap = np.abs(u).max((-2, -1), keepdims=True), np.abs(gap)
-            large = gap > fails.ROW_GAP * largest + fails.ROW_GAP_LEAST
-            small = (gap > fails.ROW_DOUBT * largest + fails.ROW_DOUBT_LEAST) & ~large
+            large = gap > rank_limits.ROW_GAP * largest + rank_limits.ROW_GAP_LEAST
+            small = (gap > rank_limits.ROW_DOUBT * largest + rank_limits.ROW_DOUBT_LEAST) & ~large
             self._note_rows(np.where(large, gap, 0.0).max(-1), fails.CONTRADICTION)
             self._note_rows(np.where(small, gap, 0.0).max(-1), fails.DOUBTFUL)
         return [y[..., i : i + 1, :] for i in range(len(rows))]

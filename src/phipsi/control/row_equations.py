@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
-from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
@@ -35,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.control.compiled_control import called
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call

@@ -3,8 +3,8 @@
 Laws are functions in plain arithmetic, traced to a graph that every backend runs.
 """
 
+from phipsi.laws.motors_and_filters import low_pass, motor, pid, policy
 from phipsi.laws.numpy_functions import table
-from phipsi.laws.standard_laws import low_pass, motor, pid, policy
 from phipsi.loaded import only_public
 
 __all__ = ["low_pass", "motor", "pid", "policy", "table"]

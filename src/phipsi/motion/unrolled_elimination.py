@@ -5,7 +5,7 @@
 is solved for x in lanes by eliminating ℳ = L D L* from the tips to the base, which leaves no
 fill-in, and then the rows: with Y = L⁻¹ G*, (Y* D⁻¹ Y) f = Y* D⁻¹ L⁻¹ c + e. Which entries of ℳ and
 G are zero at all configurations is read off a few random ones. A row that depends on those before
-it is dropped by the criterion of programs (`failures`), relative to its own entry and to its
+it is dropped by the criterion of programs (`rank_limits`), relative to its own entry and to its
 natural size, and noted if it asks for something else than they give.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.backends import failures
+from phipsi.backends import failures, rank_limits
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 from phipsi.compiler import compile
@@ -108,7 +108,7 @@ def _elimination(system: System, names: frozenset[str]) -> Elimination | None:
         moved[x.row, x.rates] = True
     alive = [i for i in range(rows.n_rows) if moved[i].any()]
     sizes = np.square(np.where(np.isfinite(at.size), at.size, 1.0))
-    floors = failures.ROW_FLOOR * sizes.mean(axis=0)
+    floors = rank_limits.ROW_FLOOR * sizes.mean(axis=0)
     found = Elimination(
         mass=tuple(tuple(int(j) for j in np.flatnonzero(coupled[i, :i])) for i in range(system.nv)),
         rows=tuple(alive),
@@ -237,7 +237,7 @@ class Solver:
         self.light: Any = None  # lanes in which a joint has nothing to move
         for k in reversed(range(nv)):
             pivot = left[k, k]
-            bad = b.not_(e.compare(">", pivot, own[k] * failures.HINGE_TOLERANCE))
+            bad = b.not_(e.compare(">", pivot, own[k] * rank_limits.HINGE_TOLERANCE))
             self.light = bad if self.light is None else b.or_(self.light, bad)
             self.recips[k] = -1.0 / pivot
             below = {j: left[k, j] for j in range(k) if (k, j) in left}
@@ -295,7 +295,7 @@ class Solver:
             for j, x in whole.items():
                 self.lower[p][j] = x * self.row_recips[j]
                 pivot = _added(x, self.lower[p][j], pivot)
-            least = e.intrinsic("maxnum", self._size(own) * failures.ROW_TOLERANCE, floors[p])
+            least = e.intrinsic("maxnum", self._size(own) * rank_limits.ROW_TOLERANCE, floors[p])
             good = e.compare(">", self._size(pivot), least)
             self.used.append(good)
             self.row_recips.append(e.select(good, -1.0 / e.select(good, pivot, 1.0), 0.0))
@@ -330,8 +330,8 @@ class Solver:
         largest = e.constant(0.0)
         for x in right:
             largest = e.intrinsic("maxnum", largest, self._size(x))
-        limit = largest * failures.ROW_GAP + failures.ROW_GAP_LEAST
-        doubt = largest * failures.ROW_DOUBT + failures.ROW_DOUBT_LEAST
+        limit = largest * rank_limits.ROW_GAP + rank_limits.ROW_GAP_LEAST
+        doubt = largest * rank_limits.ROW_DOUBT + rank_limits.ROW_DOUBT_LEAST
         wrong = doubtful = e.integer(0)
         f = list(right)
         for p, lower in enumerate(self.lower):

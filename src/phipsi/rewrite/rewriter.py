@@ -193,7 +193,7 @@ class Rewriter:
         self.armature = self.armature or not self.given.isdisjoint(ROTORS)
 
     def run(self, x: Expr) -> Expr:
-        """The cheapest form the rules reach, pass by pass."""
+        """x in the form that the rules lead to, pass by pass."""
         return self.finish(self.simplify_parts(x))
 
     def simplify_parts(self, x: Expr) -> Expr:

@@ -353,7 +353,7 @@ def rewrite_request(
     rules: tuple[Identity, ...] = (),
     form: FinalForm = USUAL,
 ) -> Rewriting:
-    """Every expression in its cheapest form; "as_written" applies no rules but the user's."""
+    """Every expression rewritten by the rules; "as_written" applies no rules but the user's."""
     if request.rewrite == "as_written":
         return rewrite_by_rules(request.expressions, rules)
     return rewrite(

@@ -24,7 +24,7 @@ from phipsi.algorithms.constrained.row_rank import (
     multiples,
     rank_limit,
 )
-from phipsi.backends.failures import ROW_GAP, ROW_GAP_LEAST
+from phipsi.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
 from phipsi.compiler import compile
 from phipsi.errors import SingularMatrixError
 from phipsi.operators import mass_matrix

@@ -1,4 +1,7 @@
-"""Which rows of a mechanism are independent: the one place where rank is decided.
+"""Which rows of a mechanism are independent: rank by singular values.
+
+Mobility, assembly and cases in doubt ask here; elimination drops rows by the limits of
+`backends/rank_limits.py`.
 
 Numbers are compared only after each has been divided by its *natural size*: how large it would be
 if nothing in it cancelled, made of the magnitudes of its terms (lever arms, hinge axes, the mass

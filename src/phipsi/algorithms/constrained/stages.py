@@ -31,13 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.array_algebra import natural_square, solve_semidefinite
-from phipsi.backends.failures import (
-    CONTRADICTION,
-    ROW_GAP,
-    ROW_GAP_LEAST,
-    Failure,
-    error_of,
-)
+from phipsi.backends.failures import CONTRADICTION, Failure, error_of
+from phipsi.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr

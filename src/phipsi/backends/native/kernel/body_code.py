@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
-from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE
+from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.entry_code import entry_code
@@ -18,6 +18,7 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.backends.native.text.sine_and_logarithm import log_of
+from phipsi.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.entries import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from phipsi.backends import failures
+from phipsi.backends import failures, rank_limits
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
@@ -180,8 +180,8 @@ class RowMatrix:
                 return [(-product).times_plus(entry, Lane(e, sums[0])).value]
 
             pivot = Lane(e, fold_loop(b, b.sub(p, first), 1, [diagonal.value], scale)[0])
-            own = e.intrinsic("fabs", diagonal) * tolerance(failures.ROW_TOLERANCE)
-            floor = self.k.load(self.sizes, p) * tolerance(failures.ROW_FLOOR)
+            own = e.intrinsic("fabs", diagonal) * tolerance(rank_limits.ROW_TOLERANCE)
+            floor = self.k.load(self.sizes, p) * tolerance(rank_limits.ROW_FLOOR)
             least = e.intrinsic("maxnum", own, floor)
             good = e.compare(">", e.intrinsic("fabs", pivot), least)
             recip = e.select(good, 1.0 / e.select(good, pivot, 1.0), 0.0)
@@ -224,8 +224,8 @@ class RowMatrix:
         """L⁻¹ y; what dependent rows ask for beyond the others is compared with the largest u."""
         k, b, e, fail = self.k, self.k.b, self.k.emitter, self.place.fail
         tolerance = e.number.tolerance
-        limit = largest * failures.ROW_GAP + tolerance(failures.ROW_GAP_LEAST)
-        doubt = largest * tolerance(failures.ROW_DOUBT) + tolerance(failures.ROW_DOUBT_LEAST)
+        limit = largest * rank_limits.ROW_GAP + tolerance(rank_limits.ROW_GAP_LEAST)
+        doubt = largest * tolerance(rank_limits.ROW_DOUBT) + tolerance(rank_limits.ROW_DOUBT_LEAST)
 
         def forward(p: Any) -> None:
             row, base, first = self._row_at(p)
