@@ -388,6 +388,23 @@ def test_references_of_poses():
             control(0.0, Q, V)
 
 
+def test_poses_of_references_with_rounding_and_in_laws():
+    """A last row with rounding is one; constants beside what a law traces are checked too."""
+    pose, zero = pp.poses(ARM, Q)[-1], np.zeros(6)
+    rounded = pose.copy()
+    rounded[3, :3] = 1e-17
+
+    def control(at):
+        return pp.control.OperationalSpace(
+            ARM, TIP, lambda t: (at, t * zero, zero), 1.0, 1.0, components=(3, 4)
+        )
+
+    np.testing.assert_array_equal(control(rounded)(0.0, Q, V), control(pose)(0.0, Q, V))
+    pp.Simulator(ARM, control(pose), dt=0.01)
+    with pytest.raises(pp.errors.PhipsiError, match="whose last row is not"):
+        pp.Simulator(ARM, control(pose.T), dt=0.01)
+
+
 def test_a_pose_that_is_transposed():
     """Its place is in the last row, which was not looked at."""
     pose = pp.poses(ARM, Q)[-1]

@@ -382,3 +382,19 @@ def test_output_times_and_recorded_events_do_not_change_the_run(integrator, kind
         assert_array_equal(run.q[-1], plain.q[-1])
         assert_array_equal(run.v[-1], plain.v[-1])
     assert kind != "flat" or plain.q[0, 0] > 0.3 > -0.3 > plain.q[-1, 0]
+
+
+@pytest.mark.parametrize("integrator", ["dopri", "rk4"])
+def test_an_event_that_is_recorded_does_not_move_an_action(integrator):
+    """Within rounding of one time they are one event, which is when the action says."""
+    system = four_bar()
+    options = {"integrator": integrator} | ({"dt": 0.01} if integrator == "rk4" else {})
+    act = pp.Event(lambda t, q, v: t - 0.1, action=lambda t, q, v: (q, 0.5 * v))
+    seen = pp.Event(lambda t, q, v: t - 0.1 + 1e-15)
+    one, two = (
+        pp.simulate(system, *start(system), 0.3, events=events, **options)
+        for events in ([act], [seen, act])
+    )
+    assert len(two.events) == 2
+    assert_array_equal(two.q[-1], one.q[-1])
+    assert_array_equal(two.v[-1], one.v[-1])

@@ -55,3 +55,11 @@ def test_what_is_refused():
         FourierPath.fit(ARM, [0, 1, 2], np.zeros((3, 3)), 1.0, 2)
     with pytest.raises(InputError, match="must have the shapes"):
         FourierPath.fit(ARM, [0, 1, 2], np.zeros((3, 2)), 1.0, 1)
+
+
+def test_a_series_without_frequencies_is_the_mean():
+    t = np.linspace(0, 3, 20)
+    q = np.random.default_rng(2).standard_normal((20, 3))
+    found = FourierPath.fit(ARM, t, q, 3.0, harmonics=0)(1.3)
+    assert_allclose(found.q, q.mean(axis=0), atol=1e-14)
+    assert not found.v.any()

@@ -109,5 +109,5 @@ def transmitted_by(
         places.append(where)
         forces.append(pushes)
     names = tuple(model.body_names[k] for k in hosts)
-    both = (np.concatenate(y, axis=1).reshape(*batch, -1, 3) for y in (places, forces))
+    both = (np.concatenate(y, axis=1).reshape(*batch, len(hosts), 3) for y in (places, forces))
     return Transmitted(names, *both)

@@ -252,7 +252,7 @@ class FourierPath:
         """
         tree = tree_of(model, cls)
         times, values = real_array("t", t), real_array("q", q)
-        period, harmonics = checked_time(period, "period"), whole_number("harmonics", harmonics)
+        period, harmonics = checked_time(period, "period"), whole_number("harmonics", harmonics, 0)
         if times.ndim != 1 or values.shape != (len(times), tree.nq):
             raise InputError(
                 f"t {times.shape} and q {values.shape} must have the shapes (k,) and (k, nq = "
@@ -475,27 +475,40 @@ def pose_state_at(reference: PoseReference, t: Any) -> Any:
     if isinstance(reference, ConstantPose | CartesianPath):
         return reference(t)
     given = _three(reference, t, "(pose, velocity, acceleration)", "pose, np.zeros(6), np.zeros(6)")
-    if any(isinstance(x, Traced) for x in given):
-        return given
+    sizes = {"velocity": (6,), "acceleration": (6,)}
+    rest = [
+        x if _is_traced(x) else _part(reference, name, x, size)
+        for (name, size), x in zip(sizes.items(), given[1:], strict=True)
+    ]
     pose = given[0].matrix if isinstance(given[0], Pose) else given[0]
-    pose = _part(reference, "pose", pose, (4, 4))
+    return (pose if _is_traced(pose) else _pose_of(reference, pose), *rest)
+
+
+def _is_traced(x: Any) -> bool:
+    """Whether a law traces x, or a number in it."""
+    if isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype == object and x.ndim):
+        return any(map(_is_traced, x))
+    return isinstance(x, Traced)
+
+
+def _pose_of(reference: PoseReference, given: Any) -> Array:
+    """The pose (..., 4, 4) that a reference returned: a rotation, and the last row of a pose."""
+    pose = _part(reference, "pose", given, (4, 4))
     off = pose[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2) - np.eye(3)
     if np.abs(off).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
             f"reference {name_of(reference)!r} returned a pose whose rotation R has R R* = I only "
             f"to {np.abs(off).max():.2g}. Rotations come from pp.Pose:  pp.Pose(R, p).matrix"
         )
-    if not (pose[..., 3, :] == (0, 0, 0, 1)).all():
+    if np.abs(pose[..., 3, :] - (0, 0, 0, 1)).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
             f"reference {name_of(reference)!r} returned a matrix whose last row is not "
             f"(0, 0, 0, 1), which is no pose. It is [[R, p], [0, 1]]:  pp.Pose(R, p).matrix"
         )
-    names = ("velocity", "acceleration")
-    rest = [_part(reference, n, x, (6,)) for n, x in zip(names, given[1:], strict=True)]
-    return (pose, *rest)
+    return pose
 
 
-_NOT_TURNED = 1e-6  # how far a matrix may be from a rotation
+_NOT_TURNED = 1e-6  # how far a matrix may be from a rotation, and its last row from (0, 0, 0, 1)
 
 
 def _three(reference: Any, t: Any, what: str, example: str) -> Any:

@@ -164,6 +164,8 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
     'low_pass'
     """
+    if time_constant is None:
+        raise LawError(f"{name}: a filter needs a time constant in s, such as time_constant=0.05")
     _check_positive(name, time_constant=time_constant)
 
     def follow(x: Any, state: Any, time_constant: Any) -> Any:

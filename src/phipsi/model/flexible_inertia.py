@@ -135,11 +135,12 @@ class FlexibleInertia(Value):
             "stiffness": stiffness,
             "damping": damping,
         }
-        n = np.shape(float_numbers(modal_mass))[-1] if np.ndim(modal_mass) == 2 else 0
+        given_shape = float_numbers(modal_mass).shape
+        n = given_shape[-1] if len(given_shape) == 2 else 0
         if not n:
             raise ModelError(
                 f"FlexibleInertia: modal_mass must be a matrix (n, n) with n ≥ 1 modes, but its "
-                f"shape is {np.shape(modal_mass)}. A body without modes is a SpatialInertia."
+                f"shape is {given_shape}. A body without modes is a SpatialInertia."
             )
         who = "FlexibleInertia: "
         arrays = {

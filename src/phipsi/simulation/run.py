@@ -414,9 +414,10 @@ class _Run:
 
     def _happen(self, step: Step, now: list[Crossing]) -> bool | None:
         """Events at one time. None: the step goes on; else it ends here, True for the run too."""
-        t = now[0].t
         actions = [self.watch.events[c.index].action for c in now]
-        ends = "stop" in actions or any(callable(a) for a in actions)
+        ending = [c.t for c, a in zip(now, actions, strict=True) if a == "stop" or callable(a)]
+        ends = bool(ending)
+        t = ending[0] if ends else now[0].t  # one that is only recorded does not move an action
         if ends:
             self._record_step(step, t, at_end=False)
         with nullcontext() if ends else self.equations.aside():

@@ -478,7 +478,7 @@ class Study:
         out = {}
         for name, x in found.items():
             if not isinstance(name, str) or name in taken:
-                why = "the results have an array of this name" if name in taken else "it is no text"
+                why = "results and their files use it" if name in taken else "it is no text"
                 raise InputError(f"outcome {name!r} cannot have this name: {why}. Choose another")
             array = np.asarray(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":

@@ -138,12 +138,17 @@ def _check_driven(
         if size > 1e-6
     )
     names = "all joints" if actuated is None else f"the actuators {list(actuated)}"
-    best = entries[0][1]
+    driven = set() if actuated is None else set(actuated)
+    best = next((name for size, name, _ in entries if size > 1e-6 and name not in driven), None)
+    advice = (
+        f"Actuate one of these joints too, for example {best!r}, or"
+        if best
+        else "The modes of bodies have no drive:"
+    )
     raise InputError(
         f"{names} cannot drive this motion: nothing acts along the admissible motion\n    {shown}\n"
         f"(rates relative to each other), which needs {float(needs):.4g} (N·m or N along it). "
-        f"Actuate one of these joints too, for example {best!r}, or ask for the motion that the "
-        f"mechanism makes there without them."
+        f"{advice} ask for the motion that the mechanism makes there without them."
     )
 
 
