@@ -19,7 +19,7 @@ from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, floa
 from phipsi.model.inertia import SpatialInertia, checked_mass
 from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
-from phipsi.model.value import Value
+from phipsi.model.value import PlainValue
 from phipsi.spatial import skew
 
 FloatArray = NDArray[np.float64]
@@ -43,7 +43,7 @@ _ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 
 @final
-class FlexibleInertia(Value):
+class FlexibleInertia(PlainValue):
     """Inertia, elasticity and ports of a body that deforms in n modes.
 
     A material point at r in the undeformed body is at r + Σ φ_i(r) η_i + ½ Σ ψ_ij(r) η_i η_j;

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import InputError, ModelError
 from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
-from phipsi.model.value import Value, check_text, read_only
+from phipsi.model.value import PlainValue, check_text, read_only
 
 FloatArray = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ _PORT_ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 
 @final
-class Port(Value):
+class Port(PlainValue):
     """A place of a flexible body where a joint, a frame or a point may sit.
 
     With modal coordinates η and g = ½ `turns` η, the port is at the pose
@@ -89,7 +89,7 @@ class Port(Value):
 
 
 @final
-class FlexibleShape(Value):
+class FlexibleShape(PlainValue):
     """What a flexible body looks like: points, how each mode moves them, and what joins them.
 
     For drawing only; no computation uses it. `nodes` (m, 3) in m, body axes; `modes` (m, 3, n),

@@ -12,7 +12,7 @@ from phipsi.errors import ModelError, real_of
 from phipsi.loaded import display
 from phipsi.model.numbers import as_floats, floats_of
 from phipsi.model.pose import Pose
-from phipsi.model.value import Value, plain, read_only, vector3
+from phipsi.model.value import PlainValue, plain, read_only, vector3
 from phipsi.spatial import skew
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +35,7 @@ class Amount(TypedDict, total=False):
 
 
 @final
-class SpatialInertia(Value):
+class SpatialInertia(PlainValue):
     """Inertia of a rigid body in its body frame B.
 
     **Arguments:** `mass` in kg; `com_B`, the mass centre from the body origin, in m, body axes;

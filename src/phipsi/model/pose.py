@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import ModelError
 from phipsi.loaded import display
 from phipsi.model.numbers import as_floats
-from phipsi.model.value import Value, plain, read_only, vector3
+from phipsi.model.value import PlainValue, plain, read_only, vector3
 from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
 
 _TOLERANCE = 1e-8  # how far from a rotation the user's numbers may be
@@ -19,7 +19,7 @@ _EXACT = 1e-14  # below this they are kept bit for bit; above, projected onto th
 
 
 @final
-class Pose(Value):
+class Pose(PlainValue):
     """Pose X_AB of a frame B in a frame A: `x_A = rotation @ x_B + translation`.
 
     **Arguments:** `rotation`, the 3×3 matrix R_AB or the unit quaternion (w, x, y, z), None for

@@ -27,7 +27,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
 from phipsi.model.rotors import make_rotor
-from phipsi.model.value import Value
+from phipsi.model.value import PlainValue
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -67,7 +67,7 @@ def _encoded(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Joint):
         return {"type": type(value).__name__, **_encoded(value.as_arguments())}
-    if isinstance(value, Value):
+    if isinstance(value, PlainValue):
         return _encoded(value.as_arguments())
     if isinstance(value, dict):
         return {name: _encoded(entry) for name, entry in value.items()}

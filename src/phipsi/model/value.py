@@ -30,13 +30,6 @@ class Value:
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._key()))
 
-    def as_arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments by name; those of most values are their slots."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self.as_arguments())
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
             f"{type(self).__name__} is frozen: {name} cannot be set. "
@@ -49,6 +42,19 @@ class Value:
     def _set(self, **attributes: Any) -> None:
         """Fill the slots; called once, by the constructor."""
         fill(self, **attributes)
+
+
+class PlainValue(Value):
+    """A value that its constructor's arguments say all about: copied, stored, pickled by them."""
+
+    __slots__ = ()
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name; those of most values are their slots."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.as_arguments())
 
 
 def _made(kind: type, arguments: dict[str, Any]) -> Any:
