@@ -17,7 +17,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import joint_at, real_array
 from phipsi.control.dependent_joints import FollowingJoints
 from phipsi.errors import InputError
-from phipsi.laws.trace import Traced, as_node
+from phipsi.laws.trace import Traced, as_node, holds_traced
 from phipsi.model.mechanisms import (
     mechanism_of,
     of_drives,
@@ -475,20 +475,12 @@ def pose_state_at(reference: PoseReference, t: Any) -> Any:
     if isinstance(reference, ConstantPose | CartesianPath):
         return reference(t)
     given = _three(reference, t, "(pose, velocity, acceleration)", "pose, np.zeros(6), np.zeros(6)")
-    sizes = {"velocity": (6,), "acceleration": (6,)}
     rest = [
-        x if _is_traced(x) else _part(reference, name, x, size)
-        for (name, size), x in zip(sizes.items(), given[1:], strict=True)
+        x if holds_traced(x) else _part(reference, name, x, (6,))
+        for name, x in zip(("velocity", "acceleration"), given[1:], strict=True)
     ]
     pose = given[0].matrix if isinstance(given[0], Pose) else given[0]
-    return (pose if _is_traced(pose) else _pose_of(reference, pose), *rest)
-
-
-def _is_traced(x: Any) -> bool:
-    """Whether a law traces x, or a number in it."""
-    if isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype == object and x.ndim):
-        return any(map(_is_traced, x))
-    return isinstance(x, Traced)
+    return (pose if holds_traced(pose) else _pose_of(reference, pose), *rest)
 
 
 def _pose_of(reference: PoseReference, given: Any) -> Array:

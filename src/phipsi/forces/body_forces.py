@@ -21,8 +21,8 @@ from phipsi.spatial import skew
 Point = Any
 
 
-def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
-    """An array of so many finite numbers."""
+def checked_vector(values: Any, size: int, what: str, who: object) -> Array:
+    """An array of so many finite numbers; `who` is printed where it is not."""
     out = np.array(floats_of(values))
     if out.shape != (size,) or not np.isfinite(out).all():
         raise InputError(f"{who}: {what} must be {size} finite numbers, not {values!r}.")
@@ -37,7 +37,7 @@ def checked_over_time(given: Any, size: int, what: str, who: str) -> Array | Non
     return None
 
 
-def over_time(function: Any, t: Any, size: int, what: str, who: str) -> Array:
+def over_time(function: Any, t: Any, size: int, what: str, who: object) -> Array:
     """What a function of time returns at a time, or at each of several: (..., size)."""
     if np.ndim(t):
         found = [over_time(function, x, size, what, who) for x in np.ravel(t)]
@@ -503,7 +503,7 @@ class Wrench(Element):
         """The six numbers at a time, or at each of several."""
         if self._constant is not None:
             return self._constant
-        return over_time(self.wrench, t, 6, "the wrench", repr(self))
+        return over_time(self.wrench, t, 6, "the wrench", self)
 
     def body_forces(self, state: State) -> Array:
         """Carry the force to the body's origin and axes."""

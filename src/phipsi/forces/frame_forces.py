@@ -245,7 +245,7 @@ class WindDrag(Element):
     def _air(self, t: Any) -> Any:
         if self._wind is not None:
             return self._wind
-        return over_time(self.wind, t, 3, "the wind", repr(self))
+        return over_time(self.wind, t, 3, "the wind", self)
 
     def body_forces(self, state: State) -> Array:
         """−½ ρ c A |u| u at the point."""
