@@ -175,3 +175,24 @@ def test_a_program_whose_code_is_damaged_is_compiled_again(folder: Path):
         p.write_bytes(content[: len(content) // 2])
     assert run() == expected
     assert sorted(p.read_bytes() for p in folder.glob("*.bin")) == sorted(whole)
+
+
+ALONE = """
+import numpy as np
+from phipsi.backends.native.lane_function import graph_function
+from phipsi.laws import law_operations as operations
+a = operations.given("a", ())
+double = graph_function({"a": ()}, {"x": operations.apply("add", a, a)})
+found, status = double.ufunc(np.arange(3.0))
+print(found.tolist())
+"""
+
+
+def test_code_without_a_program_is_loaded_by_a_new_process(folder: Path):
+    """The code calls functions of Python, which LLVM must know before it loads it."""
+    env = {**os.environ, "PHIPSI_BACKEND": "native", "PHIPSI_LLVM_EFFORT": "0"}
+    for _ in range(2):  # the second one finds the code in the cache, and compiles nothing
+        done = subprocess.run(
+            [sys.executable, "-c", ALONE], env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "[0.0, 2.0, 4.0]\n"

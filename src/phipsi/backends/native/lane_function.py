@@ -19,6 +19,7 @@ import numpy as np
 from phipsi.backends.failures import CODES
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls.batch_loop import define_groups
+from phipsi.backends.native.calls.direct_call import available
 from phipsi.backends.native.calls.machine_function import MachineFunction, define_single
 from phipsi.backends.native.kernel.emission import KERNEL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
@@ -170,7 +171,9 @@ class LaneFunction(MachineFunction):
         shapes = [*inputs.values(), *results.values(), ()]
         arguments = record.Arguments(shapes, len(inputs))
         words, own = arguments.words, arguments.end
-        parts = [key, sources_digest(), repr(target), repr((list(inputs), list(results), shapes))]
+        # `available` also says where the code finds functions of Python, before it is loaded
+        parts = [key, sources_digest(), repr((target, available()))]
+        parts += [repr((list(inputs), list(results), shapes))]
         parts += [native.unit.key() for native in natives]
 
         def kernel(module: ir.Module, lanes: int) -> ir.Function:
