@@ -16,15 +16,21 @@ from phipsi.exporting.named_programs import free_name, identifier
 from phipsi.exporting.reference_numbers import Reference
 
 UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
-_VERDICT = (
-    "  if (failed) {",
-    '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
-    "    return 1;",
-    "  }",
-    '  puts("ok");',
-    "  return 0;",
-)
-"""The end of a test program: what `failed` says."""
+
+
+def _verdict(lib: Library, references: Sequence[Reference]) -> list[str]:
+    """The end of a test program: what `failed` says, and what was not compared."""
+    compared = {r.function.name for r in references}
+    others = [f.name for f in lib.functions if f.name not in compared]
+    rest = f"; no reference numbers for {', '.join(others)}" if others else ""
+    return [
+        "  if (failed) {",
+        '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
+        "    return 1;",
+        "  }",
+        f'  puts("ok{rest}");',
+        "  return 0;",
+    ]
 
 
 # ---- headers -------------------------------------------------------------------------------------
@@ -171,9 +177,9 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
         f'#include "{n}.h"',
         "",
-        *_comparison(lib),
+        *(_comparison(lib) if references else ()),
     ]
-    if not lib.static:
+    if references and not lib.static:
         lines += [
             "static union {",
             "  double aligned[2];",
@@ -187,7 +193,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#include <stdio.h>",
         "int main(void) {",
         f"  int failed = {n}_test();",
-        *_VERDICT,
+        *_verdict(lib, references),
         "}",
         "#endif",
         "",
@@ -326,7 +332,7 @@ def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
             "#include <stdlib.h>",
             f'#include "{n}.h"',
             "",
-            *_comparison(lib),
+            *(_comparison(lib) if references else ()),
             "static void checked(CUresult result, const char *what) {",
             "  const char *text = 0;",
             "  if (result == CUDA_SUCCESS) return;",
@@ -354,7 +360,7 @@ def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
             '  checked(cuCtxSetCurrent(context), "cuCtxSetCurrent");',
             f'  checked(cuModuleLoad(&module, "{n}.ptx"), "cuModuleLoad");',
             f"  failed = {n}_test(module);",
-            *_VERDICT,
+            *_verdict(lib, references),
             "}",
             "",
         ]

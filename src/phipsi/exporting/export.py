@@ -50,6 +50,19 @@ from phipsi.model.model import Model
 _ELF = b"\x7fELF"
 _LISTING = "export.json"
 _EXPORTED = ("caller", "static")
+_TAKEN = {
+    "WORK": "the work memory",
+    "STATUS": "the statuses",
+    "STATUS_TEXT": "the function for texts of statuses",
+    "TEST": "the test",
+    "DIFFERS": "a function of the test",
+    "EXPORTS": "the functions of the WebAssembly module",
+    "THEN": "a method that JavaScript calls when it waits for an object",
+} | dict.fromkeys(
+    ("H", "NQ", "NV", "BODIES", "BODY_NAMES", "NO_MAIN", "STATUS_CODE", "STATUS_BODY"),
+    "a constant",
+)
+"""Names of functions, in capitals, that the files around the code use themselves."""
 _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 
@@ -130,6 +143,8 @@ def export(
     static = scratch == "static"
     more = [] if step is None else [exported_step(step, row.target, name, static=static)]
     model = _model_of(named, step)
+    for key in (*named, *(() if step is None else ("step",))):
+        _check_free(name, key)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     options = {"static": static, "hidden": not shared, "more": more}
     text, functions = _compiled(sources, step, row, options)
@@ -179,18 +194,30 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         )
     if not named and not empty:
         raise InputError("there is no program to export")
-    taken: dict[str, str] = {"WORK": "the work memory"} | ({"STEP": "step="} if empty else {})
+    taken: dict[str, str] = dict(_TAKEN)
+    if empty:
+        taken |= dict.fromkeys(("STEP", "ROLLOUT"), "step=")
     for key, program in named.items():
         checked_identifier("function", key)
         for used in (key.upper(), f"{key}_batch".upper()):  # as constants of the header have them
             if used in taken:
                 raise InputError(
-                    f"function={key!r} has the name of {taken[used]} in the header; choose another"
+                    f"function={key!r} has the name of {taken[used]} in the exported files; choose "
+                    f"another, such as {key + '_of_robot'!r}"
                 )
             taken[used] = f"function {key!r}"
         if not isinstance(cast(object, program), Program):
             raise InputError(f"{key}: {program!r} is not a program; pp.compile returns one")
     return named
+
+
+def _check_free(name: str, key: str) -> None:
+    """A function must not have the name of one that the code has inside."""
+    if f"{name}_{key}" in c_text.INSIDE or name.split("_")[0] == "phipsi":
+        raise InputError(
+            f"{name}_{key} is a name that the exported code uses inside. Choose another:  "
+            f"name={'my_' + name!r}"
+        )
 
 
 def _model_of(named: Mapping[str, Program], step: Any) -> Model:

@@ -197,10 +197,12 @@ def exported_module(
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
-    `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
-    functions have no `work`, and each may run once at a time. `more` write further functions.
-    `hidden` functions are not exported by shared libraries that the object is linked into. With
-    `threads`, there are kernels of a GPU around them, one configuration per thread.
+    `writer` writes the text: that of LLVM, or C. Functions that are not returned are internal, and
+    none that is returned calls another: modules cannot take each other's. With `static`, work
+    memory is data of the module: functions have no `work`, and each may run once at a time. `more`
+    write further functions. `hidden` functions are not exported by shared libraries that the object
+    is linked into. With `threads`, there are kernels of a GPU around them, one configuration per
+    thread.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -230,6 +232,9 @@ def exported_module(
         written, function = write(module)
         entries += written
         functions.append(function)
+    for one in module.globals.values():  # nothing else is seen outside: two modules may be linked
+        if one.blocks and one not in entries:
+            one.linkage = "internal"
     if isinstance(module, c_text.Module):
         for f in functions:
             module.signatures |= f.signatures(target.number, static=static)
@@ -306,7 +311,8 @@ class _Writer:
             if a.type is POINTER:
                 a.add_attribute("noalias")
         if self.static:
-            return function, list(function.args), ir.Memory(self.module, work, f"{name}.work")
+            inside = ir.Memory(self.module, work, f"phipsi.{name}.work")
+            return function, list(function.args), inside
         *args, given = function.args
         return function, args, given
 

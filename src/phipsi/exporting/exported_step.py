@@ -79,14 +79,14 @@ class PlanWriter:
         self.number: Number = NUMBERS[target.number]
         self.static = static
         sources = [KernelSource(native.program, target) for native in plan.sources]
-        self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
+        self.run = Run(module, plan, plan.natives, 1, f"phipsi_{name}", sources)
         scratch = max(source.scratch_bytes for source in sources)
         own = self.number.bytes * self.run.size + WORD
         self.scratch_at = -(-own // 16) * 16
         self.work = -(-(self.scratch_at + scratch) // 16) * 16
-        for end in ("_inner_step", "_inner_run_size"):
-            del module.globals[f"{name}{end}"]
-        self.inner = module.globals[f"{name}_inner_run"]
+        for end in ("step", "run_size"):
+            del module.globals[f"phipsi_{name}_{end}"]
+        self.inner = module.globals[f"phipsi_{name}_run"]
         self.inner.linkage = "internal"
 
     def arrays(self) -> tuple[ExportedArray, ...]:
@@ -109,14 +109,15 @@ class PlanWriter:
         """The functions, and their description."""
         arrays = self.arrays()
         n = len(arrays) + (not self.static)
-        rollout_name = f"{self.name}_rollout"
-        rollout = ir.Function(
-            self.module, ir.FunctionType(I32, [I32, *[POINTER] * n]), rollout_name
-        )
-        self._body(rollout)
+        kind, rollout_name = ir.FunctionType(I32, [I32, *[POINTER] * n]), f"{self.name}_rollout"
+        steps = ir.Function(self.module, kind, f"phipsi_{self.name}_steps", "internal")
+        self._body(steps)
+        rollout = ir.Function(self.module, kind, rollout_name)
+        b = rollout.begin()
+        b.ret(b.call(steps, rollout.args))
         step = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
         b = step.begin()
-        b.ret(b.call(rollout, [ir.Constant(I32, 1), *step.args]))
+        b.ret(b.call(steps, [ir.Constant(I32, 1), *step.args]))
         function = ExportedFunction(
             f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
         )
@@ -126,9 +127,8 @@ class PlanWriter:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given = function.args
-        work = ir.Memory(self.module, self.work, f"{self.name}_step.work") if self.static else (
-            given.pop()
-        )  # fmt: skip
+        inside = f"phipsi.{self.name}_step.work"
+        work = ir.Memory(self.module, self.work, inside) if self.static else given.pop()
         names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
