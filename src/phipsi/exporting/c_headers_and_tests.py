@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from phipsi.exporting.exported_module import MARK, ExportedFunction, Library, comment
+from phipsi.exporting.exported_module import MARK, ExportedFunction, Library
 from phipsi.exporting.named_programs import free_name, identifier
+from phipsi.exporting.quoted_texts import c_string, comment
 from phipsi.exporting.reference_numbers import Reference
 
 UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
@@ -82,16 +83,19 @@ def _constants(lib: Library) -> list[str]:
         f"#define {P}_BODIES {m.n_bodies}",
     ]
     taken = set[str]()
+    for f in lib.functions:  # whose own constants may look like those of joints
+        if lib.short(f)[:2].upper() in ("Q_", "V_"):
+            taken |= {f"{lib.short(f)[2:].upper()}{x}" for x in ("_WORK", "_BATCH_WORK", "_BATCH")}
     if m.n_bodies:
         lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
     for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
         where = free_name(identifier(name).upper(), taken)
         q, v = m.q_slices[i].start, m.v_slices[i].start
         shown = ", ".join(joint.coordinate_names)
-        note = f"{joint.kind}: {shown}" if shown else joint.kind
-        lines.append(f"#define {P}_Q_{where} {q} /* {comment(name)}, {note} */")
+        note = comment(f"{name}, {joint.kind}: {shown}" if shown else f"{name}, {joint.kind}")
+        lines.append(f"#define {P}_Q_{where} {q} /* {note} */")
         lines.append(f"#define {P}_V_{where} {v}")
-    bodies = ", ".join(f'"{_quoted(n)}"' for n in m.body_names)
+    bodies = ", ".join(map(c_string, m.body_names))
     lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
     if not lib.static:
         lines.append("")
@@ -149,18 +153,13 @@ def _statuses(lib: Library) -> list[str]:
         f"#define {P}_STATUS_BODY(status) (((status) >> 3) - 1) /* -1: none */",
         f"static inline const char *{lib.name}_status_text(int status) {{",
         "  switch (status & 7) {",
-        *(f'  case {code}: return "{_quoted(text)}";' for code, text in sorted(texts.items())),
+        *(f"  case {code}: return {c_string(text)};" for code, text in sorted(texts.items())),
         "  }",
         '  return "unknown";',
         "}",
         "",
     ]
     return lines
-
-
-def _quoted(text: str) -> str:
-    """A name from a file, for a string of C."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "_" for c in text)
 
 
 # ---- test programs -------------------------------------------------------------------------------

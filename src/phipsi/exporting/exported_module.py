@@ -32,6 +32,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.exporting.quoted_texts import comment
 from phipsi.model.model import Model
 
 MARK = "written by phipsi"
@@ -68,12 +69,6 @@ class ExportedArray:
         size = " x ".join(map(str, self.shape)) or "1"
         units = f" [{self.units}]" if self.units else ""
         return f"{self.name} ({self.role}, {size}){units}: {comment(self.text)}"
-
-
-def comment(text: str) -> str:
-    """A name or a text of the user's, for a comment."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 @dataclass(frozen=True)
@@ -140,8 +135,8 @@ class ExportedFunction:
 class Library:
     """The functions that are exported together.
 
-    `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
-    functions of a compiler's library that the object needs.
+    `name` is the prefix of everything; `text`, one line about them; `static`, whether work memory
+    is inside; `helpers`, the functions of a compiler's library that the object needs.
     """
 
     name: str
@@ -152,6 +147,10 @@ class Library:
     static: bool = False
     helpers: tuple[str, ...] = ()
     number: str = "double"
+
+    def __post_init__(self) -> None:
+        """Nothing that the text contains can end a comment."""
+        object.__setattr__(self, "text", comment(self.text))
 
     @property
     def prefix(self) -> str:

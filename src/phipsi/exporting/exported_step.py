@@ -26,7 +26,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.errors import InputError
 from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFunction
-from phipsi.exporting.named_programs import free_name, identifier
+from phipsi.exporting.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.laws.graph import in_order
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
@@ -91,7 +91,7 @@ class PlanWriter:
 
     def arrays(self) -> tuple[ExportedArray, ...]:
         """States, the counter, efforts and parameters."""
-        taken = {"n", "work", "step"}
+        taken = {*OWN_NAMES, "step"}
 
         def array(name: str, size: int, role: str, text: str) -> ExportedArray:
             units, known = _KNOWN.get(name, ("", text))

@@ -20,6 +20,7 @@ import numpy as np
 from phipsi.errors import InputError
 from phipsi.exporting.exported_module import MARK, ExportedFunction, Library
 from phipsi.exporting.package_files import joint_rows, notes
+from phipsi.exporting.quoted_texts import markdown
 from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 
@@ -320,10 +321,8 @@ def es_module(lib: Library, heap: int) -> str:
         "HEAP": str(heap),
         "NUMBERS": _array(lib),
     }
-    text = _MODULE
-    for word, value in words.items():
-        text = text.replace(word, value)
-    return text
+    # in one pass: what is put in may contain the words
+    return re.sub(rf"\b(?:{'|'.join(words)})\b", lambda found: words[found[0]], _MODULE)
 
 
 def _array(lib: Library) -> str:
@@ -450,7 +449,7 @@ def readme(
         [
             f"# {n}",
             "",
-            f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
+            f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"`{n}.wasm` has {size} bytes and imports nothing.",
             "",
             "| function | takes | gives |",
