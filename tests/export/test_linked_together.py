@@ -39,12 +39,13 @@ def programs(sim: pp.Simulator) -> dict[str, pp.Program]:
     }
 
 
-def exported(folder: Path, **options: Any) -> dict[str, Path]:
+def exported(folder: Path, *, steps: bool = True, **options: Any) -> dict[str, Path]:
     """Two mechanisms with equal sizes, each with programs and a step."""
     out = {}
     for name in LENGTHS:
         sim = simulator(name)
-        out[name] = pp.export(programs(sim), folder / name, name=name, step=sim, **options).folder
+        options["step"] = sim if steps else None
+        out[name] = pp.export(programs(sim), folder / name, name=name, **options).folder
     return out
 
 
@@ -134,7 +135,7 @@ def test_libraries_of_one_name_do_not_run_each_other(how, tmp_path):
 
 
 def test_two_folders_in_one_cmake_project(tmp_path):
-    exported(tmp_path, target="c")
+    exported(tmp_path, steps=False, target="c")
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(both LANGUAGES C)\n"
         "add_subdirectory(little)\nadd_subdirectory(large)\n"
@@ -166,7 +167,7 @@ def test_two_headers_of_cpp_and_two_modules_of_webassembly(tmp_path):
 def test_two_crates_in_one_program(tmp_path):
     rustc = tool("rustc")
     words = []
-    for name, folder in exported(tmp_path, target="host").items():
+    for name, folder in exported(tmp_path, steps=False, target="host").items():
         here = ["-L", f"native={folder / 'rust'}"]
         crate = ["--crate-type", "rlib", "--crate-name", name, "-l", f"static={name}", *here]
         run(rustc, "--edition", "2021", *crate, folder / "rust/src/lib.rs", cwd=tmp_path)
@@ -191,7 +192,8 @@ def test_two_fmus_in_one_program(tmp_path):
     for name in LENGTHS:
         sim = simulator(name)
         q = sim._mechanism.assemble(STARTS[name])
-        path = pp.export_fmu(sim, tmp_path / f"{name}.fmu", q=q, binary=False)
+        options: Any = {"q": q, "binary": False, "derivatives": False}
+        path = pp.export_fmu(sim, tmp_path / f"{name}.fmu", **options)
         (tmp_path / f"{name}.c").write_bytes(zipfile.ZipFile(path).read(f"sources/{name}.c"))
         prefix = f"-DFMI3_FUNCTION_PREFIX={name}_"
         run(tool("gcc"), *STRICT, prefix, "-c", f"{name}.c", "-o", f"{name}.o", cwd=tmp_path)

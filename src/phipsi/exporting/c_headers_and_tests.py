@@ -120,7 +120,7 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     }
     lines.append(declared[name])
     if f.rollout:
-        lines += ["/* the same, n steps */", declared[f.rollout]]
+        lines += ["/* the same, n steps; none if n is negative */", declared[f.rollout]]
     if f.batch_bytes:
         lines += [
             f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",

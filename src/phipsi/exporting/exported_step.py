@@ -127,6 +127,8 @@ class PlanWriter:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given = function.args
+        none = ir.Constant(I32, 0)
+        count = b.select(b.icmp_signed("<", count, none), none, count)
         inside = f"phipsi.{self.name}_step.work"
         work = ir.Memory(self.module, self.work, inside) if self.static else given.pop()
         names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
@@ -164,8 +166,8 @@ class PlanWriter:
             address(run_code.PORTS + 3 * i, places[port])
         for i in range(len(self.plan.natives)):
             address(programs + 2 * i + 1, b.at(work, self.scratch_at))
-        none = ir.Constant(POINTER, None)
-        b.call(self.inner, [job, none, none, none])
+        nowhere = ir.Constant(POINTER, None)
+        b.call(self.inner, [job, nowhere, nowhere, nowhere])
         found = b.load(status, typ=I64)  # of floats: the upper half is zero
         steps = b.load(b.at(job, WORD * run_code.FIRST), typ=I64)
         steps = steps if integer is I64 else b.trunc(steps, integer)
