@@ -73,7 +73,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to the file that is given, beside `path`: it takes the place of that in the end.
 
     If anything fails, `path` is as it was, and nothing else stays. The name keeps its suffix.
-    Errors of the file name `path`.
+    A symbolic link stays, and what it points to is replaced. Errors of the file name `path`.
 
     >>> import pathlib, tempfile
     >>> from phipsi.whole_files import whole_file
@@ -84,6 +84,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ('all of it', ['note.txt'])
     """
     target = checked_target(path)
+    if target.is_symlink():
+        target = checked_target(os.path.realpath(target))
     part = target.with_name(f".{target.stem}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
         yield part

@@ -23,7 +23,7 @@ from numpy.testing import assert_array_equal
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.errors import InputError
-from phipsi.exporting.export import undefined_symbols, write_folder
+from phipsi.exporting.export import undefined_symbols
 from phipsi.exporting.named_programs import NAMED, identifier, programs_named
 from phipsi.exporting.targets import TARGETS, target_named
 from phipsi.exporting.webassembly import wasm_module
@@ -441,31 +441,6 @@ def test_a_program_that_is_too_large(programs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="kB of flash"):
         pp.export(programs["mass_matrix"], tmp_path / "out", target="cortex-m7")
     assert not os.listdir(tmp_path)
-
-
-def test_folders_are_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
-    out = tmp_path / "a" / "out"
-    write_folder(out, {"one": b"1", "export.json": b'{"files": ["one", "export.json"]}'})
-    write_folder(out, {"two": b"2", "export.json": b'{"files": ["two", "export.json"]}'})
-    assert sorted(os.listdir(out)) == ["export.json", "two"]
-    (out / "mine.c").write_text("")
-    with pytest.raises(InputError, match=r"files that no export wrote \(mine.c\)"):
-        write_folder(out, {"three": b"3"})
-    (out / "mine.c").unlink()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match="cannot be written: No space left on device"):
-        write_folder(out, {"three": b"3"})
-    assert sorted(os.listdir(out)) == ["export.json", "two"]
-    assert os.listdir(tmp_path / "a") == ["out"]
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="is a file"):
-        write_folder(tmp_path / "file", {})
-    with pytest.raises(InputError, match="cannot be written"):
-        write_folder(tmp_path / "file" / "out", {})
 
 
 @pytest.mark.parametrize(

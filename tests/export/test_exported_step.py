@@ -95,6 +95,24 @@ def test_a_step_that_fails_keeps_the_state():
             assert_array_equal(x, old)
 
 
+def test_a_negative_number_of_steps_is_none():
+    sim = sampled()
+    code = InProcess([], step=sim)
+    state = sim.start([0.1, 0.2])
+    given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
+    plan = sim.plan((), ())
+    arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
+    before = [x.copy() for x in arrays]
+    rest = [np.zeros(2), *(np.ascontiguousarray(given[n]) for n in plan.shared)]
+    work = np.zeros(code.module.functions[0].work_bytes, dtype=np.uint8)
+    counter = np.full(1, 7.0)
+    for count in (0, -1, -(2**31)):
+        assert code.call("robot_rollout", [*arrays, counter, *rest, work], [count]) == 0
+        assert counter[0] == 7
+        for x, old in zip(arrays, before, strict=True):
+            assert_array_equal(x, old)
+
+
 def test_files_of_a_step(tmp_path):
     sim = with_laws()
     sim = pp.Simulator(sim.model, [hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4])], dt=1e-3)

@@ -295,12 +295,83 @@ def test_calls_that_make_no_sense_fail(slaves: Any):
         lambda: one.doStep(0.0, 0.0),
         lambda: one.doStep(0.0, float("nan")),
         lambda: one.doStep(0.0, 1e300),
+        lambda: one.doStep(float("nan"), 1e-3),
+        lambda: one.doStep(float("inf"), 1e-3),
     ):
         with pytest.raises(Exception, match="fmi3"):
             call()
     one.setFloat64([references[0]], [float("nan")])
     with pytest.raises(Exception, match="fmi3DoStep"):
         one.doStep(0.0, 1e-3)
+
+
+CALLS = """#include "sampled.c"
+static void heard(void *e, const char *n, int status, const char *c, const char *text, ...)
+{ (void)e; (void)n; (void)c; (void)text; if (status != ERROR) exit(7); }
+int main(void)
+{
+  static const double bad[] = { 0.0 / 0.0, 1.0 / 0.0, -1.0 / 0.0 };
+  Callbacks callbacks = { heard, 0, 0, 0, 0 };
+  EventInfo info;
+  int i, event, terminate;
+  Instance *s = fmi2Instantiate("one", 1, TOKEN, "", &callbacks, 0, 0);
+  void *state = 0;
+  unsigned char bytes[sizeof(Saved)];
+  printf("lengths");
+  for (i = 0; i < 3; i++) printf(" %d", fmi2DoStep(s, 0.0, bad[i], 0));
+  printf(" %d %d", fmi2DoStep(s, 0.0, 1e300, 0), fmi2DoStep(s, 0.0, -1e300, 0));
+  printf(" %d\\n", fmi2DoStep(s, 0.0, 1e14, 0));
+  printf("times");
+  for (i = 0; i < 3; i++)
+    printf(" %d %d %d", fmi2DoStep(s, bad[i], 1e-3, 0), fmi2SetTime(s, bad[i]),
+           fmi2SetupExperiment(s, 0, 0, bad[i], 0, 0));
+  printf("\\ngood %d", fmi2DoStep(s, 0.0, 2e-3, 0));
+  printf(" %g\\n", s->model.values[0]);
+  fmi2Reset(s);
+  fmi2SetupExperiment(s, 0, 0, 5.0, 0, 0);
+  printf("samples %d", fmi2NewDiscreteStates(s, &info));
+  printf(" %g", info.next);
+  fmi2SetTime(s, 5.01);
+  printf(" %d", fmi2NewDiscreteStates(s, &info));
+  printf(" %g", info.next);
+  for (i = 0; i < 3; i++) {
+    fmi2SetTime(s, i ? 1e300 : 5.05);
+    printf(" %d", fmi2NewDiscreteStates(s, &info));
+  }
+  fmi2SetTime(s, 5.02);
+  printf(" %d", fmi2NewDiscreteStates(s, &info));
+  printf(" %g\\n", info.next);
+  fmi2GetFMUstate(s, &state);
+  fmi2SerializeFMUstate(s, state, bytes, sizeof bytes);
+  printf("states %d", fmi2DeSerializeFMUstate(s, bytes, sizeof bytes, &state));
+  memcpy(bytes, bad, sizeof *bad); /* the time */
+  printf(" %d\\n", fmi2DeSerializeFMUstate(s, bytes, sizeof bytes, &state));
+  fmi2FreeFMUstate(s, &state);
+  fmi2CompletedIntegratorStep(s, 0, &event, &terminate);
+  fmi2FreeInstance(s);
+  return 0;
+}
+"""
+
+
+@needs_gcc
+def test_numbers_that_no_integer_holds_are_rejected_before_they_are_converted(tmp_path: Path):
+    """NaN and 1e300 as communication step, time and start; a jump over samples is an error."""
+    options: Any = {"fmi": "2.0", "binary": False, "derivatives": False}
+    path = pp.export_fmu(sampled_arm(), tmp_path / "sampled.fmu", **options)
+    (tmp_path / "sampled.c").write_bytes(zipfile.ZipFile(path).read("sources/sampled.c"))
+    (tmp_path / "calls.c").write_text(CALLS)
+    flags = "-std=c99 -fsanitize=float-cast-overflow,signed-integer-overflow"
+    flags += " -fsanitize-undefined-trap-on-error"
+    words = f"gcc {flags} -Wno-div-by-zero calls.c -o calls -lm && timeout 20 ./calls"
+    done = subprocess.run(words, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr[:2000])
+    lengths, times, good, samples, states = done.stdout.splitlines()
+    assert lengths == "lengths 3 3 3 3 3 3"
+    assert times == "times" + " 3" * 9
+    assert good == "good 0 0.002"
+    assert samples == "samples 0 5.01 0 5.02 3 3 3 0 5.03"
+    assert states == "states 0 3"
 
 
 def test_equal_models_are_equal_files(tmp_path: Path):

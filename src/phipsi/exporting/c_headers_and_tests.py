@@ -11,20 +11,27 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from phipsi.exporting.exported_module import MARK, ExportedFunction, Library, comment
+from phipsi.exporting.exported_module import MARK, ExportedFunction, Library
 from phipsi.exporting.named_programs import free_name, identifier
+from phipsi.exporting.quoted_texts import c_string, comment
 from phipsi.exporting.reference_numbers import Reference
 
 UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
-_VERDICT = (
-    "  if (failed) {",
-    '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
-    "    return 1;",
-    "  }",
-    '  puts("ok");',
-    "  return 0;",
-)
-"""The end of a test program: what `failed` says."""
+
+
+def _verdict(lib: Library, references: Sequence[Reference]) -> list[str]:
+    """The end of a test program: what `failed` says, and what was not compared."""
+    compared = {r.function.name for r in references}
+    others = [f.name for f in lib.functions if f.name not in compared]
+    rest = f"; no reference numbers for {', '.join(others)}" if others else ""
+    return [
+        "  if (failed) {",
+        '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
+        "    return 1;",
+        "  }",
+        f'  puts("ok{rest}");',
+        "  return 0;",
+    ]
 
 
 # ---- headers -------------------------------------------------------------------------------------
@@ -76,16 +83,19 @@ def _constants(lib: Library) -> list[str]:
         f"#define {P}_BODIES {m.n_bodies}",
     ]
     taken = set[str]()
+    for f in lib.functions:  # whose own constants may look like those of joints
+        if lib.short(f)[:2].upper() in ("Q_", "V_"):
+            taken |= {f"{lib.short(f)[2:].upper()}{x}" for x in ("_WORK", "_BATCH_WORK", "_BATCH")}
     if m.n_bodies:
         lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
     for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
         where = free_name(identifier(name).upper(), taken)
         q, v = m.q_slices[i].start, m.v_slices[i].start
         shown = ", ".join(joint.coordinate_names)
-        note = f"{joint.kind}: {shown}" if shown else joint.kind
-        lines.append(f"#define {P}_Q_{where} {q} /* {comment(name)}, {note} */")
+        note = comment(f"{name}, {joint.kind}: {shown}" if shown else f"{name}, {joint.kind}")
+        lines.append(f"#define {P}_Q_{where} {q} /* {note} */")
         lines.append(f"#define {P}_V_{where} {v}")
-    bodies = ", ".join(f'"{_quoted(n)}"' for n in m.body_names)
+    bodies = ", ".join(map(c_string, m.body_names))
     lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
     if not lib.static:
         lines.append("")
@@ -110,7 +120,7 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     }
     lines.append(declared[name])
     if f.rollout:
-        lines += ["/* the same, n steps */", declared[f.rollout]]
+        lines += ["/* the same, n steps; none if n is negative */", declared[f.rollout]]
     if f.batch_bytes:
         lines += [
             f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
@@ -143,18 +153,13 @@ def _statuses(lib: Library) -> list[str]:
         f"#define {P}_STATUS_BODY(status) (((status) >> 3) - 1) /* -1: none */",
         f"static inline const char *{lib.name}_status_text(int status) {{",
         "  switch (status & 7) {",
-        *(f'  case {code}: return "{_quoted(text)}";' for code, text in sorted(texts.items())),
+        *(f"  case {code}: return {c_string(text)};" for code, text in sorted(texts.items())),
         "  }",
         '  return "unknown";',
         "}",
         "",
     ]
     return lines
-
-
-def _quoted(text: str) -> str:
-    """A name from a file, for a string of C."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "_" for c in text)
 
 
 # ---- test programs -------------------------------------------------------------------------------
@@ -171,9 +176,9 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
         f'#include "{n}.h"',
         "",
-        *_comparison(lib),
+        *(_comparison(lib) if references else ()),
     ]
-    if not lib.static:
+    if references and not lib.static:
         lines += [
             "static union {",
             "  double aligned[2];",
@@ -187,7 +192,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#include <stdio.h>",
         "int main(void) {",
         f"  int failed = {n}_test();",
-        *_VERDICT,
+        *_verdict(lib, references),
         "}",
         "#endif",
         "",
@@ -326,7 +331,7 @@ def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
             "#include <stdlib.h>",
             f'#include "{n}.h"',
             "",
-            *_comparison(lib),
+            *(_comparison(lib) if references else ()),
             "static void checked(CUresult result, const char *what) {",
             "  const char *text = 0;",
             "  if (result == CUDA_SUCCESS) return;",
@@ -354,7 +359,7 @@ def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
             '  checked(cuCtxSetCurrent(context), "cuCtxSetCurrent");',
             f'  checked(cuModuleLoad(&module, "{n}.ptx"), "cuModuleLoad");',
             f"  failed = {n}_test(module);",
-            *_VERDICT,
+            *_verdict(lib, references),
             "}",
             "",
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import struct
@@ -45,11 +44,24 @@ from phipsi.exporting.reference_numbers import (
     with_accuracy,
 )
 from phipsi.exporting.targets import ExportTarget, target_named
+from phipsi.exporting.written_folder import with_digests, write_folder
 from phipsi.model.model import Model
 
 _ELF = b"\x7fELF"
-_LISTING = "export.json"
 _EXPORTED = ("caller", "static")
+_TAKEN = {
+    "WORK": "the work memory",
+    "STATUS": "the statuses",
+    "STATUS_TEXT": "the function for texts of statuses",
+    "TEST": "the test",
+    "DIFFERS": "a function of the test",
+    "EXPORTS": "the functions of the WebAssembly module",
+    "THEN": "a method that JavaScript calls when it waits for an object",
+} | dict.fromkeys(
+    ("H", "NQ", "NV", "BODIES", "BODY_NAMES", "NO_MAIN", "STATUS_CODE", "STATUS_BODY"),
+    "a constant",
+)
+"""Names of functions, in capitals, that the files around the code use themselves."""
 _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 
@@ -98,13 +110,13 @@ def export(
     **Arguments:** `programs`: a mechanism, of which `what` names the functions
     ("forward_dynamics,jacobian:tool0"; by default forward and inverse dynamics), or programs of one
     mechanism: a mapping from the names of the functions, a sequence, or one program; `folder`,
-    which is created, or replaced if an export wrote it; `name`, the prefix of everything in C;
-    `target`, a row of the table in docs/export.md, or "c" for C99 source instead of an object;
-    `scratch`: "caller", or "static" if the work memory should be inside, so that a function runs
-    once at a time; `precision`: "double", or "single" for arrays of float, whose errors are
-    measured at a hundred random states and printed in the header; `step`, a `Simulator`, whose step
-    with its laws becomes ``robot_step`` and ``robot_rollout``, in place; `shared`, for the host:
-    also link a shared library, which ctypes can load.
+    which is created; if an export wrote it, its files are replaced, and all others are kept;
+    `name`, the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c"
+    for C99 source instead of an object; `scratch`: "caller", or "static" if the work memory should
+    be inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays
+    of float, whose errors are measured at a hundred random states and printed in the header;
+    `step`, a `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in
+    place; `shared`, for the host: also link a shared library, which ctypes can load.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -130,6 +142,8 @@ def export(
     static = scratch == "static"
     more = [] if step is None else [exported_step(step, row.target, name, static=static)]
     model = _model_of(named, step)
+    for key in (*named, *(() if step is None else ("step",))):
+        _check_free(name, key)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     options = {"static": static, "hidden": not shared, "more": more}
     text, functions = _compiled(sources, step, row, options)
@@ -179,18 +193,30 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         )
     if not named and not empty:
         raise InputError("there is no program to export")
-    taken: dict[str, str] = {"WORK": "the work memory"} | ({"STEP": "step="} if empty else {})
+    taken: dict[str, str] = dict(_TAKEN)
+    if empty:
+        taken |= dict.fromkeys(("STEP", "ROLLOUT"), "step=")
     for key, program in named.items():
         checked_identifier("function", key)
         for used in (key.upper(), f"{key}_batch".upper()):  # as constants of the header have them
             if used in taken:
                 raise InputError(
-                    f"function={key!r} has the name of {taken[used]} in the header; choose another"
+                    f"function={key!r} has the name of {taken[used]} in the exported files; choose "
+                    f"another, such as {key + '_of_robot'!r}"
                 )
             taken[used] = f"function {key!r}"
         if not isinstance(cast(object, program), Program):
             raise InputError(f"{key}: {program!r} is not a program; pp.compile returns one")
     return named
+
+
+def _check_free(name: str, key: str) -> None:
+    """A function must not have the name of one that the code has inside."""
+    if f"{name}_{key}" in c_text.INSIDE or name.split("_")[0] == "phipsi":
+        raise InputError(
+            f"{name}_{key} is a name that the exported code uses inside. Choose another:  "
+            f"name={'my_' + name!r}"
+        )
 
 
 def _model_of(named: Mapping[str, Program], step: Any) -> Model:
@@ -398,8 +424,7 @@ def _listed(
 ) -> dict[str, bytes]:
     """All files, and one that lists them with the interface."""
     files = dict(binaries) | {k: t.encode() for k, t in texts.items()}
-    listing = _listing(lib, row, code_bytes) | {"files": [*files, _LISTING]}
-    return files | {_LISTING: (json.dumps(listing, indent=1) + "\n").encode()}
+    return with_digests(_listing(lib, row, code_bytes), files)
 
 
 def licence() -> str:
@@ -438,60 +463,3 @@ def _listing(lib: Library, row: ExportTarget, code_bytes: int) -> dict[str, Any]
             for f in lib.functions
         ],
     }
-
-
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """All files or none: they are written beside the folder, which is then exchanged.
-
-    A folder that is there must be empty or an earlier export.
-    """
-    folder = Path(os.path.abspath(folder))
-    _check_replaceable(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    except OSError as error:
-        raise InputError(f"folder={str(folder)!r} cannot be written: {error.strerror}") from error
-    old = new.with_name(f"{new.name}-old")
-    try:
-        for name, content in files.items():
-            (new / name).parent.mkdir(parents=True, exist_ok=True)
-            (new / name).write_bytes(content)
-        new.chmod(0o777 & ~_umask())
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
-    except OSError as error:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        raise InputError(f"folder={str(folder)!r} cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-    return folder
-
-
-def _check_replaceable(folder: Path) -> None:
-    """A folder with files of the user's own is never replaced."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise InputError(f"folder={str(folder)!r} is a file")
-    found = {p.name for p in folder.iterdir()}
-    try:
-        listed = json.loads((folder / _LISTING).read_text())["files"] if found else ()
-        ours = {name.partition("/")[0] for name in listed}
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = set[str]()
-    if found - ours:
-        other = ", ".join(sorted(found - ours)[:3])
-        raise InputError(
-            f"folder={str(folder)!r} has files that no export wrote ({other}). Name another one:  "
-            f"folder={str(folder / 'export')!r}"
-        )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -32,6 +32,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.exporting.quoted_texts import comment
 from phipsi.model.model import Model
 
 MARK = "written by phipsi"
@@ -68,12 +69,6 @@ class ExportedArray:
         size = " x ".join(map(str, self.shape)) or "1"
         units = f" [{self.units}]" if self.units else ""
         return f"{self.name} ({self.role}, {size}){units}: {comment(self.text)}"
-
-
-def comment(text: str) -> str:
-    """A name or a text of the user's, for a comment."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 @dataclass(frozen=True)
@@ -140,8 +135,8 @@ class ExportedFunction:
 class Library:
     """The functions that are exported together.
 
-    `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
-    functions of a compiler's library that the object needs.
+    `name` is the prefix of everything; `text`, one line about them; `static`, whether work memory
+    is inside; `helpers`, the functions of a compiler's library that the object needs.
     """
 
     name: str
@@ -152,6 +147,10 @@ class Library:
     static: bool = False
     helpers: tuple[str, ...] = ()
     number: str = "double"
+
+    def __post_init__(self) -> None:
+        """Nothing that the text contains can end a comment."""
+        object.__setattr__(self, "text", comment(self.text))
 
     @property
     def prefix(self) -> str:
@@ -197,10 +196,12 @@ def exported_module(
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
-    `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
-    functions have no `work`, and each may run once at a time. `more` write further functions.
-    `hidden` functions are not exported by shared libraries that the object is linked into. With
-    `threads`, there are kernels of a GPU around them, one configuration per thread.
+    `writer` writes the text: that of LLVM, or C. Functions that are not returned are internal, and
+    none that is returned calls another: modules cannot take each other's. With `static`, work
+    memory is data of the module: functions have no `work`, and each may run once at a time. `more`
+    write further functions. `hidden` functions are not exported by shared libraries that the object
+    is linked into. With `threads`, there are kernels of a GPU around them, one configuration per
+    thread.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -230,6 +231,9 @@ def exported_module(
         written, function = write(module)
         entries += written
         functions.append(function)
+    for one in module.globals.values():  # nothing else is seen outside: two modules may be linked
+        if one.blocks and one not in entries:
+            one.linkage = "internal"
     if isinstance(module, c_text.Module):
         for f in functions:
             module.signatures |= f.signatures(target.number, static=static)
@@ -306,7 +310,8 @@ class _Writer:
             if a.type is POINTER:
                 a.add_attribute("noalias")
         if self.static:
-            return function, list(function.args), ir.Memory(self.module, work, f"{name}.work")
+            inside = ir.Memory(self.module, work, f"phipsi.{name}.work")
+            return function, list(function.args), inside
         *args, given = function.args
         return function, args, given
 

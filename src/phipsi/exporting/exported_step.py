@@ -26,7 +26,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.errors import InputError
 from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFunction
-from phipsi.exporting.named_programs import free_name, identifier
+from phipsi.exporting.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.laws.graph import in_order
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
@@ -79,19 +79,19 @@ class PlanWriter:
         self.number: Number = NUMBERS[target.number]
         self.static = static
         sources = [KernelSource(native.program, target) for native in plan.sources]
-        self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
+        self.run = Run(module, plan, plan.natives, 1, f"phipsi_{name}", sources)
         scratch = max(source.scratch_bytes for source in sources)
         own = self.number.bytes * self.run.size + WORD
         self.scratch_at = -(-own // 16) * 16
         self.work = -(-(self.scratch_at + scratch) // 16) * 16
-        for end in ("_inner_step", "_inner_run_size"):
-            del module.globals[f"{name}{end}"]
-        self.inner = module.globals[f"{name}_inner_run"]
+        for end in ("step", "run_size"):
+            del module.globals[f"phipsi_{name}_{end}"]
+        self.inner = module.globals[f"phipsi_{name}_run"]
         self.inner.linkage = "internal"
 
     def arrays(self) -> tuple[ExportedArray, ...]:
         """States, the counter, efforts and parameters."""
-        taken = {"n", "work", "step"}
+        taken = {*OWN_NAMES, "step"}
 
         def array(name: str, size: int, role: str, text: str) -> ExportedArray:
             units, known = _KNOWN.get(name, ("", text))
@@ -109,14 +109,15 @@ class PlanWriter:
         """The functions, and their description."""
         arrays = self.arrays()
         n = len(arrays) + (not self.static)
-        rollout_name = f"{self.name}_rollout"
-        rollout = ir.Function(
-            self.module, ir.FunctionType(I32, [I32, *[POINTER] * n]), rollout_name
-        )
-        self._body(rollout)
+        kind, rollout_name = ir.FunctionType(I32, [I32, *[POINTER] * n]), f"{self.name}_rollout"
+        steps = ir.Function(self.module, kind, f"phipsi_{self.name}_steps", "internal")
+        self._body(steps)
+        rollout = ir.Function(self.module, kind, rollout_name)
+        b = rollout.begin()
+        b.ret(b.call(steps, rollout.args))
         step = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
         b = step.begin()
-        b.ret(b.call(rollout, [ir.Constant(I32, 1), *step.args]))
+        b.ret(b.call(steps, [ir.Constant(I32, 1), *step.args]))
         function = ExportedFunction(
             f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
         )
@@ -126,9 +127,10 @@ class PlanWriter:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given = function.args
-        work = ir.Memory(self.module, self.work, f"{self.name}_step.work") if self.static else (
-            given.pop()
-        )  # fmt: skip
+        none = ir.Constant(I32, 0)
+        count = b.select(b.icmp_signed("<", count, none), none, count)
+        inside = f"phipsi.{self.name}_step.work"
+        work = ir.Memory(self.module, self.work, inside) if self.static else given.pop()
         names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
@@ -164,8 +166,8 @@ class PlanWriter:
             address(run_code.PORTS + 3 * i, places[port])
         for i in range(len(self.plan.natives)):
             address(programs + 2 * i + 1, b.at(work, self.scratch_at))
-        none = ir.Constant(POINTER, None)
-        b.call(self.inner, [job, none, none, none])
+        nowhere = ir.Constant(POINTER, None)
+        b.call(self.inner, [job, nowhere, nowhere, nowhere])
         found = b.load(status, typ=I64)  # of floats: the upper half is zero
         steps = b.load(b.at(job, WORD * run_code.FIRST), typ=I64)
         steps = steps if integer is I64 else b.trunc(steps, integer)

@@ -29,6 +29,7 @@ from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.text import c_text
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
+from phipsi.exporting.quoted_texts import xml_text
 from phipsi.exporting.targets import SOURCE
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
@@ -226,7 +227,7 @@ def _value(x: object) -> str:
         return "true" if x else "false"
     if isinstance(x, float):
         return repr(x)
-    return "".join(c if c.isprintable() else "?" for c in str(x))  # XML has no other characters
+    return xml_text(str(x))
 
 
 def build_description(identifier: str) -> str:

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.exporting.named_programs import free_name
+from phipsi.exporting.quoted_texts import xml_text
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
@@ -40,7 +41,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Variable:
-    """A scalar variable: its name, place, FMI's words for it, first value and unit.
+    """A scalar variable: its name as XML has it, place, FMI's words, first value and unit.
 
     With the causality "hidden" it is not described; `derivative` is the place of the state that it
     is the derivative of; `reinit` says that events may change it.
@@ -170,7 +171,7 @@ class FmuModel:
             )
         for name in self._records:
             shape = sim.shape_of(name)
-            listed = self._names(name, shape)
+            listed = map(xml_text, self._names(name, shape))
             listed = [f"total.{x}" if x in self._taken else x for x in listed]
             self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
 
@@ -192,7 +193,7 @@ class FmuModel:
         for i, name in enumerate(names):
             self.variables.append(
                 Variable(
-                    free_name(name, self._taken),
+                    free_name(xml_text(name), self._taken),
                     first + i,
                     causality if isinstance(causality, str) else causality[i],
                     variability,

@@ -18,7 +18,8 @@ from phipsi.backends.backend import SweepProgram
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError, did_you_mean
-from phipsi.exporting.exported_module import ExportedArray, comment
+from phipsi.exporting.exported_module import ExportedArray
+from phipsi.exporting.quoted_texts import comment
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators import J, frame_pose, mass_matrix, pose
@@ -156,7 +157,7 @@ def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -
 ]:  # fmt: skip
     """The arguments of a program's function; `shapes` are those of all its arrays."""
     expressions, modes = program.request.expressions, program.request.modes
-    taken: set[str] = {"n", "status", "work"}
+    taken: set[str] = set(OWN_NAMES)
     out: list[ExportedArray] = []
     for name, shape in zip(program.inputs, shapes, strict=False):
         units, text = _INPUTS.get(name, ("", ""))
@@ -177,14 +178,22 @@ def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -
 # ---- names in C ----------------------------------------------------------------------------------
 
 _WORDS = frozenset(
-    """alignas alignof and asm auto bool break case catch char class const constexpr continue
-    default delete do double else enum explicit export extern false float for friend goto if
-    inline int long main mutable namespace new noexcept not nullptr operator or private
-    protected public register restrict return short signed sizeof static struct switch
-    template this throw true try typedef typeid typename union unsigned using virtual void
-    volatile while xor fn impl let loop match mod move mut pub ref self super trait type
-    unsafe use where""".split()
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+    constinit continue decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int linux long main mutable namespace new noexcept
+    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
+    restrict return short signed sizeof static static_assert static_cast std struct switch template
+    this thread_local throw true try typedef typeid typename union unix unsigned using virtual void
+    volatile wchar_t while xor xor_eq
+    abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move
+    mut override priv pub ref self Self super trait type typeof unsafe unsized use where yield
+    arguments debugger eval extends finally function implements import instanceof interface null
+    package undefined var with""".split()
 )
+"""Words of C, C++, Rust and JavaScript, and names that some compilers define."""
+OWN_NAMES = frozenset({"n", "status", "work", "Work", "Status", "Ok", "Err", "NQ", "NV"})
+"""Names that the functions around exported code have beside their arrays."""
 
 
 LONGEST = 63  # characters that C99 compilers tell apart

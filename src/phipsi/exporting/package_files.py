@@ -12,8 +12,8 @@ from phipsi.exporting.exported_module import (
     ExportedArray,
     ExportedFunction,
     Library,
-    comment,
 )
+from phipsi.exporting.quoted_texts import markdown
 from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model
@@ -150,7 +150,7 @@ _RUST_BUILD = """fn main() {
 def _rust_source(lib: Library) -> str:
     kind = {"double": "f64", "float": "f32"}[lib.number]
     lines = [
-        f"//! {lib.text}, for {lib.target}; {MARK}.",
+        f"//! {markdown(lib.text)}, for {lib.target}; {MARK}.",
         "#![no_std]",
         "",
         f"pub const NQ: usize = {lib.model.nq};",
@@ -212,7 +212,7 @@ def _rust_wrapper(lib: Library, f: ExportedFunction, kind: str) -> list[str]:
     if not lib.static:
         takes.append("work: &mut Work")
         gives.append("work.0.as_mut_ptr()")
-    notes = [f"/// {a.described}  " for a in f.arguments]
+    notes = [f"/// {markdown(a.described)}  " for a in f.arguments]
     call = f"unsafe {{ {f.name}({', '.join(gives)}) }}"
     return [
         *notes,
@@ -248,7 +248,7 @@ def readme(
         [
             f"# {n}",
             "",
-            f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
+            f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"{code_bytes} bytes of {'C99' if row.is_source else 'code and tables'}.",
             "",
             "| function | takes | gives | bytes of work memory |",
@@ -300,7 +300,7 @@ def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> li
 def _joint_table(lib: Library) -> list[str]:
     """Where the numbers of every joint are."""
     joints = [
-        f"| {comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
+        f"| {markdown(name)} | {markdown(kind)} | {_range(q)} | {_range(v)} |"
         for name, kind, q, v in joint_rows(lib.model)
     ]
     return [
@@ -342,7 +342,7 @@ def gpu_readme(lib: Library, row: ExportTarget, references: Sequence[Reference |
         [
             f"# {n}",
             "",
-            f"{lib.text}, for {row.name} ({row.text} or later); {MARK}. {UNTESTED}",
+            f"{markdown(lib.text)}, for {row.name} ({row.text} or later); {MARK}. {UNTESTED}",
             "",
             "| kernel | parameters | bytes of local memory per thread |",
             "|---|---|---|",

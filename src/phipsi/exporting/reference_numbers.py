@@ -7,20 +7,22 @@ is measured at a hundred random states before they are exported, against double 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.failures import is_failure
 from phipsi.backends.native.targets.target import MachineCode, Target, host_target
+from phipsi.errors import SimulationError
 from phipsi.exporting.exported_module import Accuracy, ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step
 from phipsi.simulation.simulator import Simulator
 
 _STATES, _STEPS = 4, 3  # of a test program
+_ASSEMBLED = 8  # random configurations from which constraints are closed
 _MEASURED = 100  # states at which errors are measured
 _TOLERANCE = 1e-9
 
@@ -73,19 +75,24 @@ def program_reference(function: ExportedFunction, source: SweepProgram) -> Refer
 
 
 def step_reference(simulator: Simulator, function: ExportedFunction) -> Reference | None:
-    """States before and after one step, each after the one before."""
+    """States before and after one step, each after the one before; None if no start is found."""
     rng = np.random.default_rng(0)
     model = simulator.model
-    try:
-        rows = simulator._mechanism.n_rows
-        q = model.neutral() if rows else model.random_configuration(rng)
-        state = simulator.start(q)
-        values: list[Mapping[str, np.ndarray]] = [_numbers(state.arrays())]
-        for _ in range(_STEPS):
-            simulator.step(state)
-            values.append(_numbers(state.arrays()))
-    except (ArithmeticError, ValueError):
+    found = None
+    for start in _starts(simulator, rng):
+        try:
+            state = simulator.start(start())
+            values: list[Mapping[str, np.ndarray]] = [_numbers(state.arrays())]
+            for _ in range(_STEPS):
+                simulator.step(state)
+                values.append(_numbers(state.arrays()))
+        except (ArithmeticError, ValueError, SimulationError):
+            continue
+        found = values, state
+        break
+    if found is None:
         return None
+    values, state = found
     plan = simulator.plan((), ())
     states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
     counter = np.arange(_STEPS + 1.0)[:, None]
@@ -100,6 +107,17 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
         before = [x.astype(np.float32).astype(float) for x in before]
         return Reference(function, before, after, max(1e-5, 4 * function.accuracy.largest))
     return Reference(function, before, after, 1e-9)
+
+
+def _starts(simulator: Simulator, rng: np.random.Generator) -> Iterator[Callable[[], np.ndarray]]:
+    """Functions that return configurations to begin with, on the constraints if there are any."""
+    model, mechanism = simulator.model, cast(Any, simulator._mechanism)  # a system if it has rows
+    if not mechanism.n_rows:
+        yield lambda: model.random_configuration(rng)
+        return
+    yield model.neutral
+    for _ in range(_ASSEMBLED):
+        yield lambda: mechanism.assemble(model.random_configuration(rng))
 
 
 # ---- single precision ----------------------------------------------------------------------------

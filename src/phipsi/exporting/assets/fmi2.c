@@ -62,8 +62,7 @@ API void FMI(FreeInstance)(Instance *s)
 API int FMI(SetupExperiment)(Instance *s, int has_tolerance, double tolerance, double start, int has_stop, double stop)
 {
   (void)has_tolerance; (void)tolerance; (void)has_stop; (void)stop;
-  enter_initialization(s, start);
-  return OK;
+  return enter_initialization(s, start);
 }
 
 API int FMI(GetReal)(Instance *s, const unsigned references[], size_t n, double values[])

@@ -51,8 +51,7 @@ API int FMI(EnterInitializationMode)(Instance *s, _Bool has_tolerance, double to
     _Bool has_stop, double stop)
 {
   (void)has_tolerance; (void)tolerance; (void)has_stop; (void)stop;
-  enter_initialization(s, start);
-  return OK;
+  return enter_initialization(s, start);
 }
 
 API int FMI(GetFloat64)(Instance *s, const unsigned references[], size_t n, double values[], size_t m)

@@ -41,6 +41,8 @@ typedef _Bool Truth;
 #define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
 #define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
 
+#define LARGEST INT64_C(9000000000000000) /* steps that are counted */
+
 enum { OK, WARNING, DISCARD, ERROR, FATAL };
 typedef void Logger(void *environment, int status, const char *category, const char *message);
 
@@ -157,12 +159,29 @@ static int set_values(Instance *s, const unsigned *references, size_t count, con
   return OK;
 }
 
-static void set_time(Instance *s, double t) { s->model.values[0] = t; forget(s); }
+static int is_finite(double x) { return x - x == 0; }
 
-static void enter_initialization(Instance *s, double t)
+static int checked_time(Instance *s, double t)
 {
-  set_time(s, t);
-  s->model.begin = t;
+  if (is_finite(t)) return OK;
+  report(s, ERROR, "the time must be finite");
+  return ERROR;
+}
+
+static int set_time(Instance *s, double t)
+{
+  int status = checked_time(s, t);
+  if (status != OK) return status;
+  s->model.values[0] = t;
+  forget(s);
+  return OK;
+}
+
+static int enter_initialization(Instance *s, double t)
+{
+  int status = set_time(s, t);
+  if (status == OK) s->model.begin = t;
+  return status;
 }
 
 /* Steps of the length STEP_LENGTH where it divides the interval, else equal ones just below it. */
@@ -170,13 +189,15 @@ static int do_step(Instance *s, double t, double interval)
 {
   Model *m = &s->model;
   double count = interval / STEP_LENGTH;
-  int64_t n = (int64_t)(count + 0.5);
+  int64_t n;
   double h = STEP_LENGTH;
-  int code;
-  if (!(interval > 0) || count > 9e15) {
+  int code = checked_time(s, t);
+  if (code != OK) return code;
+  if (!(interval > 0) || !(count < (double)(LARGEST - m->step))) { /* NaN too */
     report(s, ERROR, "the communication step must be positive and finite");
     return ERROR;
   }
+  n = (int64_t)(count + 0.5);
   if (n < 1 || fabs(count - (double)n) > 1e-6) {
     if (N_PERIODS) {
       report(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
@@ -193,7 +214,25 @@ static int do_step(Instance *s, double t, double interval)
   return OK;
 }
 
-/* Samples whose time has come; the time of the next ones, or 0 if there are none. */
+#if N_PERIODS && defined(HAS_SLOPE)
+static int is_due(const Model *m, int64_t tick)
+{
+  return m->values[0] >= m->begin + (double)tick * STEP_LENGTH - 1e-6 * STEP_LENGTH;
+}
+
+static int64_t tick_after(int64_t tick)
+{
+  int64_t i, later = INT64_MAX;
+  for (i = 0; i < N_PERIODS; i++) {
+    int64_t n = (tick / periods[i] + 1) * periods[i];
+    if (n < later) later = n;
+  }
+  return later;
+}
+#endif
+
+/* Samples whose time has come; the time of the next ones, or 0 if there are none. Tools stop at that
+   time: samples that were passed would have needed states of which nothing is known. */
 static int sample(Instance *s, int *defined, double *next)
 {
   *defined = 0;
@@ -201,17 +240,16 @@ static int sample(Instance *s, int *defined, double *next)
 #if N_PERIODS && defined(HAS_SLOPE)
   {
     Model *m = &s->model;
-    int i;
-    int64_t later = INT64_MAX;
-    while (m->values[0] >= m->begin + (double)m->tick * STEP_LENGTH - 1e-6 * STEP_LENGTH) {
-      int code = run_look(m, STEP_LENGTH, m->tick, 1, 1);
+    if (is_due(m, m->tick)) {
+      int64_t later = tick_after(m->tick);
+      int code;
+      if (is_due(m, later)) {
+        report(s, ERROR, "the time has passed samples of laws: stop at the next event time, and enter event mode there");
+        return ERROR;
+      }
+      code = run_look(m, STEP_LENGTH, m->tick, 1, 1);
       if (code) return failed(s, "samples", ERROR, code);
       forget(s);
-      later = INT64_MAX;
-      for (i = 0; i < N_PERIODS; i++) {
-        int64_t n = (m->tick / periods[i] + 1) * periods[i];
-        if (n < later) later = n;
-      }
       m->tick = later;
     }
     *defined = 1;
@@ -379,7 +417,7 @@ API int FMI(SetDebugLogging)(Instance *s, Truth on, size_t n, const char *const 
 API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
 
 /* model exchange */
-API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
+API int FMI(SetTime)(Instance *s, double t) { return set_time(s, t); }
 API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
 API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
 API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
@@ -433,10 +471,18 @@ API int FMI_STATE(Serialize, )(Instance *s, void *state, unsigned char bytes[], 
 
 API int FMI_STATE(DESERIALIZE, )(Instance *s, const unsigned char bytes[], size_t n, void **state)
 {
-  (void)s;
-  if (n < sizeof(Saved)) return ERROR;
-  if (!*state) *state = malloc(sizeof(Saved));
-  if (!*state) return ERROR;
-  memcpy(*state, bytes, sizeof(Saved));
+  Saved *found;
+  if (n < sizeof *found) return ERROR;
+  found = (Saved *)malloc(sizeof *found);
+  if (!found) return ERROR;
+  memcpy(found, bytes, sizeof *found);
+  if (!is_finite(found->values[0]) || !is_finite(found->begin) || found->step < 0 || found->tick < 0
+      || found->step > LARGEST || found->tick > LARGEST) {
+    free(found);
+    report(s, ERROR, "these bytes are not a state of this model");
+    return ERROR;
+  }
+  free(*state);
+  *state = found;
   return OK;
 }

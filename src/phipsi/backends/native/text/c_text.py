@@ -20,7 +20,6 @@ from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.c_statements import (
-    STANDARD,
     Choice,
     IRBuilder,
     Jump,
@@ -34,7 +33,7 @@ from phipsi.backends.native.text.c_statements import (
     record_name,
 )
 
-__all__ = ["Module", "integer_text", "listed_table", "number_text"]
+__all__ = ["INSIDE", "Module", "integer_text", "listed_table", "number_text"]
 
 _HEAD = """\
 /* Written by a program. Compile without contracting products and sums (-ffp-contract=off). */
@@ -125,6 +124,9 @@ _HELPERS = {
   return out;
 }""",
 }
+INSIDE = frozenset(_HELPERS)
+"""Names of functions that the text may contain besides those of its module."""
+_TYPE_NAMES = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"}
 _WORD, _GOAL = re.compile(r"[A-Za-z_]\w*"), re.compile(r"goto (\w+);")
 
 
@@ -241,6 +243,8 @@ class _Text:
         body = [line for i in range(len(self.blocks)) for line in self._block(i)]
         goals = {x for line in body for x in _GOAL.findall(line)}
         body = [x for x in body if not x.endswith(":;") or x[:-2] in goals]
+        self.words = {w for line in body for w in _WORD.findall(line)} | _TYPE_NAMES
+        self.words |= {a.name[1:] for a in function.args}
         self.head = self._head()
         self.lines = [self.head, "{", *self._declarations(), *body, "}"]
 
@@ -285,19 +289,26 @@ class _Text:
         return f"{'static ' * self.hidden}{_join(gives)}{self.name}({listed})"
 
     def _given(self) -> list[str] | None:
-        """The parameters of a function for other files; none has the name of a variable."""
+        """The parameters of a function for other files; none has a name that its text uses."""
         given = self.module.signatures.get(self.name)
         if given is None:
             return None
-        taken = re.compile(rf"\b([av]\d+|{'|'.join([*_HELPERS, *STANDARD])})$")
-        return [taken.sub(r"\1_given", x) for x in given]
+        out: list[str] = []
+        names = {own_name(x) for x in given}
+        for x in given:
+            own = name = own_name(x)
+            while name in self.words or (name != own and name in names):
+                name += "_given"
+            names.add(name)
+            out.append(f"{x[: len(x) - len(own)]}{name}")
+        return out
 
     def _declarations(self) -> Iterator[str]:
         given = self._given()
         for i, a in enumerate(self.function.args):
             name = a.name[1:]
             if given is not None:
-                own = _WORD.findall(given[i].partition("[")[0])[-1]
+                own = own_name(given[i])
                 if name in self.used:
                     kind = c_type(a.type)
                     yield f"  {_join(kind)}{name} = ({kind}){own};"
@@ -376,6 +387,11 @@ class _Text:
                 text = f"t_{name}"
             later.append(f"{name} = {text};")
         return [f"{{ {' '.join([*out, *later])} }}"] if out else later
+
+
+def own_name(parameter: str) -> str:
+    """The name of a parameter, which it ends with."""
+    return _WORD.findall(parameter)[-1]
 
 
 def _join(kind: str) -> str:
