@@ -118,7 +118,8 @@ class Contacts(Value):
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
     shapes are parts of joints, and the world counts as the parent of none); and if the model's file
-    does not exclude the two bodies (MJCF may let parents and children touch).
+    does not exclude the two bodies (MJCF may let parents and children touch; in SDF the links of a
+    model touch each other where <self_collide> says so).
     Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface takes its part of the deformation,
     so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
 
@@ -315,6 +316,7 @@ class _Chooser:
     ) -> None:
         self.model, self.shapes = model, shapes
         self.touches_parent = [x is not None and x.touches_parent for x in records]
+        self.family = ["" if x is None else x.family for x in records]
         self.hosts = [WORLD if s.body == WORLD_NAME else model.body_index(s.body) for s in shapes]
         self.parent = self._parents()
         self.named: dict[str, list[int]] = {}
@@ -371,6 +373,8 @@ class _Chooser:
             return False
         is_joined = WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts)
         if is_joined and not (self.touches_parent[i] and self.touches_parent[j]):
+            return False
+        if self.family[i] and self.family[i] == self.family[j]:
             return False
         return bool(a.group & b.mask and b.group & a.mask)
 

@@ -63,7 +63,8 @@ class Shape:
     as those of `BodyShape`; `heights`, of a height field as in `shapes.HeightField`. Of MJCF:
     `condim`, in how many dimensions contacts resist (from 3 on friction acts, from 4 on torsion,
     from 6 on rolling; 0 in other formats), and `priority`, by which `Contacts` combines materials;
-    `touches_parent`, whether it touches the bodies that its own is joined to.
+    `touches_parent`, whether it touches the bodies that its own is joined to. Of SDF: `family`, if
+    it is not empty, shapes of the same family do not touch each other.
     """
 
     link: str
@@ -82,6 +83,7 @@ class Shape:
     condim: int = 0
     priority: int = 0
     touches_parent: bool = False
+    family: str = ""
 
 
 @final

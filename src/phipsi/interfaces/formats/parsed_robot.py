@@ -114,10 +114,16 @@ class ParsedRobot:
         )
 
     def note_left_out(
-        self, what: str, element: str, name: str, at: Place, is_problem: bool = True
+        self,
+        what: str,
+        element: str,
+        name: str,
+        at: Place,
+        is_problem: bool = True,
+        instead: str = "",
     ) -> None:
-        """Record what the file says and the model leaves out."""
-        message = f"{what} is not part of the model and is left out."
+        """Record what the file says and the model leaves out; `instead`, what to write."""
+        message = f"{what} is not part of the model and is left out.{instead and ' ' + instead}"
         self.note("ignored", element, name, message, at, is_problem)
 
     def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:

@@ -28,7 +28,7 @@ from phipsi.interfaces.formats.mjcf.geom_shapes import (
     shapes_of,
 )
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
-from phipsi.interfaces.formats.mjcf.left_out import note_what_is_left_out
+from phipsi.interfaces.formats.mjcf.mjcf_left_out import note_what_is_left_out
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
