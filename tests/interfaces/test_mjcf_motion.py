@@ -20,6 +20,7 @@ from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import checked_files
 from phipsi.model import Model
 
+ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 BALL = '<geom size="0.1"/>'
 
 
@@ -41,6 +42,11 @@ def one(path: Path, words: str):
         model = load(path)
     (finding,) = (f for f in model.diagnosis if f.is_problem)
     return model, finding
+
+
+def made(line: str):
+    """What a line of a warning makes when it is pasted."""
+    return eval(line, {"pp": pp, "np": np})
 
 
 # ---- friction of pairs ---------------------------------------------------------------------------
@@ -102,7 +108,7 @@ GYMNASIUM = ("ant", "half_cheetah", "hopper", "humanoid", "humanoidstandup", "wa
 
 @pytest.mark.parametrize("name", GYMNASIUM)
 def test_files_of_gymnasium_rub_as_in_mujoco(name: str):
-    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / f"{name}.xml"
+    path = ASSETS / f"{name}.xml"
     model, peer = quiet(path), mujoco.MjModel.from_xml_path(str(path))
     floor = mujoco.mj_name2id(peer, mujoco.mjtObj.mjOBJ_GEOM, "floor")
     for frame in range(40):  # drop it into the ground until every geom has touched it
@@ -328,7 +334,7 @@ def test_what_a_flag_switches_off_is_not_there(tmp_path: Path, flag: str):
 
 def passive(model: Model, lines: list[str], q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Accelerations with the damping of the model, and what the warnings say to write."""
-    laws = [eval(line, {"pp": pp, "np": np}) for line in lines]
+    laws = [made(line) for line in lines]
     sim = pp.Simulator(model, [*pp.forces.from_ratings(model), *laws], dt=1e-6)
     run = sim.rollout(sim.start(q, v), steps=1, record=("q", "vdot"))
     return to_mujoco(model, q, v, run["vdot"][0]).vdot
@@ -340,6 +346,9 @@ PASSIVE = {
     "polynomial damping": '<joint name="j" damping="1 2 3"/>',
     "springs of two joints": '<joint name="i" axis="1 0 0" stiffness="2 3 1" springref="30"/>'
     '<joint name="j" axis="0 1 0" stiffness="5" damping="0.1 0.2"/>',
+    "polynomial damping of a ball joint": '<joint name="j" type="ball" damping="0.1 0.2 0.3"/>',
+    "slide and ball": '<joint name="i" type="slide" axis="1 0 0" stiffness="2"/>'
+    '<joint name="j" type="ball" stiffness="3" damping="0.1 0.2"/>',
     "spring of a ball joint": '<joint name="j" type="ball" stiffness="3"/>',
     "slide with a reference": '<joint name="j" type="slide" ref="0.3" springref="0.1" '
     'stiffness="4"/>',
@@ -392,6 +401,28 @@ def test_what_to_write_for_an_actuator_is_what_mujoco_does(tmp_path: Path, case:
     np.testing.assert_allclose(found, data.qacc, rtol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["half_cheetah", "humanoid", "point"])
+def test_files_of_gymnasium_accelerate_as_in_mujoco_with_what_the_findings_say(name: str):
+    path = ASSETS / f"{name}.xml"
+    model, peer = quiet(path), mujoco.MjModel.from_xml_path(str(path))
+    off = mujoco.mjtDisableBit
+    peer.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_LIMIT)
+    lines = [f.message.rpartition("\n")[2].strip() for f in model.diagnosis]
+    lines = [x for x in lines if x.startswith(("pp.law", "pp.forces.JointSpring"))]
+    laws = [made(x.replace("ctrl=0.0", "ctrl=0.2")) for x in lines]
+    elements = [x for x in pp.forces.from_ratings(model) if not isinstance(x, pp.forces.JointStop)]
+    sim = pp.Simulator(model, [*elements, *laws], dt=1e-6)
+    rng = np.random.default_rng(6)
+    data = mujoco.MjData(peer)
+    q, v = model.random_configuration(rng), rng.normal(size=model.nv)
+    data.qpos, data.qvel, *_ = to_mujoco(model, q, v)
+    data.ctrl = 0.2
+    mujoco.mj_forward(peer, data)
+    run = sim.rollout(sim.start(q, v), steps=1, record=("q", "vdot"))
+    found = to_mujoco(model, q, v, run["vdot"][0]).vdot
+    np.testing.assert_allclose(found, data.qacc, rtol=0, atol=1e-11 * np.abs(data.qacc).max())
+
+
 def test_gravity_compensation_can_be_written_as_the_warning_says(tmp_path: Path):
     inside = (
         '<body name="a"><joint name="j" axis="0 1 0" pos="0 0 0.1"/><geom size="0.1" '
@@ -415,7 +446,7 @@ def test_the_range_of_a_ball_joint_is_told_and_can_be_written(tmp_path: Path):
         '<geom size="0.1" pos="0 0 0.3"/></body>'
     )
     model, finding = one(written(tmp_path, inside), r"robot\.xml:4: joint 'b': its range")
-    stop = eval(finding.message.rpartition("\n")[2].strip(), {"pp": pp, "np": np})
+    stop = made(finding.message.rpartition("\n")[2].strip())
     start = np.array([np.cos(0.05), np.sin(0.05), 0, 0])
     for laws, beyond in (([stop], 0.05), ([], 1.0)):
         sim = pp.Simulator(model, [*pp.forces.from_ratings(model), *laws], dt=2e-3)
@@ -465,7 +496,7 @@ def test_what_changes_the_motion_and_is_left_out_is_told(tmp_path: Path, case: s
     assert (finding.body, finding.line) == (name, line)
     last = finding.message.rpartition("\n    ")[2] if "\n    " in finding.message else ""
     if last.startswith("pp."):
-        assert isinstance(eval(last, {"pp": pp, "np": np}), pp.forces.Force)
+        assert isinstance(made(last), pp.forces.Force)
     with pytest.raises(ModelError, match="strict=True"):
         load(path, strict=True)
 

@@ -80,9 +80,10 @@ class _Notes:
 
     def _joint_place(self, k: int) -> Place:
         name, body = self.m.names["joint"][k], int(self.m.jnt_bodyid[k])
-        for tag in ("joint", "freejoint"):
-            if name and (tag, name) in self.stated:
-                return self.stated[tag, name]
+        for key in (name, name.rstrip("0123456789")):  # copies by <replicate> have numbers
+            for tag in ("joint", "freejoint"):
+                if key and (tag, key) in self.stated:
+                    return self.stated[tag, key]
         host = self.stated.get(("body", self.m.names["body"][body]))
         own = [] if host is None else [e for e in host.children if e.tag in ("joint", "freejoint")]
         place = k - int(self.m.body_jntadr[body])
@@ -127,24 +128,28 @@ class _Notes:
         if m.jnt_stiffness[k] or np.any(m.jnt_stiffnesspoly[k]):
             self._spring(k, home, who, at)
         if np.any(m.dof_dampingpoly[rate]):
-            square, cube = (float(x) for x in m.dof_dampingpoly[rate])
+            square, cube = (_on(home, float(x), _NV[kind]) for x in m.dof_dampingpoly[rate])
+            law = _law("v", f"-({square} * v * np.abs(v) + {cube} * v**3)", home)
             self._note(
                 who, home.name, at,
                 "its damping is a polynomial of the rate, of which the model has the linear term. "
-                "Add the others as a law of a Simulator:",
-                _law("v", f"-({_on(home, square)} * v * np.abs(v) + {_on(home, cube)} * v**3)",
-                     home),
+                "Add the others as a law of a Simulator"
+                + (", along the axes of the world." if kind == _FREE else ":"),
+                "" if kind == _FREE else law,
             )  # fmt: skip
         if kind == _BALL and m.jnt_limited[k]:
-            most, w, v = float(m.jnt_range[k][1]), f"q[{home.q}]", f"q[{home.q + 1}:{home.q + 4}]"
-            turn = f"2 * np.arctan2(np.linalg.norm({v}), np.abs({w}))"
-            push = f"-1e3 * np.maximum({turn} - {most!r}, 0) * np.sign({w}) * {v}"
-            law = _law("q", f"{push} / (np.linalg.norm({v}) + 1e-12)", home)
+            most, w, x = float(m.jnt_range[k][1]), f"q[{home.q}]", f"q[{home.q + 1}:{home.q + 4}]"
+            turn = f"2 * np.arctan2(np.linalg.norm({x}), np.abs({w}))"
+            push = f"-1e3 * np.maximum({turn} - {most!r}, 0) * np.sign({w}) * {x}"
+            push += f" / (np.linalg.norm({x}) + 1e-12)"
+            if home.nv > _NV[_BALL]:
+                after = home.nv - home.v - _NV[_BALL]
+                push = f"np.concatenate([np.zeros({home.v}), {push}, np.zeros({after})])"
             self._note(
                 who, home.name, at,
                 f"its range, a rotation of at most {most:g} rad, is not part of the model and is "
                 "left out. Limit it by a law of a Simulator, with a stiffness of your choice:",
-                law if home.nv == 3 else "",
+                _law("q", push, home),
             )  # fmt: skip
         if kind == _FREE and np.any(m.dof_frictionloss[rate : rate + 6]):
             size = float(m.dof_frictionloss[rate])
@@ -460,11 +465,12 @@ def _law(given: str, formula: str, home: _Home, bound: str = "") -> str:
     return f"pp.law(lambda {given}: {formula}){bound}.on({home.name!r})"
 
 
-def _on(home: _Home, number: float) -> str:
-    """A number on one rate of a joint: itself, or an array with zeros for the others."""
-    if home.nv == 1:
+def _on(home: _Home, number: float, count: int = 1) -> str:
+    """A number on `count` rates of a joint: itself, or an array with zeros for the others."""
+    if home.nv == count:
         return repr(number)
-    return f"np.array({[number if i == home.v else 0.0 for i in range(home.nv)]!r})"
+    own = range(home.v, home.v + count)
+    return f"np.array({[number if i in own else 0.0 for i in range(home.nv)]!r})"
 
 
 def _few(numbers: Sequence[float]) -> str:
