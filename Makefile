@@ -97,6 +97,7 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/calls.py
 	$(BIN)/python benchmarks/runs.py
 	$(BIN)/python benchmarks/contacts.py
+	$(BIN)/python benchmarks/gymnasium_contacts.py
 	$(BIN)/python benchmarks/molecules.py
 
 compare: setup  ## two commits against each other, interleaved:  make compare OLD=main NEW=HEAD

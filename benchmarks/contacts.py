@@ -347,6 +347,8 @@ def table(
         "A cell is µs per step and trajectory of phipsi, of MuJoCo's `rollout`, and their ratio. Robots are held by PD control and land on",
         "spheres; the stack begins with small random rates; the hand of an arm with six joints meets a box and pushes it. The beginning is",
         "the hard part: many points close in one step, and trajectories in lanes wait for the slowest of them. Later, the stack rests and robots stand.",
+        "The geometry is simple: the feet of robots are four or eight spheres of 2 cm on a plane, the other bodies are boxes and a ball, and nothing else may touch. Files with",
+        "more shapes take longer: [the walkers of Gymnasium](GYMNASIUM_CONTACTS.md), all of whose geoms may touch, are from faster than MuJoCo to several times slower.",
         "",
         "| | beginning | later | goal |",
         "|---|---|---|---|",

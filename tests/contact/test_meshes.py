@@ -177,7 +177,7 @@ def test_mujoco_has_the_same_gaps_of_meshes(tmp_path):
         (tmp_path / f"{name}.stl").write_bytes(binary_stl(points, faces))
     text = """<mujoco><asset><mesh name="a" file="a.stl"/>
     <mesh name="b" file="b.stl" scale="1 1.5 1"/></asset><worldbody>
-    <body name="a"><freejoint/><geom name="ga" type="mesh" mesh="a" margin="0.01"/></body>
+    <body name="a"><freejoint/><geom name="ga" type="mesh" mesh="a"/></body>
     <body name="b"><freejoint/><geom name="gb" type="mesh" mesh="b" pos="0.1 0 0"/></body>
     <body name="c"><freejoint/><geom name="gc" type="cylinder" size="0.1 0.2"/></body>
     </worldbody></mujoco>"""

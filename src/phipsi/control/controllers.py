@@ -200,7 +200,8 @@ class Saturated:
     Each effort is cut off on its own, so its direction in joint space may change.
 
     **Arguments:** `controller`, any ``(t, q, v) -> tau``; `efforts`, the largest magnitudes (N·m or
-    N), a number or one per rate, by default those of ``model.ratings``, which robot files give.
+    N), a number or one per rate, by default those of ``model.ratings``, which robot files give;
+    drives that push and pull with different efforts (`lower_effort`) have both bounds then.
     **Attributes:** `limits` (nv,); `saturated` (nv,), how often each was cut off so far.
 
     >>> import phipsi as pp
@@ -219,6 +220,7 @@ class Saturated:
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
+        self._lower = _rated_lower_efforts(model) if efforts is None else None
         self.saturated = np.zeros(model.nv, dtype=int)
         self._limited = np.isfinite(self.limits)
 
@@ -226,10 +228,17 @@ class Saturated:
         """Return tau (..., nv) within the limits."""
         tau = as_array(self.controller(t, as_array(q), as_array(v)))
         if not isinstance(tau, Traced):  # inside a law nothing is counted
-            cut = np.abs(tau) > self.limits
+            cut = (tau > self.limits) | (tau < self._least(self.limits))
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
         largest = np.where(self._limited, self.limits, 0.0)
-        return np.where(self._limited, np.clip(tau, -largest, largest), tau)
+        return np.where(self._limited, np.clip(tau, self._least(largest), largest), tau)
+
+    def _least(self, largest: Array) -> Array:
+        """The lower bounds that go with the upper ones."""
+        if self._lower is None:
+            return -largest
+        is_own, own = self._lower
+        return np.where(is_own, own, -largest)
 
 
 def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
@@ -269,3 +278,14 @@ def _rated_efforts(model: Model) -> Array:
             "nothing to cut off. Give them:\n    Saturated(controller, model, efforts=100.0)"
         )
     return limits
+
+
+def _rated_lower_efforts(model: Model) -> tuple[Array, Array] | None:
+    """Which rates have a least effort of their own, and those; None if the file gives none."""
+    found = {n: r.lower_effort for n, r in model.ratings.items() if r.lower_effort is not None}
+    if not found:
+        return None
+    lower = np.full(model.nv, -np.inf)
+    for name, effort in found.items():
+        lower[model.joint_rates(name)] = effort
+    return np.isfinite(lower), np.where(np.isfinite(lower), lower, 0.0)

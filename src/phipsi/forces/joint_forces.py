@@ -522,7 +522,7 @@ def from_ratings(
     out: list[Force] = []
     if model.damping.any():
         out.append(JointDamper(None, model.damping))
-    rubbing = {name: r.friction for name, r in model.ratings.items() if r.friction > 0}
+    rubbing = {name: r.friction for name, r in model.ratings.items() if np.any(r.friction)}
     for name, friction in rubbing.items():
         out.append(JointFriction(name, friction, 0.0 if exact else velocity_scale))
     limited = [name for name in _limited(model) if model.joint(name).joint.is_additive]

@@ -7,7 +7,7 @@ of the shapes (a corner, an end of a capsule), so that a point keeps its slot wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, Literal, final
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.contact_shapes import all_shapes, near_shapes
+from phipsi.model.extras import Shape as Record
 from phipsi.model.model import Model
 from phipsi.model.numbers import floats_of
+from phipsi.model.pair_materials import PairMaterials
 from phipsi.model.pair_slots import (
     SLOTS,
     corners_seen,
@@ -40,14 +42,6 @@ from phipsi.model.shapes import (
 )
 from phipsi.model.tree import WORLD
 from phipsi.model.value import Value
-
-_COMBINED: dict[str, Callable[[float, float], float]] = {
-    "geometric": lambda x, y: math.sqrt(x * y),
-    "minimum": min,
-    "maximum": max,
-    "mean": lambda x, y: (x + y) / 2,
-    "product": lambda x, y: x * y,
-}
 
 
 @final
@@ -110,7 +104,9 @@ class Contacts(Value):
     of another plane (z is its outward normal), called "ground"; `material`, of shapes that have
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
-    "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
+    "maximum", "mean" or "product", by default as the file of the shapes combines them: where one is
+    of MJCF by MuJoCo's rules (the geom with the higher priority, else the larger numbers), and
+    "geometric" elsewhere; `margin` (m), the gap below which a contact is listed; `points`,
     the most contact points of a rigid mesh on a plane, or of a ball or ellipsoid on a height field,
     1 to 4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
     reads the collision meshes of the model's file, as their convex hulls, and "leave" lists them in
@@ -122,8 +118,10 @@ class Contacts(Value):
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
     shapes are parts of joints, and the world counts as the parent of none); and if the model's file
-    does not exclude the two bodies. Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface
-    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
+    does not exclude the two bodies (MJCF may let parents and children touch; in SDF the links of a
+    model touch each other where <self_collide> says so).
+    Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface takes its part of the deformation,
+    so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
 
     **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
     numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
@@ -163,7 +161,7 @@ class Contacts(Value):
         exclude: Sequence[Any] = (),
         ground: bool | Pose | None = None,
         material: Material | None = None,
-        combine: str = "geometric",
+        combine: str | None = None,
         margin: float = 0.02,
         points: int = 4,
         missing: Literal["error", "warn"] = "error",
@@ -177,9 +175,9 @@ class Contacts(Value):
                 f"{type(model).__name__}."
             )
         tree = model.model
-        shapes, links = all_shapes(tree, ground, meshes)
-        default = _default(material)
-        choose = _Chooser(tree, shapes, links)
+        shapes, links, records = all_shapes(tree, ground, meshes)
+        materials = PairMaterials(material, combine)
+        choose = _Chooser(tree, shapes, links, records)
         margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
         own = choose.pairs_of_file()
@@ -193,12 +191,12 @@ class Contacts(Value):
             wanted += own
         else:
             wanted = choose.listed(pairs)
-        rule = _rule(combine)
         wanted = _with_formulas(shapes, [x for x in wanted if x not in without], missing)
         groups: dict[Any, list[ContactPair]] = {}  # pairs of a group one after the other
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
-            both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
+            sides = (a.material, b.material), (records[i], records[j])
+            both = own.get((i, j)) or materials.of(*sides)
             slots = slots_of(a.shape, b.shape, both, points)
             hosts = (choose.hosts[i], choose.hosts[j])
             pair = ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, 0, slots)
@@ -309,8 +307,16 @@ Pair = tuple[int, int]
 class _Chooser:
     """Finds pairs of shapes, as numbers (a, b) in their list, by name or by rule."""
 
-    def __init__(self, model: Model, shapes: Sequence[BodyShape], links: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        shapes: Sequence[BodyShape],
+        links: Sequence[str],
+        records: Sequence[Record | None],
+    ) -> None:
         self.model, self.shapes = model, shapes
+        self.touches_parent = [x is not None and x.touches_parent for x in records]
+        self.family = ["" if x is None else x.family for x in records]
         self.hosts = [WORLD if s.body == WORLD_NAME else model.body_index(s.body) for s in shapes]
         self.parent = self._parents()
         self.named: dict[str, list[int]] = {}
@@ -365,7 +371,10 @@ class _Chooser:
         hosts = {self.hosts[i], self.hosts[j]}
         if len(hosts) == 1 or all(is_surface(x.shape) for x in (a, b)):
             return False
-        if WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts):
+        is_joined = WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts)
+        if is_joined and not (self.touches_parent[i] and self.touches_parent[j]):
+            return False
+        if self.family[i] and self.family[i] == self.family[j]:
             return False
         return bool(a.group & b.mask and b.group & a.mask)
 
@@ -501,36 +510,7 @@ def _check_sizes(a: BodyShape, b: BodyShape) -> None:
             )
 
 
-# ---- materials -----------------------------------------------------------------------------------
-
-
-def _default(material: Any) -> Material:
-    if material is None or isinstance(material, Material):
-        return material or Material()
-    raise InputError(
-        f"Contacts: material={material!r} must be a Material, for example "
-        f"material=pp.Material(friction=0.8)."
-    )
-
-
-def _rule(combine: Any) -> Callable[[float, float], float]:
-    return _COMBINED[one_of("Contacts: combine", combine, _COMBINED)]
-
-
-def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -> Material:
-    """The material of two surfaces together."""
-    values = {x: rule(getattr(a, x), getattr(b, x)) for x in _BY_RULE}
-    compliance = 1 / a.stiffness + 1 / b.stiffness
-    k = 1 / compliance if compliance else math.inf
-    values["stiffness"] = k
-    if compliance:  # what gives rebounds as its dissipation lets it
-        values["restitution"] = 0.0
-    for name in ("dissipation", "hunt_crossley") if compliance else ():
-        values[name] = sum((k / x.stiffness) ** 2 * getattr(x, name) for x in (a, b))
-    return Material(**values)
-
-
-_BY_RULE = ("friction", "torsion", "rolling", "restitution")
+# ---- numbers -------------------------------------------------------------------------------------
 
 
 def _margin(given: Any) -> float:

@@ -29,6 +29,7 @@ from phipsi.model.shapes import (
     ConvexMesh,
     Cylinder,
     Ellipsoid,
+    HeightField,
     Plane,
     Shape,
     Sphere,
@@ -43,16 +44,23 @@ GROUND = "ground"
 """The name of the plane that `ground=` adds."""
 
 
-def all_shapes(model: Model, ground: Any, meshes: Any) -> tuple[tuple[BodyShape, ...], list[str]]:
-    """Those of the model, of its file, and the ground; and the body or frame that each is on."""
+def all_shapes(
+    model: Model, ground: Any, meshes: Any
+) -> tuple[tuple[BodyShape, ...], list[str], list[Record | None]]:
+    """Those of the model, of its file, and the ground.
+
+    Also the body or frame that each is on, and the file's record of those that come from one.
+    """
     shapes = [*model.shapes]
     taken = {s.name for s in shapes}
     links = [s.body for s in shapes]
-    for shape, link in _of_file(model, taken, meshes):
+    records: list[Record | None] = [None] * len(shapes)
+    for shape, record in _of_file(model, taken, meshes):
         shapes.append(shape)
-        links.append(link)
+        links.append(record.link)
+        records.append(record)
     if ground is None or ground is False:
-        return tuple(shapes), links
+        return tuple(shapes), links, records
     if ground is not True and not isinstance(ground, Pose):
         raise InputError(
             f"Contacts: ground={ground!r} must be True for the plane z = 0, or the Pose of a plane "
@@ -65,25 +73,27 @@ def all_shapes(model: Model, ground: Any, meshes: Any) -> tuple[tuple[BodyShape,
             f"that name. Leave out ground=, or rename the shape."
         )
     X = Pose() if ground is True else ground
-    return (*shapes, make_shape(GROUND, WORLD_NAME, Plane(), X)), [*links, WORLD_NAME]
+    plane = make_shape(GROUND, WORLD_NAME, Plane(), X)
+    return (*shapes, plane), [*links, WORLD_NAME], [*records, None]
 
 
 _CONCAVE = 0.1  # of the volume of a hull that is not in the mesh: worth a warning
 _COARSE = 1e-3  # m, of a mesh outside its hull of few corners: worth a warning
-_KINDS: dict[str, Callable[..., Shape]] = {
-    "sphere": lambda size: Sphere(*size),
-    "capsule": lambda size: Capsule(*size),
-    "cylinder": lambda size: Cylinder(*size),
-    "ellipsoid": Ellipsoid,
-    "box": Box,
-    "plane": lambda size: Plane(),
+_KINDS: dict[str, Callable[[Record], Shape]] = {
+    "sphere": lambda record: Sphere(*record.size),
+    "capsule": lambda record: Capsule(*record.size),
+    "cylinder": lambda record: Cylinder(*record.size),
+    "ellipsoid": lambda record: Ellipsoid(record.size),
+    "box": lambda record: Box(record.size),
+    "plane": lambda record: Plane(),
+    "heightfield": lambda record: HeightField(record.heights, record.size),
 }
 
 
-def _of_file(model: Model, taken: set[str], meshes: Any) -> list[tuple[BodyShape, str]]:
-    """The collision shapes of the model's file with their links; a warning lists the others."""
+def _of_file(model: Model, taken: set[str], meshes: Any) -> list[tuple[BodyShape, Record]]:
+    """The collision shapes of the model's file with their records; a warning lists the others."""
     one_of("Contacts: meshes", meshes, ("leave", "hull"))
-    out: list[tuple[BodyShape, str]] = []
+    out: list[tuple[BodyShape, Record]] = []
     left: list[str] = []
     for record in model.geometry:
         if record.role != "collision":
@@ -95,9 +105,9 @@ def _of_file(model: Model, taken: set[str], meshes: Any) -> list[tuple[BodyShape
         host, X = model.resolve_point(record.link)
         name = _unused(record.name or f"{record.link}_{record.kind}", taken)
         body = WORLD_NAME if host == WORLD else model.body_names[host]
-        shape = _record_hull(record, name) if is_mesh else _KINDS[record.kind](record.size)
+        shape = _record_hull(record, name) if is_mesh else _KINDS[record.kind](record)
         rest = (record.material, record.group, record.mask)
-        out.append((make_shape(name, body, shape, X @ record.placement, *rest), record.link))
+        out.append((make_shape(name, body, shape, X @ record.placement, *rest), record))
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         warn(

@@ -272,7 +272,7 @@ def attached(
         return moved(b, "parent", "name", "joint_name")
 
     def moved_shape(shape: Shape) -> Shape:
-        return moved(shape, "link", *(("name",) if shape.name else ()))
+        return moved(shape, "link", *(n for n in ("name", "family") if getattr(shape, n)))
 
     parts: tuple[Body, ...] = ()
     if description.parts or other.parts:

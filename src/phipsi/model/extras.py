@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from math import inf
+from math import inf, isinf
 from typing import TYPE_CHECKING, Any, final
 
 from phipsi.errors import ParseError
@@ -36,15 +36,17 @@ class Coupling:
 class Rating:
     """The rating of a joint's drive in a file; `source_type` is the file's word for the joint.
 
-    `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest magnitudes, inf for none;
-    `friction` is Coulomb friction (N·m or N).
+    `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest ones, inf for none; `friction`
+    is Coulomb friction (N·m or N); `lower_effort`, the least effort, None for −`effort`. Each is
+    one number, or one per rate of the joint where these differ.
     """
 
     joint: str
     source_type: str = ""
-    effort: float = inf
-    velocity: float = inf
-    friction: float = 0.0
+    effort: float | Numbers = inf
+    velocity: float | Numbers = inf
+    friction: float | Numbers = 0.0
+    lower_effort: float | Numbers | None = None
 
 
 @final
@@ -55,9 +57,14 @@ class Shape:
     **Attributes:** `link`, the body or frame it is fixed in; `role`, "visual" or "collision";
     `kind`, with the meaning of `size` in m: "box" (edges), "sphere" (radius), "cylinder" and
     "capsule" (radius, length along z), "ellipsoid" (half axes), "plane" (half widths, 0 is
-    infinite), "mesh" (scale factors); `placement`, pose in the link; `uri`, the mesh as the file
-    writes it; `file`, where it was found, or None; `color`, red, green, blue, opacity, or empty;
-    `material`, if the file gives friction; `group` and `mask`, as those of `BodyShape`.
+    infinite), "mesh" (scale factors), "heightfield" (spacing along x and y); `placement`, pose in
+    the link; `uri`, the mesh as the file writes it; `file`, where it was found, or None; `color`,
+    red, green, blue, opacity, or empty; `material`, if the file gives friction; `group` and `mask`,
+    as those of `BodyShape`; `heights`, of a height field as in `shapes.HeightField`. Of MJCF:
+    `condim`, in how many dimensions contacts resist (from 3 on friction acts, from 4 on torsion,
+    from 6 on rolling; 0 in other formats), and `priority`, by which `Contacts` combines materials;
+    `touches_parent`, whether it touches the bodies that its own is joined to. Of SDF: `family`, if
+    it is not empty, shapes of the same family do not touch each other.
     """
 
     link: str
@@ -72,6 +79,11 @@ class Shape:
     material: Material | None = None
     group: int = 1
     mask: int = ALL_GROUPS
+    heights: tuple[Numbers, ...] = ()
+    condim: int = 0
+    priority: int = 0
+    touches_parent: bool = False
+    family: str = ""
 
 
 @final
@@ -235,8 +247,13 @@ def _record_to_dict(record: Any) -> dict[str, Any]:
             from phipsi.model.shapes import material_to_dict
 
             value = material_to_dict(value)
-        out[field.name] = list(value) if isinstance(value, tuple) else value
+        out[field.name] = [_json_number(x) for x in value] if isinstance(value, tuple) else value
     return out
+
+
+def _json_number(value: Any) -> Any:
+    """The value; JSON has no infinite numbers, so those are words."""
+    return str(value) if isinstance(value, float) and isinf(value) else value
 
 
 def _record_from_dict(kind: type, data: Any, key: str) -> Any:
@@ -244,6 +261,12 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
         values: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
         }
+        if kind is Rating:
+            for name, value in values.items():
+                if isinstance(value, tuple):
+                    values[name] = tuple(map(float, value))
+        if "heights" in values:
+            values["heights"] = tuple(map(tuple, values["heights"]))
         if "placement" in values:
             rows = values["placement"]
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])

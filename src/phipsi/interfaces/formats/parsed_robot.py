@@ -114,10 +114,16 @@ class ParsedRobot:
         )
 
     def note_left_out(
-        self, what: str, element: str, name: str, at: Place, is_problem: bool = True
+        self,
+        what: str,
+        element: str,
+        name: str,
+        at: Place,
+        is_problem: bool = True,
+        instead: str = "",
     ) -> None:
-        """Record what the file says and the model leaves out."""
-        message = f"{what} is not part of the model and is left out."
+        """Record what the file says and the model leaves out; `instead`, what to write."""
+        message = f"{what} is not part of the model and is left out.{instead and ' ' + instead}"
         self.note("ignored", element, name, message, at, is_problem)
 
     def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
@@ -369,6 +375,7 @@ def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
 # ---- reaching the user: one warning, or an error if asked for ------------------------------------
 
 _SHOWN = 5
+_BEGINNING = 10  # characters of a message that tell what it is about
 
 
 def report_findings(
@@ -414,10 +421,14 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
 
 
 def _of_every_kind(findings: Sequence[Finding]) -> list[Finding]:
-    """The first of every kind, then the second …; those about meshes come last."""
-    seen: Counter[str] = Counter()
+    """The first of every kind, then the second …; those about meshes come last.
+
+    Of one kind, findings differ by their elements and how their messages begin.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
     rank: dict[int, tuple[int, bool]] = {}
     for k, finding in enumerate(findings):
-        rank[k] = (seen[finding.kind], finding.kind == "mesh")
-        seen[finding.kind] += 1
+        what = (finding.kind, finding.element.partition(" ")[0], finding.message[:_BEGINNING])
+        rank[k] = (seen[what], finding.kind == "mesh")
+        seen[what] += 1
     return [findings[k] for k in sorted(rank, key=rank.__getitem__)]

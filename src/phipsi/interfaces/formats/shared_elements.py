@@ -123,6 +123,7 @@ class ShapeReader:
         out: list[Shape] = []
         for at in geometry.children:
             if at.tag not in self.kinds:
+                self._note_kind(shape, at, who, link)
                 continue
             values = at.texts if self.in_texts else at
             size = sizes_of(values, at, who, all_stated=not self.in_texts)
@@ -135,6 +136,17 @@ class ShapeReader:
                 Shape(link, shape.tag, at.tag, size, placement, shape.name, uri, file, color)
             )
         return out
+
+    def _note_kind(self, shape: Element, at: Element, who: str, link: str) -> None:
+        """A collision shape that is not read is not felt, which changes the motion."""
+        if shape.tag != "collision" or at.tag == "empty":
+            return
+        own = "HeightField(heights, spacing)" if at.tag == "heightmap" else "ConvexMesh(vertices)"
+        message = (
+            f"its <{at.tag[:40]}> is not read, so that nothing touches it. Give the link a shape:\n"
+            f"    model.with_shape('own', {link!r}, pp.shapes.{own})"
+        )
+        self.robot.note("ignored", who, shape.name, message, at, True)
 
     def _locate(self, uri: str, at: Element, who: str) -> str | None:
         """The real path of a mesh, None if it is not there; an error if it leads outside.

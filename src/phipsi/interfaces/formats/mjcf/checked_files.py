@@ -2,7 +2,8 @@
 
 MuJoCo's own reader is C++ and opens whatever a file names. It is therefore given a string and a
 dictionary with every file the model may need; a model that names anything else is rejected here.
-Textures, height fields and skins are located but not opened: no mechanism needs them.
+Textures, skins and height fields that no geom uses are located but not opened: no mechanism needs
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -21,12 +23,14 @@ from phipsi.interfaces.formats.mjcf.mujoco_text import (
     asset_name,
     attributes_for_mujoco,
     is_left_out,
+    is_used_field,
 )
 from phipsi.interfaces.formats.xml_document import MAX_NUMBER, Element, Sum, parse_xml, shortened
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_USED_BYTES = 400_000_000  # where several meshes use one file, it counts for each
 MAX_INCLUDES = 100
+MAX_FIELD_POINTS = 4_000_000  # of all height fields that are used
 _NOT_OPENED = ("texture", "hfield", "skin")
 
 
@@ -35,7 +39,8 @@ _NOT_OPENED = ("texture", "hfield", "skin")
 class MjcfFiles:
     """A model with everything it names: files it includes and assets, by the names MuJoCo uses.
 
-    `meshes` has, by the name of the mesh, what the model calls its file and where that is;
+    `meshes` has, by the name of the mesh, what the model calls its file and where that is; `fields`
+    has the names of the height fields that geoms use;
     `outside` has the folders it leads to that are not allowed, with the first complaint about them.
     """
 
@@ -45,6 +50,7 @@ class MjcfFiles:
     includes: dict[str, Element] = field(default_factory=dict)
     assets: dict[str, bytes] = field(default_factory=dict)
     meshes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
     outside: dict[str, tuple[Element, str, str]] = field(default_factory=dict)
 
     @property
@@ -65,7 +71,10 @@ def read_mjcf_files(data: bytes, file: str, folders: AllowedFolders) -> MjcfFile
     _follow_includes(found)
     for element in found.elements():
         check_element(element)
-    check_whole(found.documents)
+    found.fields = frozenset(
+        e.attributes["hfield"] for e in found.elements() if "hfield" in e.attributes
+    )
+    check_whole(found.documents, found.fields)
     _collect_assets(found)
     if found.outside:
         element, name, reason = next(iter(found.outside.values()))
@@ -127,10 +136,14 @@ def _collect_assets(found: MjcfFiles) -> None:
             for key in folders:
                 folders[key] = element.attributes.get(key, folders[key])
             strip = element.attributes.get("strippath", str(strip)).lower() == "true"
-    total = used = 0
+    total = used = points = 0
     for element in found.elements():
         if element.tag == "include":
             continue
+        if is_used_field(element, found.fields) and not element.attributes.get("file"):
+            rows, columns = (_numbers(element, word, 1)[0] for word in ("nrow", "ncol"))
+            points += int(rows * columns)
+            _check_points(points, element)
         folder = (
             folders["texturedir" if element.tag == "texture" else "meshdir"] or folders["assetdir"]
         )
@@ -143,18 +156,39 @@ def _collect_assets(found: MjcfFiles) -> None:
                 name = name.replace("\\", "/").rpartition("/")[2]
             path = os.path.normpath(os.path.join(folder, name))
             place = _locate(found, os.path.join(folder, name), element)
-            if place is None or element.tag in _NOT_OPENED:
+            is_field = is_used_field(element, found.fields)
+            if place is None or (element.tag in _NOT_OPENED and not is_field):
                 continue
-            found.meshes[asset_name(element)] = (name, place)
+            if not is_field:
+                found.meshes[asset_name(element)] = (name, place)
             if path not in found.assets:
                 found.assets[path] = read_bytes(place, MAX_ASSET_BYTES)
                 total += len(found.assets[path])
             used += len(found.assets[path])
+            if is_field:
+                points += _points_in(found.assets[path])
+                _check_points(points, element)
             if total > MAX_ASSET_BYTES or used > MAX_USED_BYTES:
                 raise element.error(
                     f"the meshes have more than {MAX_ASSET_BYTES:,} bytes together, or "
                     f"{MAX_USED_BYTES:,} where one file counts for each mesh that uses it."
                 )
+
+
+def _points_in(data: bytes) -> int:
+    """How many heights a file has: a PNG, or two whole numbers and single-precision numbers."""
+    if data.startswith(b"\x89PNG"):
+        width, height = struct.unpack(">II", data[16:24].ljust(8, b"\0"))
+        return width * height
+    return len(data) // 4
+
+
+def _check_points(points: int, at: Element) -> None:
+    if points > MAX_FIELD_POINTS:
+        raise at.error(
+            f"the height fields up to here have more than {MAX_FIELD_POINTS:,} points together. "
+            "Use fewer, or leave out their geoms."
+        )
 
 
 def complaint(found: MjcfFiles, message: str) -> FileError:
@@ -258,7 +292,7 @@ def _numbers(element: Element, attribute: str, count: int) -> list[float]:
     return found + [0.0] * (count - len(found))
 
 
-def check_whole(documents: Iterable[Element]) -> None:
+def check_whole(documents: Iterable[Element], fields: Container[str] = ()) -> None:
     """Reject what the elements ask for together, and what MuJoCo's messages must not contain."""
     made, vertices = 0.0, 0.0
     for document in documents:
@@ -267,7 +301,7 @@ def check_whole(documents: Iterable[Element]) -> None:
             element, copies = stack.pop()
             if is_left_out(element):
                 continue
-            _check_text(element)
+            _check_text(element, fields)
             if element.tag == "replicate":
                 copies *= max(_numbers(element, "count", 1)[0], 1.0)
                 if copies > 2000:
@@ -297,9 +331,9 @@ def _vertices(mesh: Element) -> float:
     return first * max(first, second)
 
 
-def _check_text(element: Element) -> None:
+def _check_text(element: Element, fields: Container[str]) -> None:
     """MuJoCo takes some texts of the file as the format of a message, so "%n" writes to memory."""
-    for attribute, text in attributes_for_mujoco(element).items():
+    for attribute, text in attributes_for_mujoco(element, fields).items():
         if "%" in text:
             raise element.error(
                 f"{attribute}={shortened(text)} contains '%', which MuJoCo's reader may take for "

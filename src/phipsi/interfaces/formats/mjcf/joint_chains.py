@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from phipsi.interfaces.formats.body_frames import hinge_shift
 from phipsi.model import Joint, Pose, joints
+from phipsi.model.extras import Rating
 from phipsi.spatial import so3_exp
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
 _WORDS = ("free", "ball", "slide", "hinge")
 _MAX_RATES = 6
 _SAME = 1e-12
+_ANY_EFFORT = (-math.inf, math.inf)
 
 # MuJoCo adds the armature of a free joint to linear rates in world axes. Those of `Free` are in
 # body axes, whose turning makes a difference of armature · (ω × v); these rates are MuJoCo's own.
@@ -34,8 +36,9 @@ def is_free(joint: Joint) -> bool:
 class Step:
     """One joint of ours, from one of MuJoCo's or several together.
 
-    `words` are MuJoCo's types, `first` the name of the first of its joints; `kind`, `axis`,
-    `anchor` and `ref` are as MuJoCo has them.
+    `words` are MuJoCo's types, `first` the name of the first of its joints; `efforts` (the least
+    and the largest) and `friction` are per rate; `kind`, `axis`, `anchor` and `ref` are as MuJoCo
+    has them.
     """
 
     name: str
@@ -45,13 +48,29 @@ class Step:
     limits: Any = None
     damping: tuple[float, ...] = ()
     armature: tuple[float, ...] = ()
-    effort: float = math.inf
-    friction: float = 0.0
+    efforts: tuple[tuple[float, float], ...] = ()
+    friction: tuple[float, ...] = ()
     placement: Pose = Pose()
     kind: int = -1
     axis: NDArray[np.float64] | None = None
     anchor: NDArray[np.float64] | None = None
     ref: float = 0.0
+
+    def rating(self) -> Rating:
+        """Efforts and friction, each as one number where all rates have the same."""
+        lower, upper = zip(*self.efforts, strict=True)
+        is_even = all(low == -high for low, high in self.efforts)
+        return Rating(
+            self.name,
+            self.words,
+            _one(upper),
+            friction=_one(self.friction),
+            lower_effort=None if is_even else _one(lower),
+        )
+
+
+def _one(numbers: tuple[float, ...]) -> float | tuple[float, ...]:
+    return numbers[0] if len(set(numbers)) == 1 else numbers
 
 
 @final
@@ -84,6 +103,10 @@ def _step(m: Any, k: int, body: str) -> Step:
     damping = damping.reshape(len(damping), -1)[:, 0]
     armature, axis = tuple(m.dof_armature[rates].tolist()), np.array(m.jnt_axis[k])
     name = m.names["joint"][k] or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}"
+    efforts = tuple(m.jnt_actfrcrange[k].tolist()) if m.jnt_actfrclimited[k] else _ANY_EFFORT
+    friction = np.array(m.dof_frictionloss[rates], dtype=np.float64)
+    if kind == _FREE:  # it acts along axes of the world there, which are not those of the rates
+        friction[:] = 0.0
     return Step(
         name,
         _joint(kind, axis, any(armature)),
@@ -92,8 +115,8 @@ def _step(m: Any, k: int, body: str) -> Step:
         (low, high) if has_coordinate and m.jnt_limited[k] and low < high else None,
         tuple(damping.tolist()),
         armature,
-        float(m.jnt_actfrcrange[k][1]) if m.jnt_actfrclimited[k] else math.inf,
-        float(m.dof_frictionloss[at]),
+        (efforts,) * len(friction),
+        tuple(friction.tolist()),
         kind=kind,
         axis=axis,
         anchor=np.array(m.jnt_pos[k]) if kind in (_BALL, _HINGE) else None,
@@ -110,15 +133,20 @@ def _joint(kind: int, axis: NDArray[np.float64], has_armature: bool) -> Joint:
 
 
 def _can_be_one(steps: list[Step], anchors: list[NDArray[np.float64]]) -> bool:
-    """Whether joints can be one composite joint: they share an anchor and have no reference."""
+    """Whether joints can be one composite joint: they share an anchor and have no reference.
+
+    Beside a ball joint limits have no place in a composite joint, so there must be none.
+    """
     apart = max((np.abs(anchor - anchors[0]).max() for anchor in anchors), default=0.0)
-    rates = sum(step.joint.nv for step in steps)
-    return bool(apart <= _SAME) and rates <= _MAX_RATES and not any(step.ref for step in steps)
+    if sum(step.joint.nv for step in steps) > _MAX_RATES or any(step.ref for step in steps):
+        return False
+    can_have_limits = all(step.joint.is_additive for step in steps)
+    return bool(apart <= _SAME) and (can_have_limits or not any(step.limits for step in steps))
 
 
 def _together(steps: list[Step], shift: NDArray[np.float64]) -> Step:
     limits = None
-    if any(step.limits for step in steps) and all(step.joint.is_additive for step in steps):
+    if any(step.limits for step in steps):
         limits = tuple(zip(*(step.limits or (-math.inf, math.inf) for step in steps), strict=True))
     return Step(
         "+".join(step.name for step in steps),
@@ -128,6 +156,8 @@ def _together(steps: list[Step], shift: NDArray[np.float64]) -> Step:
         limits,
         tuple(x for step in steps for x in step.damping),
         tuple(x for step in steps for x in step.armature),
+        tuple(x for step in steps for x in step.efforts),
+        tuple(x for step in steps for x in step.friction),
         placement=Pose(translation=shift),
     )
 

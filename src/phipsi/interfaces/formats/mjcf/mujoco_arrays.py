@@ -19,18 +19,56 @@ FIELDS = (
     "body_parentid body_quat body_pos body_jntadr body_jntnum body_mass body_inertia body_iquat "
     "body_ipos body_gravcomp body_mocapid "
     "jnt_type jnt_bodyid jnt_qposadr jnt_dofadr jnt_limited jnt_range jnt_actfrclimited "
-    "jnt_actfrcrange jnt_axis jnt_pos jnt_stiffness qpos0 "
-    "dof_damping dof_armature dof_frictionloss "
+    "jnt_actfrcrange jnt_axis jnt_pos jnt_stiffness jnt_margin jnt_solref jnt_solimp "
+    "qpos0 qpos_spring "
+    "dof_damping dof_armature dof_frictionloss dof_solref dof_solimp "
     "site_bodyid site_quat site_pos "
     "geom_bodyid geom_contype geom_conaffinity geom_quat geom_pos geom_type geom_size geom_dataid "
-    "geom_rgba geom_friction geom_condim exclude_signature mesh_quat mesh_pos mesh_scale "
-    "geom_margin pair_geom1 pair_geom2 pair_friction pair_dim pair_margin "
-    "eq_active0 eq_type eq_data eq_obj1id eq_obj2id "
-    "tendon_stiffness tendon_damping tendon_frictionloss"
+    "geom_rgba geom_friction geom_condim geom_priority geom_margin geom_solref geom_solimp "
+    "exclude_signature mesh_quat mesh_pos mesh_scale "
+    "hfield_nrow hfield_ncol hfield_adr hfield_size hfield_data "
+    "pair_geom1 pair_geom2 pair_friction pair_dim pair_margin pair_solref pair_solreffriction "
+    "pair_solimp eq_active0 eq_type eq_data eq_obj1id eq_obj2id eq_solref eq_solimp "
+    "tendon_stiffness tendon_damping tendon_frictionloss tendon_limited "
+    "actuator_trntype actuator_trnid actuator_dyntype actuator_gaintype actuator_biastype "
+    "actuator_gainprm actuator_biasprm actuator_gear"
 ).split()
+# Arrays that only newer versions of MuJoCo have, by what they belong to; zero in older ones.
+NEWER = {
+    "dof_dampingpoly": "dof_damping",
+    "jnt_stiffnesspoly": "jnt_stiffness",
+    "jnt_springyield": "jnt_stiffness",
+    "geom_adhesion": "geom_margin",
+    "geom_surfacevel": "geom_margin",
+    "pair_adhesion": "pair_margin",
+    "tendon_armature": "tendon_damping",
+    "tendon_dampingpoly": "tendon_damping",
+    "tendon_stiffnesspoly": "tendon_damping",
+    "actuator_armature": "actuator_trntype",
+    "actuator_damping": "actuator_trntype",
+    "actuator_dampingpoly": "actuator_trntype",
+}
 # Arrays that are computed here: the acceleration of gravity (0 if it is switched off), density and
-# viscosity of the fluid, whether an equality constraint is between sites, the number of actuators.
-MADE = ("gravity", "fluid", "eq_on_sites", "counts")
+# viscosity of the fluid and the wind, whether an equality constraint is between sites, whether
+# bodies may touch those that they are joined to, and the friction that overrides all (or nothing).
+MADE = ("gravity", "fluid", "eq_on_sites", "parents_touch", "o_friction")
+# What each flag of <flag …="disable"/> switches off: it is zero in the arrays.
+FLAGS = {
+    "equality": ("eq_active0",),
+    "frictionloss": ("dof_frictionloss", "tendon_frictionloss"),
+    "limit": ("jnt_limited", "tendon_limited"),
+    "contact": ("geom_contype", "geom_conaffinity"),
+    "spring": ("jnt_stiffness", "jnt_stiffnesspoly", "tendon_stiffness", "tendon_stiffnesspoly"),
+    "damper": ("dof_damping", "dof_dampingpoly", "tendon_damping", "tendon_dampingpoly",
+               "actuator_damping", "actuator_dampingpoly"),
+    "gravity": ("gravity", "body_gravcomp"),
+    "actuation": (),
+    "filterparent": (),
+}  # fmt: skip
+_MEANS = {  # flags that stand for several
+    "constraint": ("equality", "frictionloss", "limit", "contact"),
+    "passive": ("spring", "damper"),
+}
 # What has names, with MuJoCo's short words for it.
 NAMED = {
     "body": "body",
@@ -40,6 +78,9 @@ NAMED = {
     "mesh": "mesh",
     "tendon": "tendon",
     "equality": "eq",
+    "actuator": "actuator",
+    "pair": "pair",
+    "hfield": "hfield",
 }
 
 Arrays = dict[str, NDArray[Any]]
@@ -60,6 +101,9 @@ def compiled(
         with warnings.catch_warnings(record=True) as remarks, heard(mujoco) as said:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=dict(includes), assets=dict(assets))
+            disabled = _disabled(mujoco, spec.option.disableflags)
+            for flag in ("contact", "constraint"):  # what would be simulated to be thrown away
+                spec.option.disableflags |= _bit(mujoco, flag)
             m = spec.compile()
     except MemoryError as error:
         return {"failure": "memory", "message": str(error)}, {}
@@ -68,16 +112,61 @@ def compiled(
         is_memory = "allocate memory" in message or "bad_alloc" in message
         return {"failure": "memory" if is_memory else "complaint", "message": message}, {}
     arrays: Arrays = {name: np.asarray(getattr(m, name)) for name in FIELDS}
-    is_weightless = bool(m.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY))
-    arrays["gravity"] = np.zeros(3) if is_weightless else np.array(m.opt.gravity)
-    arrays["fluid"] = np.array([m.opt.density, m.opt.viscosity], dtype=np.float64)
+    for name, host in NEWER.items():
+        found = getattr(m, name, None)
+        arrays[name] = np.zeros_like(arrays[host]) if found is None else np.asarray(found)
+    arrays["gravity"] = np.array(m.opt.gravity)
+    arrays["fluid"] = np.array([m.opt.density, m.opt.viscosity, *m.opt.wind], dtype=np.float64)
     arrays["eq_on_sites"] = np.asarray(m.eq_objtype) == int(mujoco.mjtObj.mjOBJ_SITE)
-    arrays["counts"] = np.array([m.nu])
+    arrays["parents_touch"] = np.array(["filterparent" in disabled])
+    names = {word: _names(m, short) for word, short in NAMED.items()}
+    arrays["o_friction"] = np.zeros(0)
+    if m.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
+        _override(arrays, m.opt)
+    _switch_off(arrays, names, disabled)
     head = {
-        "names": {word: _names(m, short) for word, short in NAMED.items()},
+        "names": names,
+        "disabled": disabled,
         "remarks": [*(str(remark.message) for remark in remarks), *said],
     }
     return head, arrays
+
+
+def _bit(mujoco: Any, flag: str) -> int:
+    """The bit of a flag, 0 if this version of MuJoCo has none."""
+    return int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}", 0))
+
+
+def _disabled(mujoco: Any, bits: int) -> list[str]:
+    """The flags of `FLAGS` that a file switches off."""
+    off = {flag for flag in FLAGS if bits & _bit(mujoco, flag)}
+    for flag, several in _MEANS.items():
+        off |= set(several) if bits & _bit(mujoco, flag) else set()
+    return sorted(off)
+
+
+def _override(arrays: Arrays, option: Any) -> None:
+    """Every contact has the parameters of <option o_…>."""
+    friction = arrays["o_friction"] = np.array(option.o_friction, dtype=np.float64)
+    arrays["geom_friction"] = np.tile(friction[[0, 2, 3]], (len(arrays["geom_friction"]), 1))
+    arrays["pair_friction"] = np.tile(friction, (len(arrays["pair_friction"]), 1))
+    for kind in ("geom", "pair"):
+        for what in ("margin", "solref", "solimp"):
+            array = arrays[f"{kind}_{what}"]
+            arrays[f"{kind}_{what}"] = np.broadcast_to(
+                getattr(option, f"o_{what}"), array.shape
+            ).copy()
+
+
+def _switch_off(arrays: Arrays, names: dict[str, list[str]], disabled: list[str]) -> None:
+    for flag in disabled:
+        for name in FLAGS[flag]:
+            arrays[name] = np.zeros_like(arrays[name])
+    for flag, what in (("contact", "pair"), ("actuation", "actuator")):
+        if flag in disabled:
+            names[what] = []
+            for name in [x for x in arrays if x.startswith(f"{what}_")]:
+                arrays[name] = arrays[name][:0]
 
 
 @contextmanager
@@ -121,6 +210,6 @@ def unpacked(listed: Any, blobs: list[bytes]) -> Arrays:
         if kind not in ("<f8", "<i8") or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise ValueError(f"{name} has the type {kind!r}")
         out[name] = np.frombuffer(blob, dtype=kind).reshape(shape)
-    if set(out) != {*FIELDS, *MADE}:
+    if set(out) != {*FIELDS, *NEWER, *MADE}:
         raise ValueError("arrays are missing")
     return out

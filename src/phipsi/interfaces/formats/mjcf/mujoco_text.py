@@ -2,8 +2,8 @@
 
 Its reader never sees the bytes of a file, so the two readers cannot take a file differently. What
 says nothing about a mechanism but can cost much (keyframes, sensors, user data, sizes) is left out;
-textures and height fields have one pixel and four points, whatever the file says; and what is only
-simulated to be thrown away (contacts, constraints, ranges of muscle lengths) is switched off.
+textures have one pixel, height fields that no geom uses four points, whatever the file says; and
+ranges of muscle lengths, which would only be thrown away, are not computed.
 Every element keeps its line, for MuJoCo's messages.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container
 from typing import final
 
 from phipsi.interfaces.formats.xml_document import Element
@@ -21,10 +22,7 @@ _STAND_INS = {
     "texture": (("name", "type"), {"builtin": "flat", "width": "1", "height": "1"}),
     "hfield": (("name", "size"), {"nrow": "2", "ncol": "2"}),
 }
-_SETTINGS = (
-    '<size memory="256M"/><compiler><lengthrange mode="none"/></compiler>'
-    '<option><flag contact="disable" constraint="disable"/></option>'
-)
+_SETTINGS = '<size memory="256M"/><compiler><lengthrange mode="none"/></compiler>'
 _SPECIAL = re.compile(r'[&<>"\t\n\r]')
 
 
@@ -33,10 +31,10 @@ def is_left_out(element: Element) -> bool:
     return element.tag in _LEFT_OUT
 
 
-def attributes_for_mujoco(element: Element) -> dict[str, str]:
-    """The attributes of an element that MuJoCo gets."""
+def attributes_for_mujoco(element: Element, fields: Container[str] = ()) -> dict[str, str]:
+    """The attributes of an element that MuJoCo gets; `fields`, the height fields that are used."""
     given = element.attributes
-    if element.tag not in _STAND_INS:
+    if element.tag not in _STAND_INS or is_used_field(element, fields):
         return {key: text for key, text in given.items() if key != "user"}
     kept, instead = _STAND_INS[element.tag]
     out = {key: given[key] for key in kept if key in given}
@@ -51,16 +49,25 @@ def asset_name(element: Element) -> str:
     return element.name or os.path.splitext(file)[0]
 
 
-def text_for_mujoco(document: Element, is_main: bool) -> str:
-    """A document for MuJoCo's reader: the main file or one it includes."""
-    writer = _Writer()
+def is_used_field(element: Element, fields: Container[str]) -> bool:
+    """Whether an element is a height field that a geom uses, of these names."""
+    return element.tag == "hfield" and asset_name(element) in fields
+
+
+def text_for_mujoco(document: Element, is_main: bool, fields: Container[str] = ()) -> str:
+    """A document for MuJoCo's reader: the main file or one it includes.
+
+    `fields` are the names of the height fields that are used, which it gets as they are.
+    """
+    writer = _Writer(fields)
     writer.write(document, _SETTINGS if is_main else "")
     return "".join(writer.parts)
 
 
 @final
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, fields: Container[str]) -> None:
+        self.fields = fields
         self.parts: list[str] = []
         self.line = 1
 
@@ -69,7 +76,7 @@ class _Writer:
             self.parts.append("\n" * (element.line - self.line))
             self.line = element.line
         self.parts.append(f"<{element.tag}")
-        for key, text in attributes_for_mujoco(element).items():
+        for key, text in attributes_for_mujoco(element, self.fields).items():
             self.parts.append(f' {key}="{_SPECIAL.sub(_escaped, text)}"')
         self.parts.append(">")
         for child in element.children:

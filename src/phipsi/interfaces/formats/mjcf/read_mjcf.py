@@ -9,8 +9,7 @@ massless body per joint but the last, which moves in the same way with the same 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
@@ -22,7 +21,14 @@ from phipsi.interfaces.formats.body_frames import in_body, link_frames
 from phipsi.interfaces.formats.files import Place, blamed, unused
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint, read_mjcf_files
+from phipsi.interfaces.formats.mjcf.geom_shapes import (
+    exclusions_of,
+    pairs_of,
+    pose_of,
+    shapes_of,
+)
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
+from phipsi.interfaces.formats.mjcf.mjcf_left_out import note_what_is_left_out
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
@@ -30,9 +36,6 @@ from phipsi.interfaces.formats.xml_document import Element, shortened
 from phipsi.interfaces.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
-from phipsi.model.extras import Exclusion, Rating, Shape, ShapePair
-from phipsi.model.shapes import Material
-from phipsi.spatial import quat_normalize
 
 
 def read_mjcf(
@@ -72,7 +75,7 @@ class _Reader:
         self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self.robot.exclusions.extend(exclusions_of(self.m, self.names))
         self.robot.pairs.extend(pairs_of(self.m))
-        self._note_what_is_left_out()
+        note_what_is_left_out(self.m, self.robot, self.found, self.names)
         self._constraints()
         return self.robot
 
@@ -86,12 +89,12 @@ class _Reader:
         m, name = self.m, self.names[i]
         at = self._at("body", name)
         parent = int(m.body_parentid[i])
-        X_link = _pose(m.body_quat[i], m.body_pos[i])
+        X_link = pose_of(m.body_quat[i], m.body_pos[i])
         rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
         with blamed(at, f"body {shortened(name)}"):
             chain = chain_of(m, rows, name)
             inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
-            inertia = inertia.transformed(_pose(m.body_iquat[i], m.body_ipos[i]))
+            inertia = inertia.transformed(pose_of(m.body_iquat[i], m.body_ipos[i]))
             inertia = inertia.transformed(in_body(chain.shift))
         self.shifts[i] = chain.shift
         has_mass = bool(inertia.mass) or bool(inertia.given_moment_B.any())
@@ -121,9 +124,7 @@ class _Reader:
                 )
             )
             if step.joint.nv:
-                self.robot.ratings.append(
-                    Rating(step.name, step.words, step.effort, math.inf, step.friction)
-                )
+                self.robot.ratings.append(step.rating())
             outer, placement = child, Pose()
 
     def _apply_base(self, base: Base | None) -> None:
@@ -184,7 +185,7 @@ class _Reader:
                 name = new
             taken.add(name)
             host = int(m.site_bodyid[k])
-            X = in_body(self.shifts[host]) @ _pose(m.site_quat[k], m.site_pos[k])
+            X = in_body(self.shifts[host]) @ pose_of(m.site_quat[k], m.site_pos[k])
             robot.frames.append(Frame(name, self.names[host], X))
 
     def _active_constraints(self) -> Iterator[tuple[int, str, Element]]:
@@ -232,42 +233,6 @@ class _Reader:
             )
         return name
 
-    def _note_what_is_left_out(self) -> None:
-        m = self.m
-        for k in range(m.njnt):
-            name = m.names["joint"][k]
-            if np.any(m.jnt_stiffness[k]):
-                self._left_out("joint", name, "its spring")
-        for k in range(m.ntendon):
-            name = m.names["tendon"][k]
-            acts = any(
-                np.any(getattr(m, f"tendon_{what}")[k])
-                for what in ("stiffness", "damping", "frictionloss")
-            )
-            self._left_out("tendon", name, "it", acts)
-        for i in range(1, m.nbody):
-            if m.body_gravcomp[i]:
-                self._left_out("body", self.names[i], "gravity compensation")
-            if m.body_mocapid[i] >= 0:
-                message = "a mocap body is fixed in the world here."
-                self.robot.note(
-                    "ignored",
-                    f"body {shortened(self.names[i])}",
-                    self.names[i],
-                    message,
-                    self._at("body", self.names[i]),
-                )
-        if m.geom_margin.any() or m.pair_margin.any():
-            self._left_out("geom", "", "margin, which makes forces at a distance,", False)
-        if m.fluid.any():
-            self._left_out("option", "", "the fluid (density, viscosity)")
-        if m.nu:
-            self._left_out("actuator", "", f"{m.nu} actuator(s)", False)
-
-    def _left_out(self, tag: str, name: str, what: str, is_problem: bool = True) -> None:
-        who = f"{tag} {shortened(name)}" if name else f"<{tag}>"
-        self.robot.note_left_out(what, who, name, self._at(tag, name), is_problem)
-
 
 # ---- equality constraints: connect, weld and joint -----------------------------------------------
 
@@ -298,7 +263,7 @@ def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int]
         hosts, places = ids, (Pose(translation=data[0:3]), Pose(translation=data[3:6]))
     else:  # pose of body 2 in body 1, about an anchor that is given in body 2
         hosts = ids
-        places = (_pose(data[6:10], data[3:6]), Pose(translation=data[0:3]))
+        places = (pose_of(data[6:10], data[3:6]), Pose(translation=data[0:3]))
     a, b = (end(int(i), X) for i, X in zip(hosts, places, strict=True))
     return (c.Spherical if kind == _CONNECT else c.Weld)(name=name, a=a, b=b)
 
@@ -323,96 +288,7 @@ def _coupling(
 
 
 def _site(m: Any, k: int) -> tuple[int, Pose]:
-    return int(m.site_bodyid[k]), _pose(m.site_quat[k], m.site_pos[k])
-
-
-# ---- shapes --------------------------------------------------------------------------------------
-
-# MuJoCo's types of geoms, and how many times its three numbers ours are.
-_SHAPES: dict[int, tuple[str, tuple[int, ...]]] = {
-    0: ("plane", (1, 1)),
-    2: ("sphere", (1,)),
-    3: ("capsule", (1, 2)),
-    4: ("ellipsoid", (1, 1, 1)),
-    5: ("cylinder", (1, 2)),
-    6: ("box", (2, 2, 2)),
-    7: ("mesh", ()),
-}
-
-
-_WORD = 0xFFFFFFFF
-
-
-def shapes_of(
-    m: Compiled, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
-) -> Iterator[Shape]:
-    """Every geom; one that touches nothing is visual."""
-    paired = {int(k) for k in (*m.pair_geom1, *m.pair_geom2)}
-    for k in range(m.ngeom):
-        host = int(m.geom_bodyid[k])
-        touches = m.geom_contype[k] or m.geom_conaffinity[k] or k in paired
-        role = "collision" if touches else "visual"
-        X = in_body(shifts[host]) @ _pose(m.geom_quat[k], m.geom_pos[k])
-        kind, factors = _SHAPES.get(int(m.geom_type[k]), ("", ()))
-        size = tuple(x * n for x, n in zip(m.geom_size[k].tolist(), factors, strict=False))
-        uri, file = "", None
-        if kind == "mesh":
-            mesh = int(m.geom_dataid[k])
-            uri, file = found.meshes.get(m.names["mesh"][mesh], ("", None))
-            # MuJoCo centres meshes and turns them to their principal axes; undo both
-            X = X @ _pose(m.mesh_quat[mesh], m.mesh_pos[mesh]).inv
-            size = tuple(m.mesh_scale[mesh].tolist())
-        if kind:
-            color = tuple(float(x) for x in m.geom_rgba[k])
-            name = m.names["geom"][k]
-            contact = _material(m, k), *_bits(m, k)
-            yield Shape(names[host], role, kind, size, X, name, uri, file, color, *contact)
-
-
-def _material(m: Compiled, k: int) -> Material | None:
-    """The friction of a geom."""
-    return _friction([float(x) for x in m.geom_friction[k]], int(m.geom_condim[k]))
-
-
-def pairs_of(m: Compiled) -> Iterator[ShapePair]:
-    """The pairs of geoms of <pair>, which have names; of two directions, friction is the first."""
-    for k, ends in enumerate(zip(m.pair_geom1.tolist(), m.pair_geom2.tolist(), strict=True)):
-        first, other = (m.names["geom"][int(i)] for i in ends)
-        sliding, _, torsion, rolling, _ = (float(x) for x in m.pair_friction[k])
-        yield ShapePair(first, other, _friction([sliding, torsion, rolling], int(m.pair_dim[k])))
-
-
-def _friction(numbers: list[float], dimension: int) -> Material | None:
-    """Moments resist turning from condim = 4, and rolling from 6."""
-    sliding, torsion, rolling = numbers
-    if min(sliding, torsion, rolling) < 0:
-        return None
-    return Material(
-        sliding if dimension > 1 else 0.0,
-        torsion=torsion if dimension > 3 else 0.0,
-        rolling=rolling if dimension > 4 else 0.0,
-    )
-
-
-def _bits(m: Compiled, k: int) -> tuple[int, int]:
-    """Group and mask of a geom.
-
-    In MuJoCo contype of one geom must meet conaffinity of the other, either way; here the group of
-    each must meet the mask of the other. With both words in both, the two say the same.
-    """
-    own, others = (int(x) & _WORD for x in (m.geom_contype[k], m.geom_conaffinity[k]))
-    return own | others << 32, others | own << 32
-
-
-def exclusions_of(m: Compiled, names: Mapping[int, str]) -> Iterator[Exclusion]:
-    """The pairs of bodies of <exclude>."""
-    for signature in m.exclude_signature.tolist():
-        pair = (int(signature) >> 16 & 0xFFFF, int(signature) & 0xFFFF)
-        yield Exclusion(*(names[i] for i in pair))
-
-
-def _pose(quaternion: Any, position: Any) -> Pose:
-    return Pose(quat_normalize(np.asarray(quaternion, dtype=np.float64)), position)
+    return int(m.site_bodyid[k]), pose_of(m.site_quat[k], m.site_pos[k])
 
 
 # ---- MuJoCo's compiler, in a process of its own unless isolate=False -----------------------------
@@ -425,16 +301,17 @@ _HERE = "If you trust the file, read it in this process:\n    pp.load({file!r}, 
 class Compiled:
     """What is read off a compiled model: arrays by MuJoCo's names, names, and MuJoCo's remarks.
 
-    `names` has a list for each word of `mujoco_arrays.NAMED`; "" is a name that was not given.
+    `names` has a list for each word of `mujoco_arrays.NAMED`; "" is a name that was not given;
+    `disabled`, the flags that the file switches off (their arrays are zero).
     """
 
     def __init__(self, head: dict[str, Any], arrays: Arrays) -> None:
         self.__dict__.update(arrays)
         self.names: dict[str, list[str]] = head["names"]
         self.remarks: list[str] = head["remarks"]
-        self.nu = int(arrays["counts"][0])
-        self.nbody, self.njnt, self.nsite, self.ngeom, _, self.ntendon, self.neq = (
-            len(self.names[word]) for word in NAMED
+        self.disabled: list[str] = head["disabled"]
+        self.nbody, self.njnt, self.nsite, self.ngeom, _, self.ntendon, self.neq, self.nu = (
+            len(self.names[word]) for word in list(NAMED)[:8]
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -443,8 +320,10 @@ class Compiled:
 
 def compiled_model(found: MjcfFiles, options: Options) -> Compiled:
     """The model that MuJoCo compiles from a file, or a FileError."""
-    text = text_for_mujoco(found.root, True)
-    includes = {name: text_for_mujoco(e, False).encode() for name, e in found.includes.items()}
+    text = text_for_mujoco(found.root, True, found.fields)
+    includes = {
+        name: text_for_mujoco(e, False, found.fields).encode() for name, e in found.includes.items()
+    }
     if options.isolate:
         head, arrays = _from_process(found, text, includes, options)
     else:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
-from phipsi.errors import ModelError
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body, link_frames
 from phipsi.interfaces.formats.file_inertias import checked_mass, inertia_of
@@ -36,6 +35,8 @@ from phipsi.interfaces.formats.sdf.frame_graph import (
     read_pose,
 )
 from phipsi.interfaces.formats.sdf.included_models import Chosen, Includes, choose, name_of
+from phipsi.interfaces.formats.sdf.sdf_left_out import note_forces_on_link, note_spring
+from phipsi.interfaces.formats.sdf.surfaces import ALL_BITS, surface_of
 from phipsi.interfaces.formats.shared_elements import (
     SHAPES,
     ShapeReader,
@@ -52,9 +53,11 @@ from phipsi.interfaces.formats.xml_document import (
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame, LimitsArgument
 from phipsi.model.extras import Rating
-from phipsi.model.shapes import Material
 
-_LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
+_LINK = (
+    "inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light",
+    "velocity_decay", "self_collide", "enable_wind",
+)  # fmt: skip
 _JOINT = (
     "parent", "child", "axis", "axis2", "pose", "sensor", "physics", "screw_thread_pitch",
     "thread_pitch",
@@ -88,6 +91,9 @@ class _Reader:
         self.joints: list[tuple[Element, Scope, bool]] = []
         self.frames: list[tuple[Element, Scope]] = []
         self.shapes: list[tuple[Element, Scope, str]] = []
+        self.link_elements: dict[str, Element] = {}
+        self.families: dict[str, str] = {}  # of links: those of a family do not touch each other
+        self.self_collide = {"": chosen.model.texts.flag("self_collide")}  # by prefix of a model
         self.shifts: dict[str, NDArray[np.float64]] = {}
         self.links: list[str] = []  # those of the robot, in order
         self.hangs: dict[str, str] = {}  # from a link towards the one its chain hangs on at last
@@ -144,11 +150,13 @@ class _Reader:
         if model.texts.flag("static") and not self.chosen.model.texts.flag("static"):
             message = "it is static inside a model that is not; it moves with what it is joined to."
             self.robot.note("static", model.label, name, message, model, True)
+        own = model.texts.flag("self_collide", self.self_collide[outer.prefix])
         if merge:
             scope = Scope(outer.prefix, f"{outer.prefix}_merged__{name}__model__")
             self._collect(model, scope, version, base, pose)
             return
         scope = Scope(f"{outer.prefix}{name}::", f"{outer.prefix}{name}::{MODEL}")
+        self.self_collide[scope.prefix] = own
         self._collect(model, scope, version, base, pose)
         self.graph.add(outer(name), Node(scope.origin, Pose(), scope.origin, model))
 
@@ -168,10 +176,9 @@ class _Reader:
                 self.robot.note_left_out("the added mass of a fluid", who, name, inertial)
         self.robot.add_link(link)
         self.links.append(name)
-        if not element.texts.flag("gravity", True):
-            self.robot.note_left_out("<gravity>false</gravity>", who, name, element)
-        if element.texts.flag("kinematic"):
-            self.robot.note_left_out("<kinematic>true</kinematic>", who, name, element)
+        if not element.texts.flag("self_collide", self.self_collide[scope.prefix]):
+            self.families[name] = f"{scope.prefix}{self.chosen.model.name}"
+        self.link_elements[name] = element
         self.robot.note_unknown(element, _LINK, who, name)
         for role in ("visual", "collision"):
             self.shapes.extend((shape, scope, name) for shape in element.all(role))
@@ -286,6 +293,7 @@ class _Reader:
             X_link = graph.pose(name, graph.nodes[name].at)
             X_body[name] = X_link @ Pose(translation=shifts[name])
             link.inertia = link.inertia.transformed(in_body(shifts[name]))
+            note_forces_on_link(robot, self.link_elements[name], name, link.inertia)
         inboard = robot.inboard_joints()
         for joint in robot.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
@@ -313,6 +321,7 @@ class _Reader:
             name = scope(element.name)
             host = graph.link_of(name, element, robot.links)
             robot.frames.append(Frame(name, host, X_body[host].inv @ graph.pose(name, element)))
+        bits: list[int | None] = []
         for element, scope, link in self.shapes:
             pose, relative = read_pose(element, element.label)
             X = in_body(shifts[link])
@@ -320,29 +329,23 @@ class _Reader:
                 X = X_body[link].inv @ graph.pose(scope(relative), element)
             who = element.label
             shapes = self.meshes.read(element, who, link, X @ pose, _color(element, who))
-            material = None
-            try:
-                material = _material(element, who)
-            except ModelError as error:
-                message = f"its <surface> is left out: {error}"
-                robot.note("ignored", who, element.name, message, element, True)
-            robot.shapes += [replace(shape, material=material) for shape in shapes]
+            if element.tag == "collision":
+                surface = surface_of(robot, element, who)
+                family = self.families.get(link, "")
+                shapes = [replace(x, material=surface.material, family=family) for x in shapes]
+                bits += [surface.bits] * len(shapes)
+            else:
+                bits += [None] * len(shapes)
+            robot.shapes += shapes
+        if any(x is not None for x in bits):
+            all_bits = (ALL_BITS if x is None else x for x in bits)
+            robot.shapes = [
+                replace(x, group=own, mask=own)
+                for x, own in zip(robot.shapes, all_bits, strict=True)
+            ]
 
 
 # ---- elements -----------------------------------------------------------------------------------
-
-
-def _material(element: Element, who: str) -> Material | None:
-    """Friction and restitution of a <surface>; None if it says nothing about them."""
-    surface = element.only("surface", who)
-    friction = None if surface is None else surface.only("friction", who)
-    laws = None if friction is None else friction.only("ode", who)
-    bounce = None if surface is None else surface.only("bounce", who)
-    if laws is None and bounce is None:
-        return None
-    mu = 1.0 if laws is None else laws.texts.number("mu", who, 1.0)
-    part = 0.0 if bounce is None else bounce.texts.number("restitution_coefficient", who, 0.0)
-    return Material(mu, restitution=part)
 
 
 def _inertia(inertial: Element, who: str) -> SpatialInertia:
@@ -472,29 +475,29 @@ def read_drive(
         return Drive(None, 0.0, Rating(name, kind))
     tags = ("axis", "axis2")[:count]
     axes = [at for tag in tags if (at := element.only(tag, who)) is not None]
-    damping, friction = zip(*(_dynamics(robot, axis, name, who) for axis in axes), strict=True)
+    damping, friction = zip(*(_dynamics(axis, who) for axis in axes), strict=True)
+    for place, axis in enumerate(axes):
+        note_spring(robot, axis, name, who, place, count)
     bounds = [_bounds(robot, axis, kind, name, who) for axis in axes]
     efforts, velocities = zip(*(_largest(axis, who) for axis in axes), strict=True)
-    if count == 2 and (len(set(efforts)) > 1 or len(set(velocities)) > 1):
-        message = "its axes have different effort or velocity limits; those of <axis> are kept."
-        robot.note("limit", who, name, message, element)
     for axis in axes:
         if (at := axis.only("mimic", who)) is not None:
             robot.mimics.append(mimic_of(at, at.texts, name, who, scope))
     limits = None
     if any(pair != _FREE for pair in bounds):
         limits = bounds[0] if count == 1 else tuple(zip(*bounds, strict=True))
-    rating = Rating(name, kind, efforts[0], velocities[0], friction[0])
+    rating = Rating(name, kind, _one(efforts), _one(velocities), _one(friction))
     return Drive(limits, damping[0] if count == 1 else damping, rating)
 
 
-def _dynamics(robot: ParsedRobot, axis: Element, name: str, who: str) -> tuple[float, float]:
+def _one(numbers: Vector) -> float | Vector:
+    """One number where all axes have the same."""
+    return numbers[0] if len(set(numbers)) == 1 else numbers
+
+
+def _dynamics(axis: Element, who: str) -> tuple[float, float]:
     at = axis.only("dynamics", who)
-    if at is None:
-        return 0.0, 0.0
-    if at.texts.number("spring_stiffness", who, 0.0):
-        robot.note_left_out("its spring", who, name, at)
-    return damping_and_friction(at, at.texts, who)
+    return (0.0, 0.0) if at is None else damping_and_friction(at, at.texts, who)
 
 
 def _bounds(

@@ -41,7 +41,8 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     that ``load(path, base="free")`` added is written as the base link: load it the same way again.
     Joints that mimic others, as `load` reads them, are written as such; other constraints are
     rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
-    (armature, rotors, gravity other than 9.81 m/s² along −z).
+    (armature, rotors, drives with different efforts in both directions, gravity other than
+    9.81 m/s² along −z).
     """
     mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
     only_mimics = mimics and mimics.issuperset(model.constraints)
@@ -60,6 +61,9 @@ def _warn_of_losses(model: Model) -> None:
         lost.append(f"the armature of {len(turning)} joint(s), for example {turning[0]!r}")
     if model.rotors:
         lost.append(f"{len(model.rotors)} rotor(s), for example {model.rotors[0].name!r}")
+    one_sided = [r.joint for r in model.ratings.values() if r.lower_effort is not None]
+    if one_sided:
+        lost.append(f"the least efforts of {len(one_sided)} joint(s), such as {one_sided[0]!r}")
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:
