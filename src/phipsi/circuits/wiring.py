@@ -58,11 +58,18 @@ class Wiring:
 
     # ---- quantities
 
-    def given(self, name: str, kind: str, shape: Shape, value: Array | None = None) -> Traced:
+    def given(
+        self,
+        name: str,
+        kind: str,
+        shape: Shape,
+        value: Array | None = None,
+        fixed: tuple[Array, str] | None = None,
+    ) -> Traced:
         """An input of the circuit; the same one if it is there already."""
         known = self._quantities.get(name)
         if known is None:
-            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value)
+            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value, fixed)
         elif (known.kind, known.shape) != (kind, tuple(shape)):
             raise LawError(
                 f"{name!r} is a {known.kind} of shape {known.shape} and a {kind} of shape {shape}; "
@@ -75,10 +82,10 @@ class Wiring:
         count = self._names[name] = self._names.get(name, 0) + 1
         return name if count == 1 else f"{name}_{count}"
 
-    def parameter(self, name: str, value: Any) -> Traced:
-        """A number or an array that every trajectory may have its own of."""
+    def parameter(self, name: str, value: Any, fixed: tuple[Array, str] | None = None) -> Traced:
+        """A number or an array that every trajectory may have its own of, where it is not fixed."""
         array = np.array(value, dtype=np.float64)
-        return self.given(name, "parameter", array.shape, array)
+        return self.given(name, "parameter", array.shape, array, fixed)
 
     def state(self, name: str, first: Any) -> Traced:
         """A state of a law."""

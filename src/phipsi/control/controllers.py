@@ -220,7 +220,6 @@ class Saturated:
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
-        self._limited = np.isfinite(self.limits)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
@@ -228,8 +227,7 @@ class Saturated:
         if not isinstance(tau, Traced):  # inside a law nothing is counted
             cut = np.abs(tau) > self.limits
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
-        largest = np.where(self._limited, self.limits, 0.0)
-        return np.where(self._limited, np.clip(tau, -largest, largest), tau)
+        return np.clip(tau, -self.limits, self.limits)
 
 
 def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:

@@ -225,7 +225,7 @@ def _value(x: object) -> str:
     if isinstance(x, bool):
         return "true" if x else "false"
     if isinstance(x, float):
-        return repr(x)
+        return repr(x).replace("inf", "INF").replace("nan", "NaN")  # as xs:double has them
     return "".join(c if c.isprintable() else "?" for c in str(x))  # XML has no other characters
 
 

@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import signature
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,10 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
     """Numbers that every trajectory of a run may have its own of: name → attribute once bound."""
     name: ClassVar[str] = ""
     """What the names of its parameters begin with; by default the class, as in "joint_spring"."""
+
+    def unchangeable(self) -> Mapping[str, tuple[Array, str]]:
+        """Where numbers of parameters (by name) cannot be changed by a run, and why."""
+        return {}
 
     def bind(self, model: Model) -> Force:
         """Return the element with its names looked up in a model; called once per run."""
@@ -174,8 +178,12 @@ def _wire(element: Force, wiring: Wiring) -> None:
     model = wiring.model
     words = re.findall("[A-Z][a-z0-9]*", type(element).__name__)
     name = wiring.unique(element.name or "_".join(words).lower() or "force")
-    numbers = named_numbers(element).items()
-    traced = with_numbers(element, {n: wiring.parameter(f"{name}.{n}", x) for n, x in numbers})
+    fixed = element.unchangeable()
+    given = {
+        n: wiring.parameter(f"{name}.{n}", x, fixed.get(n))
+        for n, x in named_numbers(element).items()
+    }
+    traced = with_numbers(element, given)
     state = State(model, wiring.t, wiring.q, wiring.v, wiring.kinematics)
     shapes = {"efforts": (model.nv,), "body_forces": (model.n_bodies, 6), "potential_energy": ()}
     for method, shape in shapes.items():
@@ -272,21 +280,24 @@ class Elements:
         return nothing + self.potential_energy(self.state(t, q, v)) if self else nothing
 
 
-def per_rate(
-    values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] = np.isfinite
-) -> Array:
+class Allowed(NamedTuple):
+    """Which numbers an element takes: where they are allowed, and what an error says of them."""
+
+    holds: Callable[[Array], Array]
+    wanted: str
+
+
+FINITE = Allowed(np.isfinite, "finite")
+NOT_NEGATIVE = Allowed(lambda x: (x >= 0) & np.isfinite(x), "finite and not negative")
+
+
+def per_rate(values: Any, size: int, what: str, who: str, allowed: Allowed = FINITE) -> Array:
     """One number, or one per rate, as an array (size,), all of them `allowed`."""
     found = floats_of(values, (0, 0))
     if found.shape not in ((), (1,), (size,)):
         raise InputError(
             f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
         )
-    if not allowed(found).all():
-        least = " and not negative" if allowed is not np.isfinite else ""
-        raise InputError(f"{who}: {what} is {values!r}; it must be finite{least}.")
+    if not allowed.holds(found).all():
+        raise InputError(f"{who}: {what} is {values!r}; it must be {allowed.wanted}.")
     return np.array(np.broadcast_to(found, (size,)))
-
-
-def not_negative(x: Array) -> Array:
-    """Where numbers are finite and at least 0."""
-    return (x >= 0) & np.isfinite(x)

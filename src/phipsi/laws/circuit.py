@@ -28,13 +28,15 @@ class Quantity:
     **Attributes:** `name`; `kind`: "time" ("t", s), "q", "v", "effort" ("tau", efforts from outside
     during the step), "parameter", "state", "result" (of an evaluation), "noise" ("step" and
     "trajectory", whole numbers that number the step of the run and the trajectory); `shape`;
-    `value`, the default of a parameter, the first value of a state.
+    `value`, the default of a parameter, the first value of a state; `fixed`, entries of a
+    parameter that a run cannot change, and why.
     """
 
     name: str
     kind: str
     shape: Shape
     value: Array | None = None
+    fixed: tuple[Array, str] | None = None
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, f"{self.kind!r} is not one of {KINDS}"

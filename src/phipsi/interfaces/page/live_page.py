@@ -278,8 +278,13 @@ class LivePhysics:
             "handles": self.handles,
             "parameters": self.parameters,
             "entries": {n: x for n in self.parameters if (x := self._entries(n))},
+            "fixed": {n: x for n in self.parameters if (x := self._fixed(n))},
             "contacts": () if contacts is None else contacts.slot_names,
         }
+
+    def _fixed(self, parameter: str) -> list[int]:
+        """The entries of a parameter that no run can change."""
+        return np.flatnonzero(self.simulator.fixed_entries(parameter)).tolist()
 
     def _entries(self, parameter: str) -> list[str]:
         """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
