@@ -15,7 +15,7 @@ from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
-from phipsi.laws.circuit import Circuit, Evaluation, JointRows, Quantity, Sampling
+from phipsi.laws.circuit import INERTIA, Circuit, Evaluation, JointRows, Quantity, Sampling
 from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_errors import fail
 from phipsi.laws.law_operations import substituted
@@ -33,11 +33,12 @@ from phipsi.sweeps.request import Request
 class Wiring:
     """Quantities, evaluations and sums of a circuit while it grows.
 
-    **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs.
+    **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs;
+    `of_trajectories`, names of quantities of the algebra that every trajectory has its own of.
     """
 
-    def __init__(self, mechanism: Model, dt: float) -> None:
-        self.mechanism, self.dt = mechanism, dt
+    def __init__(self, mechanism: Model, dt: float, given: Sequence[str] = ()) -> None:
+        self.mechanism, self.dt, self.of_trajectories = mechanism, dt, tuple(given)
         self.model = model = mechanism.model
         self._quantities: dict[str, Quantity] = {}
         self._results: dict[Any, tuple[str, ...]] = {}
@@ -131,9 +132,12 @@ class Wiring:
         modes: tuple[str, ...],
         points: PointSet | None,
         operands: Mapping[str, Node],
+        *,
+        nominal: bool = False,
     ) -> list[Traced]:
-        """The results of a program."""
-        key = (forms, modes, points, tuple(operands.items()))
+        """The results of a program; `nominal` as for `Evaluation`."""
+        nominal = nominal and bool(self.of_trajectories)
+        key = (forms, modes, points, tuple(operands.items()), nominal)
         if key not in self._results:
             program = compile(forms, self.model, mode=modes, points=points)
             inputs = {n: np.zeros(shape) for n, shape in program.input_shapes.items()}
@@ -142,7 +146,8 @@ class Wiring:
             names = tuple(f"evaluation.{len(self._evaluations)}.{i}" for i in range(len(forms)))
             for name, array in zip(names, found, strict=True):
                 self.given(name, "result", np.shape(array))
-            self._evaluations.append(Evaluation(forms, names, modes, points, dict(operands)))
+            one = Evaluation(forms, names, modes, points, dict(operands), nominal=nominal)
+            self._evaluations.append(one)
             self._results[key] = names
         return [Traced(self._quantities[n].node) for n in self._results[key]]
 
@@ -150,6 +155,17 @@ class Wiring:
         """Poses (n, 4, 4) and velocities (n, 6) of all bodies."""
         poses, velocities = self.evaluate((pose, V), ("apply", "apply"), None, {})
         return poses, velocities
+
+    def mass_moments(self) -> tuple[Any, Any] | None:
+        """Masses (n,) and first moments m c (n, 3) that trajectories give; None if they do not."""
+        n = self.model.n_bodies
+        if INERTIA in self.of_trajectories:
+            ten: Any = Traced(ops.given(INERTIA, (n, 10)))
+            return ten[:, 0], ten[:, 1:4]
+        if "M" in self.of_trajectories:  # [[J, m c~], [−m c~, m I]]
+            M: Any = Traced(ops.given("M", (n, 6, 6)))
+            return M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
+        return None
 
     @contextmanager
     def records_programs(self) -> Iterator[None]:
@@ -163,7 +179,8 @@ class Wiring:
         if model is not self.model:
             fail("a program of another mechanism is called", "call it with that of the run")
         points = request.points if len(request.points) else None
-        return self.evaluate(request.expressions, request.modes, points, operands)
+        what = request.expressions, request.modes, points, operands
+        return self.evaluate(*what, nominal=True)  # a program is that of its model
 
     # ---- what follows from all laws together
 
@@ -382,6 +399,7 @@ class Wiring:
             self._sum("energy"),
             tuple(self._rows),
             self._all_rows(),
+            self.of_trajectories,
         )
         return self._with_totals(made) if self._totals else made
 

@@ -53,6 +53,7 @@ from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
+    Beginning,
     SimulatorGradient,
     SimulatorRun,
     own_rows,
@@ -127,8 +128,9 @@ class Simulator:
         self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
         self.laws: Any = tuple(laws) if several else laws
+        own = tuple(as_list("given", given, "['M']"))
         self._circuit = (
-            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt)
+            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt, own)
         )
         check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
@@ -461,7 +463,7 @@ class Simulator:
         given = now.efforts
         if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        run = SimulatorRun(self, now, out)
+        run = SimulatorRun(self, now, out, self._beginning(now, names, given, steps, every))
         if not now.count:
             return run
         memory = now.memory(plan, threads)
@@ -481,6 +483,21 @@ class Simulator:
         if on_error == "raise" and memory.status.any():
             raise now.failure(run)
         return run
+
+    def _beginning(
+        self, now: SimulatorState, names: Sequence[str], tau: Array, steps: int, every: int
+    ) -> Beginning:
+        """What a run begins with, for its trajectories: its state goes on, and may be changed.
+
+        Where efforts are not recorded, with the state too: one may ask for them later.
+        """
+        own, shared = ({n: x.copy() for n, x in y.items()} for y in (now.own, now.shared))
+        again = "tau" not in names and (self._circuit.efforts is not None or tau.ndim == 3)
+        rows = {n: x.copy() for n, x in now._rows.items()} if again else {}
+        given = tau.copy() if tau is now.efforts else tau
+        status = now.status.copy(), now.failed_at.copy()
+        tau = given if "tau" not in names else now.efforts[:, :0]
+        return Beginning(rows, own, shared, status, now.steps, tau, steps, every)
 
     def gradient(
         self,
