@@ -432,6 +432,19 @@ def test_an_element_of_the_user_is_checked():
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.array([0, np.inf])))
 
 
+def test_stops_without_joints_do_nothing_and_without_limits_are_refused():
+    empty = pp.ModelBuilder().build()
+    for stiffness in (10.0, np.inf):
+        for limits in ({}, {"lower": -1.0}):
+            stop = F.JointStop(None, stiffness, **limits)
+            assert pp.simulate(empty, [], [], 0.1, forces=[stop]).complete
+    assert pp.simulate(ARM, [0, 0], [0, 0], 0.01, forces=[F.JointStop([], 1.0, lower=0)]).complete
+    for run in (lambda x: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[x]),
+                lambda x: pp.Simulator(ARM, [x])):  # fmt: skip
+        with pytest.raises(pp.errors.InputError, match="no joint of the model has limits"):
+            run(F.JointStop(None, 10.0))
+
+
 def test_stops_of_all_joints_with_given_limits():
     """None stands for all joints that can have a limit, also where the model has none."""
     arm = pp.examples.planar_arm(2)

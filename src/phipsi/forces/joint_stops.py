@@ -80,6 +80,8 @@ class JointStop(OnRates):
             pairs = zip(model.joint_names, model.joints, strict=True)
             names = [name for name, joint in pairs if joint.is_additive and joint.nv]
         names = limited_joints(model) if names is None else names
+        if not names and self.joints is None and not given and model.nv:
+            raise InputError(self._no_limits("no joint of the model has limits"))
         out, rates, field = self._bound(model, names)
         for name in names:
             if not model.joint(name).joint.is_additive:
@@ -105,13 +107,16 @@ class JointStop(OnRates):
         if (lower > upper).any():
             raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
         if len(rates) and not (np.isfinite(lower) | np.isfinite(upper)).any():
-            raise InputError(
-                f"{who}: these joints have no limits in the model, so there is nothing to stop at. "
-                f"Give them:  JointStop(…, lower=-1.5, upper=1.5)"
-            )
+            raise InputError(self._no_limits("these joints have no limits in the model"))
         out._lower, out._upper = lower, upper
         out._below, out._above = (rigid & np.isfinite(x) for x in (lower, upper))
         return out
+
+    def _no_limits(self, why: str) -> str:
+        return (
+            f"{self!r}: {why}, so there is nothing to stop at. Give them:  "
+            f"JointStop(…, lower=-1.5, upper=1.5)"
+        )
 
     def _join(self, other: JointStop) -> None:
         names = ("_q", "_k", "_alpha", "_lower", "_upper", "_below", "_above", "_e", "_rigid")
@@ -130,6 +135,11 @@ class JointStop(OnRates):
         }
 
     @property
+    def _is_rigid(self) -> bool:
+        """Whether there are stops, and all of them are rigid."""
+        return bool(len(self._rigid) and self._rigid.all())
+
+    @property
     def _spring(self) -> Any:
         """Stiffnesses, 0 of rigid stops."""
         return np.where(self._rigid, 0.0, self._k) if self._rigid.any() else self._k
@@ -140,7 +150,7 @@ class JointStop(OnRates):
 
     def efforts(self, state: State) -> Array | None:
         """Push back into the range; None if all stops are rigid."""
-        if self._rigid.all():
+        if self._is_rigid:
             return None
         out, k = np.zeros_like(state.v), self._spring
         low, high = self._depth(state)
@@ -166,7 +176,7 @@ class JointStop(OnRates):
 
     def potential_energy(self, state: State) -> Array | None:
         """½ k d²; None if all stops are rigid."""
-        if self._rigid.all():
+        if self._is_rigid:
             return None
         low, high = self._depth(state)
         return 0.5 * (low * low + high * high) @ self._spring
