@@ -266,6 +266,24 @@ def test_efforts_that_were_not_recorded_are_those_of_the_run(per_step):
     assert np.abs(known["tau"]).min() > 0
 
 
+def test_what_acts_in_a_trajectory_explains_its_accelerations():
+    """Its efforts and its loads, with its own masses: what pages draw reactions from."""
+    rng = np.random.default_rng(3)
+    model = random_tree(rng, 4, ["revolute", "universal"])
+    sim = pp.Simulator(model, springs(model, rng), dt=1e-3, given=("inertia",))
+    numbers = own_numbers(sim, rng) | own_bodies(model, rng, ("inertia",))
+    start = sim.start(near_neutral(model, rng), parameters=numbers)
+    run = sim.rollout(start, steps=20, every=10, record=("q", "v", "vdot"))
+    for i in range(COUNT):
+        own = run.trajectory(i)
+        assert own.acting is not None
+        more, loads = own.acting(own.t, own.q, own.v)
+        found = pp.forward_dynamics(own.model, own.q, own.v, own.tau + more, loads)
+        assert_allclose(found, run["vdot"][i], rtol=1e-9, atol=1e-9)
+        other = pp.forward_dynamics(model, own.q, own.v, own.tau, loads)
+        assert np.abs(other - found).max() > 1e-2
+
+
 def test_given_efforts_alone_need_no_second_run():
     sim = pp.Simulator(pp.examples.planar_arm(2))
     state = sim.start([[0.1, 0.2], [0.3, 0.4]])
