@@ -399,7 +399,7 @@ class Wiring:
             self._sum("energy"),
             tuple(self._rows),
             self._all_rows(),
-            self.of_trajectories,
+            given=self.of_trajectories,
         )
         return self._with_totals(made) if self._totals else made
 

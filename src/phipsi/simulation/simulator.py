@@ -53,9 +53,9 @@ from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
-    Beginning,
     SimulatorGradient,
     SimulatorRun,
+    beginning_of,
     own_rows,
     weights_of,
 )
@@ -463,7 +463,7 @@ class Simulator:
         given = now.efforts
         if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        run = SimulatorRun(self, now, out, self._beginning(now, names, given, steps, every))
+        run = SimulatorRun(self, now, out, beginning_of(now, names, given, steps, every))
         if not now.count:
             return run
         memory = now.memory(plan, threads)
@@ -483,21 +483,6 @@ class Simulator:
         if on_error == "raise" and memory.status.any():
             raise now.failure(run)
         return run
-
-    def _beginning(
-        self, now: SimulatorState, names: Sequence[str], tau: Array, steps: int, every: int
-    ) -> Beginning:
-        """What a run begins with, for its trajectories: its state goes on, and may be changed.
-
-        Where efforts are not recorded, with the state too: one may ask for them later.
-        """
-        own, shared = ({n: x.copy() for n, x in y.items()} for y in (now.own, now.shared))
-        again = "tau" not in names and (self._circuit.efforts is not None or tau.ndim == 3)
-        rows = {n: x.copy() for n, x in now._rows.items()} if again else {}
-        given = tau.copy() if tau is now.efforts else tau
-        status = now.status.copy(), now.failed_at.copy()
-        tau = given if "tau" not in names else now.efforts[:, :0]
-        return Beginning(rows, own, shared, status, now.steps, tau, steps, every)
 
     def gradient(
         self,

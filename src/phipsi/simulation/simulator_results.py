@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -60,6 +60,21 @@ class Beginning(NamedTuple):
         rows, own = ({n: x[at] for n, x in y.items()} for y in (self.rows, self.own))
         status = self.status[0][at], self.status[1][at]
         return self._replace(rows=rows, own=own, status=status, tau=self.tau[at])
+
+
+def beginning_of(now: Any, names: Sequence[str], tau: Array, steps: int, every: int) -> Beginning:
+    """What a run with records `names` begins with: its state `now` goes on, and may be changed.
+
+    Where efforts are not recorded, with the state too: one may ask for them later.
+    """
+    own, shared = ({n: x.copy() for n, x in y.items()} for y in (now.own, now.shared))
+    status = now.status.copy(), now.failed_at.copy()
+    if "tau" in names:
+        return Beginning({}, own, shared, status, now.steps, now.efforts[:, :0], steps, every)
+    again = now.simulator._circuit.efforts is not None or tau.ndim == 3
+    rows = {n: x.copy() for n, x in now._rows.items()} if again else {}
+    given = tau.copy() if tau is now.efforts else tau
+    return Beginning(rows, own, shared, status, now.steps, given, steps, every)
 
 
 @final

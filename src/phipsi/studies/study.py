@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
-from phipsi.model.numbers import as_list, whole_number
+from phipsi.model.numbers import as_list, plain_numbers, whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
@@ -28,7 +28,6 @@ from phipsi.studies.study_functions import (
     crossings,
     event_labels,
     function_text,
-    plain_numbers,
     recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, SimulationError, shown
-from phipsi.model.numbers import as_floats, as_list
+from phipsi.model.numbers import as_list
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
@@ -173,14 +173,3 @@ def _shown_value(x: Any, depth: int) -> str:
     if callable(x) and depth < 4:  # functions may close over themselves
         return str(function_text(x, depth + 1))
     return type(x).__qualname__
-
-
-def plain_numbers(values: Any) -> Array:
-    """An array; exact numbers in it, such as fractions, as floats. The caller checks its kind."""
-    array = np.asarray(values)
-    if array.dtype != object:
-        return array
-    try:
-        return as_floats("values", array)
-    except InputError:
-        return array

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean, number_of, true_or_false, warn
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import plain_numbers, whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
-from phipsi.studies.study_functions import plain_numbers
 
 Array = NDArray[Any]
 Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
