@@ -125,3 +125,12 @@ def test_what_cannot_be_driven_is_named():
         pp.inverse_dynamics(grasp, q, zero, zero, actuated=["left_lowr"], multipliers=True)
     with pytest.raises(pp.errors.InputError, match="above 0"):
         pp.inverse_dynamics(grasp, q, zero, zero, weights=zero, multipliers=True)
+
+
+def test_a_mechanism_without_joints_needs_no_actuators():
+    empty = pp.ModelBuilder().build()
+    for mechanism in (empty, pp.System(empty)):
+        assert pp.inverse_dynamics(mechanism, [], [], [], actuated=[]).shape == (0,)
+        several = np.zeros((4, 0))
+        found = pp.inverse_dynamics(mechanism, several, several, several, actuated=[])
+        assert found.shape == (4, 0)

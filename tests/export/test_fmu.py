@@ -496,3 +496,22 @@ def test_rates_of_configurations():
     long = q.copy()
     long[:4] *= 1.7
     np.testing.assert_allclose(GroupCall(UNIT, model).arrays(long)[0], q, atol=1e-15)
+
+
+def test_limits_that_are_none_are_valid_numbers_and_rigid_stops_keep_their_stiffness(
+    tmp_path: Path,
+):
+    """XML writes INF; what no run can change is not offered as a parameter."""
+    from fmpy.validation import validate_fmu
+
+    arm, soft = pp.examples.planar_arm(1), pp.forces.JointStop(None, 1e3, upper=1.0)
+    pp.export_fmu(pp.Simulator(arm, [soft]), tmp_path / "soft.fmu", binary=False)
+    text = _description(tmp_path / "soft.fmu")
+    assert re.search(r'name="joint_stop.lower\[1\]"[^>]* start="-INF"', text)
+    assert not validate_fmu(str(tmp_path / "soft.fmu"))
+    rigid = pp.forces.JointStop(None, np.inf, upper=1.0)
+    sim = pp.Simulator(arm, [rigid], integrator="time_stepping")
+    pp.export_fmu(sim, tmp_path / "rigid.fmu", binary=False)
+    shown = re.findall(r"joint_stop\.\w+", _description(tmp_path / "rigid.fmu"))
+    assert set(shown) == {"joint_stop.upper"}
+    assert sim.fixed_entries("joint_stop.stiffness").all()

@@ -512,6 +512,15 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
     assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
 
 
+def test_the_page_does_not_offer_what_no_run_can_change():
+    arm = pp.examples.planar_arm(2)
+    stop = pp.forces.JointStop(None, [np.inf, 50.0], upper=[1.0, np.inf])
+    sim = pp.Simulator(arm, [stop], integrator="time_stepping")
+    fixed = live_parts(sim, play=False).get("data", {})["live"]["physics"]["fixed"]
+    names = ("stiffness", "dissipation", "lower")
+    assert fixed == {f"joint_stop.{n}": [0] for n in names}
+
+
 def test_the_command_line(tmp_path, capsys):
     target = tmp_path / "arm.html"
     words = ["view", "seven_joint_arm", "--ratings", "--set", "elbow_pitch=30deg"]

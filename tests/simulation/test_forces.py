@@ -9,7 +9,7 @@ from random_models import branching, model_from_parents, random_tree
 from scipy.integrate import simpson
 
 import phipsi as pp
-from phipsi.forces.force import State, bind_forces
+from phipsi.forces.force import Elements, State, bind_forces
 
 F = pp.forces
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -225,6 +225,54 @@ def test_many_elements_become_few_and_do_the_same():
         np.testing.assert_allclose(sums[0], sums[1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_merged_elements_do_not_change_each_other(seed):
+    """On joints that several of them name, with numbers of which many are 0, in any order."""
+    rng = np.random.default_rng(seed)
+    model = branching(4, seed, ["revolute", "universal", "spherical"])
+    q, v = model.random_configuration(rng), 0.3 * rng.standard_normal(model.nv)
+
+    def some(size, low=0.0):
+        return rng.uniform(low, 2, size) * (rng.random(size) < 0.5)
+
+    elements = []
+    for name in rng.choice(model.joint_names, 10):
+        at, nv = model.joint(name).joint, model.joint(name).joint.nv
+        rest = at.random(rng)
+        friction = F.JointFriction(name, some(nv), rng.uniform(0.1, 1, nv))
+        static = some(nv)
+        elements += [F.JointSpring(name, some(nv), rest), friction, F.JointDamper(name, some(nv))]
+        elements += [F.StribeckFriction(name, static, 0.5 * static, 0.3, some(nv))]
+        if at.is_additive:
+            elements.append(F.JointStop(name, some(nv), lower=-0.1, upper=rng.uniform(0, 1, nv)))
+    state = State(model, 0.0, q, v)
+    merged = Elements(elements, model)
+    wanted = sum(Elements([x], model).efforts(state, 0.0) for x in elements)
+    np.testing.assert_allclose(merged.efforts(state, 0.0), wanted, rtol=1e-12, atol=1e-12)
+    stored = sum(Elements([x], model).potential_energy(state) for x in elements)
+    np.testing.assert_allclose(merged.potential_energy(state), stored, rtol=1e-12)
+    assert len(merged.bound) < len(elements)
+
+
+def test_a_stiffness_of_zero_moves_no_rest_and_no_velocity_scale():
+    model = model_from_parents([-1], 0, ["universal"])
+    state = State(model, 0.0, np.array([0.3, -0.2]), np.array([0.1, 0.1]))
+    springs = F.JointSpring("j0", [10, 0], [0.1, 0]), F.JointSpring("j0", [0, 5], [0, 0.4])
+    np.testing.assert_allclose(Elements(springs, model).efforts(state, 0.0), [-2.0, 3.0])
+    none, real = F.JointFriction("j0", 0.0, 1.0), F.JointFriction("j0", 0.3, 0.05)
+    for pair in ((none, real), (real, none)):
+        sum_of_both = Elements(pair, model).efforts(state, 0.0)
+        np.testing.assert_allclose(sum_of_both, 2 * [-0.3 * np.tanh(2.0)])
+
+
+@pytest.mark.parametrize("kind", [F.JointSpring, F.JointDamper, F.JointFriction, F.JointStop])
+def test_a_joint_that_is_named_twice_in_one_element_is_refused(kind):
+    more = {"lower": -1.0} if kind is F.JointStop else {}
+    with pytest.raises(pp.errors.InputError, match=r"'joint1' is named twice[\s\S]*which add up"):
+        kind(["joint1", "joint2", "joint1"], [1.0, 2.0, 3.0], **more).bind(ARM)
+    kind(["joint1", "joint2"], [1.0, 2.0], **more).bind(ARM)
+
+
 def test_batches():
     """All elements take leading axes, as the energy of a trajectory needs."""
     model = model_from_parents([-1, 0, 1], 6, ["free", "spherical", "revolute"])
@@ -298,6 +346,9 @@ ARM = pp.examples.planar_arm(2)
         (lambda: F.JointDamper("joint1", "soft"), "must be one number or 1"),
         (lambda: F.JointSpring("joint1", np.nan), "stiffness is nan"),
         (lambda: F.JointStop("joint1", 10.0), "no limits in the model"),
+        (lambda: F.JointStop("joint1", 1.0, lower=np.nan), "lower is nan; .* a number, or -inf"),
+        (lambda: F.JointStop("joint1", 1.0, upper=-np.inf), "upper is -inf; .* or inf for no"),
+        (lambda: F.JointStop("joint1", -1.0, lower=0), "stiffness is -1.0; .* at least 0; inf"),
         (lambda: F.JointStop("joint1", 10.0, lower=2.0, upper=1.0), "lower is above upper"),
         (lambda: F.PointSpring("tip", "link2", 1.0), "same body"),
         (lambda: F.PointSpring("tipp", "world", 1.0), "tipp"),
@@ -379,6 +430,19 @@ def test_an_element_of_the_user_is_checked():
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.zeros(3)))
     with pytest.raises(pp.errors.InputError, match=r"Bad\(\): efforts is inf at joint 'joint2'"):
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.array([0, np.inf])))
+
+
+def test_stops_without_joints_do_nothing_and_without_limits_are_refused():
+    empty = pp.ModelBuilder().build()
+    for stiffness in (10.0, np.inf):
+        for limits in ({}, {"lower": -1.0}):
+            stop = F.JointStop(None, stiffness, **limits)
+            assert pp.simulate(empty, [], [], 0.1, forces=[stop]).complete
+    assert pp.simulate(ARM, [0, 0], [0, 0], 0.01, forces=[F.JointStop([], 1.0, lower=0)]).complete
+    for run in (lambda x: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[x]),
+                lambda x: pp.Simulator(ARM, [x])):  # fmt: skip
+        with pytest.raises(pp.errors.InputError, match="no joint of the model has limits"):
+            run(F.JointStop(None, 10.0))
 
 
 def test_stops_of_all_joints_with_given_limits():

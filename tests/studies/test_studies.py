@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections import Counter
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,25 @@ def test_estimates_and_correlations(arm: pp.Simulator):
     assert found_by["q[0]"] > 0.99 > 0.1 > abs(found_by["q[1]"])
     never = found.estimate(lambda r: r["q.final"][:, 0] > 99)
     assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
+
+
+def test_exact_numbers_are_analysed_like_others(arm: pp.Simulator):
+    found = small(arm).run()
+    exact = np.array([Fraction(int(x), 7) for x in found["run"]], dtype=object)
+    mine, wanted = (found.estimate(x) for x in (exact, exact.astype(float)))
+    assert (mine.value, mine.low, mine.runs) == (wanted.value, wanted.low, wanted.runs)
+    assert found.correlations(exact) == found.correlations(exact.astype(float))
+    assert np.array_equal(found.worst(exact, 3), found.worst(exact.astype(float), 3))
+    with pytest.raises(InputError, match="one number per run, not of object"):
+        found.estimate(np.array([None] * len(found), dtype=object))
+
+    def ends(run: Any, draws: Any) -> Any:
+        return np.array([Fraction(float(x)) for x in run.q[:, -1, 0]], dtype=object)
+
+    study = small(arm, outcome=lambda run, draws: {"end": ends(run, draws)})
+    assert study.run()["end"].dtype == np.float64
+    plain = study.rare_event(lambda run, draws: run.q[:, -1, 0], 0.6, runs=20)
+    assert study.rare_event(ends, 0.6, runs=20).probability == plain.probability
 
 
 def test_events_are_those_of_single_records(arm: pp.Simulator):

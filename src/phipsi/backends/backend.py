@@ -74,6 +74,14 @@ class SweepProgram:
         return layout.input_shapes(self.request, self.lowered, self.model)
 
     @cached_property
+    def reads(self) -> frozenset[str]:
+        """Names out of `given` that the equations read; the others are inputs without effect."""
+        fields = [x for step in self.steps for x in step.fields]
+        named = {x.data for x in fields if x.op == "input"}
+        named |= {x.op for x in fields if x.op == "gravity"}
+        return frozenset(x for x in self.request.given if x in named)
+
+    @cached_property
     def symmetric_inputs(self) -> tuple[str, ...]:
         """Given operators that are symmetric, of which programs read one half only."""
         rows = {name: row_named(name, self.request.expressions) for name in self.request.given}

@@ -10,6 +10,7 @@ One that does more than evaluate a single program passes them to `Calls`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, final
 
@@ -99,9 +100,10 @@ class Calls:
             *(x.shape[: x.ndim - k] for x, k in zip(listed, cores, strict=True)),
             *(() if self._status is None else [self._status.shape]),
         )
+        tails = [x.shape[x.ndim - k :] for x, k in zip(listed, cores, strict=True)]
         flat = [
-            np.broadcast_to(x, (*batch, *x.shape[x.ndim - k :])).reshape(-1, *x.shape[x.ndim - k :])
-            for x, k in zip(listed, cores, strict=True)
+            np.broadcast_to(x, (*batch, *tail)).reshape(math.prod(batch), *tail)
+            for x, tail in zip(listed, tails, strict=True)
         ]
         found = function(*flat) if self.raises else self._in_parts(function, flat, batch)
         if isinstance(found, tuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -21,12 +21,13 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 
 
-def circuit(mechanism: Model, laws: Any, dt: float) -> Circuit:
+def circuit(mechanism: Model, laws: Any, dt: float, given: Sequence[str] = ()) -> Circuit:
     """All laws of a run, traced once and joined.
 
     **Arguments:** `mechanism`, a model or a system; `laws`, a law, or several: `Law`, force
     elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
-    s, which sampled laws must fit.
+    s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
+    then read what the trajectory has, and programs that laws call are those of their model.
     **Returns:** a `Circuit`. **Raises:** `LawError`, with the line of the law.
 
     >>> import phipsi as pp
@@ -38,7 +39,7 @@ def circuit(mechanism: Model, laws: Any, dt: float) -> Circuit:
     >>> list(made.of_kind("parameter")), made.efforts.shape
     (['damp.c'], (2,))
     """
-    wiring = Wiring(mechanism, dt)
+    wiring = Wiring(mechanism, dt, given)
     several = laws if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
     together: dict[Callable[..., None], list[Any]] = {}

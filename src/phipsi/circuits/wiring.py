@@ -15,7 +15,7 @@ from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
-from phipsi.laws.circuit import Circuit, Evaluation, JointRows, Quantity, Sampling
+from phipsi.laws.circuit import INERTIA, Circuit, Evaluation, JointRows, Quantity, Sampling
 from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_errors import fail
 from phipsi.laws.law_operations import substituted
@@ -33,11 +33,12 @@ from phipsi.sweeps.request import Request
 class Wiring:
     """Quantities, evaluations and sums of a circuit while it grows.
 
-    **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs.
+    **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs;
+    `of_trajectories`, names of quantities of the algebra that every trajectory has its own of.
     """
 
-    def __init__(self, mechanism: Model, dt: float) -> None:
-        self.mechanism, self.dt = mechanism, dt
+    def __init__(self, mechanism: Model, dt: float, given: Sequence[str] = ()) -> None:
+        self.mechanism, self.dt, self.of_trajectories = mechanism, dt, tuple(given)
         self.model = model = mechanism.model
         self._quantities: dict[str, Quantity] = {}
         self._results: dict[Any, tuple[str, ...]] = {}
@@ -58,11 +59,18 @@ class Wiring:
 
     # ---- quantities
 
-    def given(self, name: str, kind: str, shape: Shape, value: Array | None = None) -> Traced:
+    def given(
+        self,
+        name: str,
+        kind: str,
+        shape: Shape,
+        value: Array | None = None,
+        fixed: tuple[Array, str] | None = None,
+    ) -> Traced:
         """An input of the circuit; the same one if it is there already."""
         known = self._quantities.get(name)
         if known is None:
-            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value)
+            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value, fixed)
         elif (known.kind, known.shape) != (kind, tuple(shape)):
             raise LawError(
                 f"{name!r} is a {known.kind} of shape {known.shape} and a {kind} of shape {shape}; "
@@ -75,10 +83,10 @@ class Wiring:
         count = self._names[name] = self._names.get(name, 0) + 1
         return name if count == 1 else f"{name}_{count}"
 
-    def parameter(self, name: str, value: Any) -> Traced:
-        """A number or an array that every trajectory may have its own of."""
+    def parameter(self, name: str, value: Any, fixed: tuple[Array, str] | None = None) -> Traced:
+        """A number or an array that every trajectory may have its own of, where it is not fixed."""
         array = np.array(value, dtype=np.float64)
-        return self.given(name, "parameter", array.shape, array)
+        return self.given(name, "parameter", array.shape, array, fixed)
 
     def state(self, name: str, first: Any) -> Traced:
         """A state of a law."""
@@ -124,9 +132,12 @@ class Wiring:
         modes: tuple[str, ...],
         points: PointSet | None,
         operands: Mapping[str, Node],
+        *,
+        nominal: bool = False,
     ) -> list[Traced]:
-        """The results of a program."""
-        key = (forms, modes, points, tuple(operands.items()))
+        """The results of a program; `nominal` as for `Evaluation`."""
+        nominal = nominal and bool(self.of_trajectories)
+        key = (forms, modes, points, tuple(operands.items()), nominal)
         if key not in self._results:
             program = compile(forms, self.model, mode=modes, points=points)
             inputs = {n: np.zeros(shape) for n, shape in program.input_shapes.items()}
@@ -135,7 +146,8 @@ class Wiring:
             names = tuple(f"evaluation.{len(self._evaluations)}.{i}" for i in range(len(forms)))
             for name, array in zip(names, found, strict=True):
                 self.given(name, "result", np.shape(array))
-            self._evaluations.append(Evaluation(forms, names, modes, points, dict(operands)))
+            one = Evaluation(forms, names, modes, points, dict(operands), nominal=nominal)
+            self._evaluations.append(one)
             self._results[key] = names
         return [Traced(self._quantities[n].node) for n in self._results[key]]
 
@@ -143,6 +155,17 @@ class Wiring:
         """Poses (n, 4, 4) and velocities (n, 6) of all bodies."""
         poses, velocities = self.evaluate((pose, V), ("apply", "apply"), None, {})
         return poses, velocities
+
+    def mass_moments(self) -> tuple[Any, Any] | None:
+        """Masses (n,) and first moments m c (n, 3) that trajectories give; None if they do not."""
+        n = self.model.n_bodies
+        if INERTIA in self.of_trajectories:
+            ten: Any = Traced(ops.given(INERTIA, (n, 10)))
+            return ten[:, 0], ten[:, 1:4]
+        if "M" in self.of_trajectories:  # [[J, m c~], [−m c~, m I]]
+            M: Any = Traced(ops.given("M", (n, 6, 6)))
+            return M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
+        return None
 
     @contextmanager
     def records_programs(self) -> Iterator[None]:
@@ -156,7 +179,8 @@ class Wiring:
         if model is not self.model:
             fail("a program of another mechanism is called", "call it with that of the run")
         points = request.points if len(request.points) else None
-        return self.evaluate(request.expressions, request.modes, points, operands)
+        what = request.expressions, request.modes, points, operands
+        return self.evaluate(*what, nominal=True)  # a program is that of its model
 
     # ---- what follows from all laws together
 
@@ -375,6 +399,7 @@ class Wiring:
             self._sum("energy"),
             tuple(self._rows),
             self._all_rows(),
+            given=self.of_trajectories,
         )
         return self._with_totals(made) if self._totals else made
 

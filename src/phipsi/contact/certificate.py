@@ -54,8 +54,7 @@ class Certificate:
     (what compliant ones have stored is in it); `work`, J, of efforts and laws; `unsolved`, how many
     steps have a residual above the tolerance and above rounding; `balance`, J, the change of
     kinetic and potential energy + `dissipated` − `work`: the error of the steps, of first order in
-    dt. It is NaN where energies are not known: with episodes, or if trajectories have their own
-    masses or gravity. `steps`, how many there were.
+    dt. It is NaN where energies are not known, with episodes. `steps`, how many there were.
     """
 
     overlap: Array

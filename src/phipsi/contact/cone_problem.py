@@ -17,6 +17,7 @@ coefficient and rows of contacts that are not there have σ = 0; they are dead: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -184,8 +185,9 @@ class ConeProblem:
         for name, x, shape in zip(("W", "b", "s", "coefficients"), given, shapes, strict=True):
             if x.shape[x.ndim - len(shape) :] != shape:
                 raise InputError(f"{name} is {x.shape}; for {self.layout} it should end in {shape}")
+        count = math.prod(batch)
         flat = [
-            np.ascontiguousarray(np.broadcast_to(x, (*batch, *shape)), float).reshape(-1, *shape)
+            np.ascontiguousarray(np.broadcast_to(x, (*batch, *shape)), float).reshape(count, *shape)
             for x, shape in zip(given, shapes, strict=True)
         ]
         return ConeProblem(self.layout, *flat)

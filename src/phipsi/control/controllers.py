@@ -222,7 +222,6 @@ class Saturated:
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self._lower = _rated_lower_efforts(model) if efforts is None else None
         self.saturated = np.zeros(model.nv, dtype=int)
-        self._limited = np.isfinite(self.limits)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
@@ -230,8 +229,7 @@ class Saturated:
         if not isinstance(tau, Traced):  # inside a law nothing is counted
             cut = (tau > self.limits) | (tau < self._least(self.limits))
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
-        largest = np.where(self._limited, self.limits, 0.0)
-        return np.where(self._limited, np.clip(tau, self._least(largest), largest), tau)
+        return np.clip(tau, self._least(self.limits), self.limits)
 
     def _least(self, largest: Array) -> Array:
         """The lower bounds that go with the upper ones."""

@@ -226,7 +226,7 @@ def _value(x: object) -> str:
     if isinstance(x, bool):
         return "true" if x else "false"
     if isinstance(x, float):
-        return repr(x)
+        return repr(x).replace("inf", "INF").replace("nan", "NaN")  # as xs:double has them
     return xml_text(str(x))
 
 

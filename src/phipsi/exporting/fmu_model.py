@@ -158,8 +158,9 @@ class FmuModel:
         causality = ["input" if k in self._driven else "hidden" for k in range(model.nv)]
         self._add("tau", names, causality, "continuous", np.zeros(model.nv), units["tau"])
         for name in sim.parameters:
-            kind = "parameter" if name in self._shown else "hidden"
             listed = self._names(name, np.shape(self._first[name]))
+            fixed = sim.fixed_entries(name).ravel() | (name not in self._shown)
+            kind = ["hidden" if x else "parameter" for x in fixed]
             self._add(name, listed, kind, "tunable", self._first[name])
         self.inputs_end = len(self.variables)
         for name in self.continuous:

@@ -13,10 +13,10 @@ from phipsi.forces.joint_forces import (
     JointDamper,
     JointFriction,
     JointSpring,
-    JointStop,
     StribeckFriction,
     from_ratings,
 )
+from phipsi.forces.joint_stops import JointStop
 from phipsi.loaded import only_public
 
 __all__ = [

@@ -385,7 +385,7 @@ class GravityField(Force):
     True
     """
 
-    __slots__ = ("field", "potential", "_arms", "_com", "_mass", "_moving")
+    __slots__ = ("field", "potential", "_arms", "_com", "_heavy", "_mass", "_moving")
 
     def __init__(
         self,
@@ -433,16 +433,35 @@ class GravityField(Force):
         out._moving = np.flatnonzero(masses > 0)
         out._mass = masses[out._moving]
         out._com = np.array([model.inertias[i].com_B for i in out._moving]).reshape(-1, 3)
+        out._arms, out._heavy = skew(out._com), None
+        return out
+
+    def _of_trajectory(self, state: State) -> GravityField:
+        """The element with the masses that a trajectory has, on all bodies; the same if none."""
+        if state.own_masses is None:
+            return self
+        mass, first = state.own_masses
+        out = copy(self)
+        out._moving, out._mass = np.arange(state.model.n_bodies), mass
+        out._com = first / np.where(mass > 0, mass, 1.0)[:, None]
         out._arms = skew(out._com)
+        if 0 < len(self._moving) < state.model.n_bodies:
+            out._heavy = int(self._moving[np.argmax(self._mass)])
         return out
 
     def _centres(self, state: State) -> tuple[Array, Array]:
         X = state.poses[..., self._moving, :, :]
         R = X[..., :3, :3]
-        return R, X[..., :3, 3] + (R @ self._com[:, :, None])[..., 0]
+        p = X[..., :3, 3] + (R @ self._com[:, :, None])[..., 0]
+        if self._heavy is not None:  # the field may have no value where a body without mass is
+            p = np.where(self._mass[:, None] > 0, p, p[..., self._heavy, None, :])
+        return R, p
 
     def body_forces(self, state: State) -> Array:
         """M g at the mass centres."""
+        return self._of_trajectory(state)._body_forces(state)
+
+    def _body_forces(self, state: State) -> Array:
         R, p = self._centres(state)
         g = as_array(self.field(p))
         if g.shape != p.shape:
@@ -460,7 +479,8 @@ class GravityField(Force):
         """Σ m U(p), if there is a potential."""
         if self.potential is None:
             return 0.0
-        return as_array(self.potential(self._centres(state)[1])) @ self._mass
+        own = self._of_trajectory(state)
+        return as_array(self.potential(own._centres(state)[1])) @ own._mass
 
 
 @final

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, cast, final
+from typing import ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError
-from phipsi.forces.force import Array, Element, Force, State, not_negative, per_rate
+from phipsi.forces.force import (
+    FINITE,
+    NOT_NEGATIVE,
+    Allowed,
+    Array,
+    Element,
+    Force,
+    State,
+    per_rate,
+)
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 
@@ -80,7 +89,7 @@ class ElasticCoupling(Element):
                     f"joints with massless bodies between them."
                 )
 
-        def one(name: str, allowed: Any = not_negative) -> Array:
+        def one(name: str, allowed: Allowed = NOT_NEGATIVE) -> Array:
             return per_rate(getattr(self, name), 1, name, who, allowed)
 
         out = copy(self)
@@ -95,7 +104,7 @@ class ElasticCoupling(Element):
         out._q = np.array([model.q_slice(name).start for name in self.joints])
         out._v = np.array([model.v_slice(name).start for name in self.joints])
         out._k, out._c, out._gap = one("stiffness"), one("damping"), one("backlash")
-        out._alpha, out._offset = one("dissipation"), one("offset", np.isfinite)
+        out._alpha, out._offset = one("dissipation"), one("offset", FINITE)
         if out._c.any() and out._gap.any():
             raise InputError(
                 f"{who}: with backlash, damping would jump where the teeth meet. Use "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from inspect import signature
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +33,24 @@ KINEMATICS = (pose, V)
 class State:
     """Where the mechanism is, for force elements; poses and velocities are computed on first use.
 
-    **Attributes:** `model`; `t` (...), s; `q` (..., nq); `v` (..., nv).
+    **Attributes:** `model`; `t` (...), s; `q` (..., nq); `v` (..., nv); `own_masses`, None, or in a
+    run whose trajectories have their own masses: masses (n,), kg, and first moments m c (n, 3) of
+    all bodies in body axes, kg·m.
     """
 
-    __slots__ = ("model", "t", "q", "v", "_program", "_found")
+    __slots__ = ("model", "t", "q", "v", "own_masses", "_program", "_found")
 
     def __init__(
-        self, model: Model, t: Any, q: Array, v: Array, program: Callable[..., Any] | None = None
+        self,
+        model: Model,
+        t: Any,
+        q: Array,
+        v: Array,
+        program: Callable[..., Any] | None = None,
+        own_masses: tuple[Any, Any] | None = None,
     ) -> None:
         self.model, self.t, self.q, self.v = model, t, q, v
+        self.own_masses = own_masses
         self._program = program  # of KINEMATICS; who makes many states looks it up once
         self._found: tuple[Array, Array] | None = None
 
@@ -85,6 +96,10 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
     """Numbers that every trajectory of a run may have its own of: name → attribute once bound."""
     name: ClassVar[str] = ""
     """What the names of its parameters begin with; by default the class, as in "joint_spring"."""
+
+    def unchangeable(self) -> Mapping[str, tuple[Array, str]]:
+        """Where numbers of parameters (by name) cannot be changed by a run, and why."""
+        return {}
 
     def bind(self, model: Model) -> Force:
         """Return the element with its names looked up in a model; called once per run."""
@@ -169,14 +184,23 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
 _SUMS = {"efforts": "efforts", "body_forces": "loads", "potential_energy": "energy"}
 
 
+def _name_of(element: Force) -> str:
+    """What the names of its parameters begin with, before a number is added."""
+    words = re.findall("[A-Z][a-z0-9]*", type(element).__name__)
+    return element.name or "_".join(words).lower() or "force"
+
+
 def _wire(element: Force, wiring: Wiring) -> None:
     """The methods of one bound element on traced values, its numbers being parameters."""
-    model = wiring.model
-    words = re.findall("[A-Z][a-z0-9]*", type(element).__name__)
-    name = wiring.unique(element.name or "_".join(words).lower() or "force")
-    numbers = named_numbers(element).items()
-    traced = with_numbers(element, {n: wiring.parameter(f"{name}.{n}", x) for n, x in numbers})
-    state = State(model, wiring.t, wiring.q, wiring.v, wiring.kinematics)
+    model, name = wiring.model, wiring.unique(_name_of(element))
+    fixed = element.unchangeable()
+    given = {
+        n: wiring.parameter(f"{name}.{n}", x, fixed.get(n))
+        for n, x in named_numbers(element).items()
+    }
+    traced = with_numbers(element, given)
+    known = wiring.t, wiring.q, wiring.v, wiring.kinematics
+    state = State(model, *known, own_masses=wiring.mass_moments())
     shapes = {"efforts": (model.nv,), "body_forces": (model.n_bodies, 6), "potential_energy": ()}
     for method, shape in shapes.items():
         if not provides(element, method):
@@ -221,13 +245,31 @@ class Elements:
     """
 
     def __init__(self, forces: Iterable[Any], model: Model, *, rows: bool = False) -> None:
-        self.model, self.bound = model, bind_forces(forces, model)
+        self.model = model
+        self._take(bind_forces(forces, model))
         if not rows:
             reject_rows(self.bound)
+        self._program = compile(KINEMATICS, model) if self.bound else None
+
+    def _take(self, bound: tuple[Force, ...]) -> None:
+        self.bound = bound
         self._on_joints = [x for x in self.bound if provides(x, "efforts")]
         self._on_bodies = [x for x in self.bound if provides(x, "body_forces")]
-        self._program = compile(KINEMATICS, model) if self.bound else None
         self.act_on_bodies = bool(self._on_bodies)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Elements:
+        """The same elements with other numbers, by the names of parameters in runs."""
+        count: Counter[str] = Counter()
+        bound: list[Force] = []
+        for element in self.bound:
+            name = _name_of(element)
+            count[name] += 1
+            start = f"{name}." if count[name] == 1 else f"{name}_{count[name]}."
+            given = {n: values[start + n] for n in named_numbers(element) if start + n in values}
+            bound.append(with_numbers(element, given))
+        out = copy(self)
+        out._take(tuple(bound))
+        return out
 
     def __bool__(self) -> bool:
         return bool(self.bound)
@@ -272,21 +314,24 @@ class Elements:
         return nothing + self.potential_energy(self.state(t, q, v)) if self else nothing
 
 
-def per_rate(
-    values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] = np.isfinite
-) -> Array:
+class Allowed(NamedTuple):
+    """Which numbers an element takes: where they are allowed, and what an error says of them."""
+
+    holds: Callable[[Array], Array]
+    wanted: str
+
+
+FINITE = Allowed(np.isfinite, "finite")
+NOT_NEGATIVE = Allowed(lambda x: (x >= 0) & np.isfinite(x), "finite and not negative")
+
+
+def per_rate(values: Any, size: int, what: str, who: str, allowed: Allowed = FINITE) -> Array:
     """One number, or one per rate, as an array (size,), all of them `allowed`."""
     found = floats_of(values, (0, 0))
     if found.shape not in ((), (1,), (size,)):
         raise InputError(
             f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
         )
-    if not allowed(found).all():
-        least = " and not negative" if allowed is not np.isfinite else ""
-        raise InputError(f"{who}: {what} is {values!r}; it must be finite{least}.")
+    if not allowed.holds(found).all():
+        raise InputError(f"{who}: {what} is {values!r}; it must be {allowed.wanted}.")
     return np.array(np.broadcast_to(found, (size,)))
-
-
-def not_negative(x: Array) -> Array:
-    """Where numbers are finite and at least 0."""
-    return (x >= 0) & np.isfinite(x)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from typing import Any, ClassVar, final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,84 +13,19 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError, true_or_false
-from phipsi.forces.force import (
-    Array,
-    Element,
-    Force,
-    State,
-    arguments_of,
-    not_negative,
-    per_rate,
-)
+from phipsi.forces.force import Array, Force, State, per_rate
+from phipsi.forces.joint_stops import JointStop, limited_joints
+from phipsi.forces.on_rates import Joints, OnRates, coordinates_of
 from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
 from phipsi.motion.checks import checked_number, checked_time
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.exponential_chart import Chart
 
-Joints = str | Iterable[str] | None
-
-
-class _OnRates(Element):
-    """Elements with one number per rate in every field; bound, they cover all nv rates."""
-
-    __slots__ = ("joints",)
-    unnamed = 1
-    joints: Joints
-
-    def _fill(self, joints: Joints, **numbers: Any) -> None:
-        self.joints = joints
-        if joints is not None and not isinstance(joints, str):
-            self.joints = tuple(as_list("joints", joints, "['elbow', 'wrist']"))
-        for name, given in numbers.items():
-            setattr(self, name, given)
-
-    def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
-        """A copy to bind, the rates of its joints, and its fields as arrays over them by name."""
-        rates = rates_of(model, joints)
-        first = arguments_of(type(self))[1]
-        if joints is None and model.is_flexible and np.ndim(getattr(self, first)) == 0:
-            named = [n for n in model.joint_names if len(rates_of(model, n))]
-            raise InputError(
-                f"{self!r}: without names it acts on all rates, and those of modes of bodies that "
-                f"deform are no rates of joints: one {first} for both means nothing in physics. "
-                f"Modes have the stiffness and damping of their FlexibleInertia. Name the joints:\n"
-                f"    {type(self).__name__}({named!r}, …)\n"
-                f"or give nv = {model.nv} numbers."
-            )
-
-        def field(name: str, allowed: Any = not_negative, default: Any = None) -> Array:
-            given = default if getattr(self, name) is None else getattr(self, name)
-            return per_rate(given, len(rates), name, repr(self), allowed)
-
-        return copy(self), rates, field
-
-    @classmethod
-    def merge(cls, elements: Sequence[Any]) -> Sequence[Force]:
-        """Elements on different rates as one; those that share a rate stay apart."""
-        out: list[Any] = []
-        for element in elements:
-            fits = (x for x in out if not (x._rates() & element._rates()))
-            host = next(fits, None)
-            if host is None:
-                out.append(element)
-            else:
-                host._join(element)
-        return out
-
-    @abstractmethod
-    def _rates(self) -> set[int]:
-        """Where in v a bound element acts."""
-
-    @abstractmethod
-    def _join(self, other: Any) -> None:
-        """Take over what another bound element does, on other rates."""
-
 
 @final
-class JointSpring(_OnRates):
+class JointSpring(OnRates):
     """Spring at joints: tau = −k (q − rest).
 
     For spherical, free and planar joints the distance is the shortest motion ξ from the rest
@@ -121,15 +54,13 @@ class JointSpring(_OnRates):
         out, rates, field = self._bound(model, self.joints)
         out._stiffness = np.zeros(model.nv)
         np.add.at(out._stiffness, rates, field("stiffness"))
-        rest, where = model.neutral(), _coordinates_of(model, self.joints)
+        rest, where = model.neutral(), coordinates_of(model, self.joints)
         if self.rest is not None:
             rest[where] = per_rate(self.rest, len(where), "rest", repr(self))
         out._rest, out._chart, out._where = rest, Chart(model), where
-        out._bent = bool(out._stiffness[out._chart.curved].any())
+        # also where the stiffness is 0: a run may change it
+        out._bent = bool(np.isin(rates, out._chart.curved).any())
         return out
-
-    def _rates(self) -> set[int]:
-        return set(np.flatnonzero(self._stiffness).tolist())
 
     def _join(self, other: JointSpring) -> None:
         self._stiffness = self._stiffness + other._stiffness
@@ -156,7 +87,7 @@ class JointSpring(_OnRates):
 
 
 @final
-class JointDamper(_OnRates):
+class JointDamper(OnRates):
     """Viscous damping at joints: tau = −c v.
 
     **Arguments:** `joints`, a name, names, or None for all; `damping`, N·m·s/rad or N·s/m, one
@@ -192,7 +123,7 @@ class JointDamper(_OnRates):
 
 
 @final
-class JointFriction(_OnRates):
+class JointFriction(OnRates):
     """Coulomb friction at joints, smoothed: tau = −F tanh(v / v_s).
 
     It is 76 % of F at the velocity scale v_s and 99.5 % at 3 v_s. Below v_s it is a stiff damper
@@ -236,13 +167,9 @@ class JointFriction(_OnRates):
         out._slope[rates] = 1 / np.where(scale > 0, scale, 1.0)
         return out
 
-    def _rates(self) -> set[int]:
-        return set(np.flatnonzero((self._friction > 0) | self._dry).tolist())
-
     def _join(self, other: JointFriction) -> None:
-        mine = (self._friction > 0) | self._dry
-        self._slope = np.where(mine, self._slope, other._slope)
-        self._friction = self._friction + other._friction
+        for name in ("_friction", "_slope"):
+            getattr(self, name)[other._v] = getattr(other, name)[other._v]
         self._dry, self._smooth = self._dry | other._dry, self._smooth or other._smooth
 
     def efforts(self, state: State) -> Array | None:
@@ -265,7 +192,7 @@ class JointFriction(_OnRates):
 
 
 @final
-class StribeckFriction(_OnRates):
+class StribeckFriction(OnRates):
     """Friction that falls from its value at rest to that of sliding, plus a viscous part.
 
     tau = −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v, smoothed at v = 0 as
@@ -283,7 +210,7 @@ class StribeckFriction(_OnRates):
 
     __slots__ = (
         "static", "sliding", "stribeck_velocity", "viscous", "velocity_scale", "_fall", "_slope",
-        "_sliding", "_static", "_v", "_viscous",
+        "_sliding", "_static", "_viscous",
     )  # fmt: skip
     parameters: ClassVar[Mapping[str, str]] = {
         "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
@@ -305,7 +232,7 @@ class StribeckFriction(_OnRates):
 
     def bind(self, model: Model) -> Force:
         """Look up the joints."""
-        out, out._v, field = self._bound(model, self.joints)
+        out, _, field = self._bound(model, self.joints)
         out._static, out._sliding = field("static"), field("sliding")
         out._viscous = field("viscous")
         fall, scale = field("stribeck_velocity"), field("velocity_scale")
@@ -316,11 +243,8 @@ class StribeckFriction(_OnRates):
         out._fall, out._slope = 1 / fall, 1 / scale
         return out
 
-    def _rates(self) -> set[int]:
-        return set(self._v.tolist())
-
     def _join(self, other: StribeckFriction) -> None:
-        for name in ("_fall", "_slope", "_sliding", "_static", "_v", "_viscous"):
+        for name in ("_fall", "_slope", "_sliding", "_static", "_viscous"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
 
     def efforts(self, state: State) -> Array:
@@ -330,148 +254,6 @@ class StribeckFriction(_OnRates):
         size = self._sliding + (self._static - self._sliding) * np.exp(-ratio * ratio)
         out[..., self._v] = -size * np.tanh(v * self._slope) - self._viscous * v
         return out
-
-
-@final
-class JointStop(_OnRates):
-    """Limits of joints as compliant stops on both sides.
-
-    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
-    Crossley: no jump at contact, and never pulling. It stores ½ k d².
-
-    With ``stiffness=np.inf`` the joint does not pass its limit: 0 ≤ p ⊥ distance ≥ 0. It rebounds
-    with `restitution` e times its speed, where that adds no energy. ``integrator="time_stepping"``
-    solves for these impulses together with those of contacts; "dopri" and "radau" locate impacts.
-
-    **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
-    `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
-    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default; `restitution`, 0 to
-    1, of rigid stops. Only for joints whose rates are the derivatives of their coordinates.
-
-    >>> import phipsi as pp
-    >>> arm = pp.examples.planar_arm(1)
-    >>> stop = pp.forces.JointStop("joint1", 1e4, dissipation=0.3, lower=-1.0)
-    >>> fall = pp.simulate(arm, [0.0], [0.0], 0.6, forces=[stop], rtol=1e-6)
-    >>> bool(-1.05 < fall.q.min() < -1.0)
-    True
-    >>> rigid = pp.forces.JointStop("joint1", float("inf"), lower=-1.0)
-    >>> sim = pp.Simulator(arm, [rigid], dt=1e-3, integrator="time_stepping")
-    >>> run = sim.rollout(sim.start([0.0]), steps=600)
-    >>> run.q.min().round(12), run.v[-1].round(12) + 0.0
-    (np.float64(-1.0), array([0.]))
-    """
-
-    __slots__ = (
-        "stiffness", "dissipation", "lower", "upper", "restitution", "_above", "_alpha", "_below",
-        "_e", "_gives", "_k", "_lower", "_q", "_upper", "_v",
-    )  # fmt: skip
-    parameters: ClassVar[Mapping[str, str]] = {
-        "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
-    }  # fmt: skip
-
-    def __init__(
-        self,
-        joints: Joints,
-        stiffness: ArrayLike,
-        dissipation: ArrayLike = 0.0,
-        *,
-        lower: ArrayLike | None = None,
-        upper: ArrayLike | None = None,
-        restitution: ArrayLike = 0.0,
-    ) -> None:
-        self._fill(
-            joints, stiffness=stiffness, dissipation=dissipation, lower=lower, upper=upper,
-            restitution=restitution,
-        )  # fmt: skip
-
-    def bind(self, model: Model) -> Force:
-        """Look up the joints and their limits."""
-        who = repr(self)
-        names = [self.joints] if isinstance(self.joints, str) else self.joints
-        given = self.lower is not None or self.upper is not None
-        if names is None and given:  # limits for all that can have one
-            pairs = zip(model.joint_names, model.joints, strict=True)
-            names = [name for name, joint in pairs if joint.is_additive and joint.nv]
-        names = _limited(model) if names is None else names
-        out, rates, field = self._bound(model, names)
-        for name in names:
-            if not model.joint(name).joint.is_additive:
-                raise InputError(
-                    f"{who}: joint {name!r} ({model.joint(name).joint.kind}) has no coordinates "
-                    f"whose derivatives are its rates, so a limit on them is not a stop. Write a "
-                    f"force element, or use revolute joints with massless bodies between."
-                )
-        where = _coordinates_of(model, names)
-        out._q, out._v = np.array(where, dtype=int), rates
-        k, out._alpha = field("stiffness", lambda x: x >= 0), field("dissipation")
-        rigid = np.isinf(k)
-        out._gives = not rigid.all()
-        out._k = np.where(rigid, 0.0, k)
-        if out._alpha[rigid].any():
-            raise InputError(f"{who}: a rigid stop has no dissipation; it may have a restitution.")
-        out._e = field("restitution")
-        if (out._e > 1).any():
-            raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
-        if out._e[~rigid].any():
-            raise InputError(f"{who}: a stop that gives has no restitution but a dissipation.")
-        lower, upper = model.lower[where], model.upper[where]
-        if given:
-            lower, upper = field("lower", _known, -np.inf), field("upper", _known, np.inf)
-        if (lower > upper).any():
-            raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
-        if len(rates) and not (np.isfinite(lower) | np.isfinite(upper)).any():
-            raise InputError(
-                f"{who}: these joints have no limits in the model, so there is nothing to stop at. "
-                f"Give them:  JointStop(…, lower=-1.5, upper=1.5)"
-            )
-        out._lower, out._upper = lower, upper
-        out._below, out._above = (rigid & np.isfinite(x) for x in (lower, upper))
-        return out
-
-    def _rates(self) -> set[int]:
-        return set(self._v.tolist())
-
-    def _join(self, other: JointStop) -> None:
-        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper", "_below", "_above", "_e"):
-            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
-        self._gives = self._gives or other._gives
-
-    def _depth(self, state: State) -> tuple[Array, Array]:
-        q = state.q[..., self._q]
-        return np.maximum(self._lower - q, 0.0), np.maximum(q - self._upper, 0.0)
-
-    def efforts(self, state: State) -> Array | None:
-        """Push back into the range; None if all stops are rigid."""
-        if not self._gives:
-            return None
-        out = np.zeros_like(state.v)
-        low, high = self._depth(state)
-        v = state.v[..., self._v]
-        up = self._k * low * np.maximum(1 - self._alpha * v, 0.0)
-        down = self._k * high * np.maximum(1 + self._alpha * v, 0.0)
-        out[..., self._v] = up - down
-        return out
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether some limit is rigid."""
-        return bool(self._below.any() or self._above.any())
-
-    def joint_rows(self, state: State) -> JointRows:
-        """0 ≤ p ⊥ q − lower ≥ 0, and the same above."""
-        low, high = np.flatnonzero(self._below), np.flatnonzero(self._above)
-        stops = [(int(self._v[i]), 1) for i in low] + [(int(self._v[i]), -1) for i in high]
-        below = state.q[self._q[low]] - self._lower[low]
-        above = self._upper[high] - state.q[self._q[high]]
-        e = tuple(float(self._e[i]) for i in (*low, *high))
-        return JointRows(tuple(stops), np.concatenate([below, above]), rebounds=e)
-
-    def potential_energy(self, state: State) -> Array | None:
-        """½ k d²; None if all stops are rigid."""
-        if not self._gives:
-            return None
-        low, high = self._depth(state)
-        return 0.5 * (low * low + high * high) @ self._k
 
 
 @of_drives
@@ -525,7 +307,7 @@ def from_ratings(
     rubbing = {name: r.friction for name, r in model.ratings.items() if np.any(r.friction)}
     for name, friction in rubbing.items():
         out.append(JointFriction(name, friction, 0.0 if exact else velocity_scale))
-    limited = [name for name in _limited(model) if model.joint(name).joint.is_additive]
+    limited = [name for name in limited_joints(model) if model.joint(name).joint.is_additive]
     if limited and exact:
         out.append(JointStop(limited, np.inf))
     elif limited:
@@ -533,25 +315,6 @@ def from_ratings(
         stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
         out.append(JointStop(limited, stiffness, dissipation))
     return out
-
-
-def _known(x: Array) -> Array:
-    """Where limits are numbers; those that are infinite are none."""
-    return ~np.isnan(x)
-
-
-def _limited(model: Model) -> list[str]:
-    """The joints that have limits."""
-    places = zip(model.joint_names, model.q_slices, strict=True)
-    return [n for n, at in places if np.isfinite([*model.lower[at], *model.upper[at]]).any()]
-
-
-def _coordinates_of(model: Model, joints: Joints) -> list[int]:
-    """Places in q of the joints' own coordinates, without modes; None means all of q."""
-    if joints is None:
-        return list(range(model.nq))
-    names = [joints] if isinstance(joints, str) else list(joints)
-    return [i for name in names for i in range(model.nq)[model.joint_coordinates(name)]]
 
 
 # A joint whose rate is this much smaller than without loops stands still and hits no stop; squared.

@@ -18,6 +18,8 @@ from phipsi.laws.law_operations import given
 from phipsi.laws.law_values import evaluate
 from phipsi.model.points import PointSet
 
+INERTIA = "inertia"
+"""The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
 KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
 
 
@@ -28,13 +30,15 @@ class Quantity:
     **Attributes:** `name`; `kind`: "time" ("t", s), "q", "v", "effort" ("tau", efforts from outside
     during the step), "parameter", "state", "result" (of an evaluation), "noise" ("step" and
     "trajectory", whole numbers that number the step of the run and the trajectory); `shape`;
-    `value`, the default of a parameter, the first value of a state.
+    `value`, the default of a parameter, the first value of a state; `fixed`, entries of a
+    parameter that a run cannot change, and why.
     """
 
     name: str
     kind: str
     shape: Shape
     value: Array | None = None
+    fixed: tuple[Array, str] | None = None
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, f"{self.kind!r} is not one of {KINDS}"
@@ -52,7 +56,9 @@ class Evaluation:
     **Attributes:** `forms`, expressions; `results`, the names of the quantities of kind "result",
     one for every form; `modes` and `points` as `compile` takes them; `operands`, the nodes of
     inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations;
-    `constrained`, whether it is of the system with its constraints instead of the tree.
+    `constrained`, whether it is of the system with its constraints instead of the tree; `nominal`,
+    whether it is of the model as it is, also where trajectories have their own masses or gravity:
+    a program that a law calls, such as that of a controller with a model of the mechanism.
     """
 
     forms: tuple[Expr, ...]
@@ -61,6 +67,7 @@ class Evaluation:
     points: PointSet | None = None
     operands: dict[str, Node] = field(default_factory=dict)
     constrained: bool = False
+    nominal: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +128,8 @@ class Circuit:
     by name; `samplings`, changes of the other states; `records`, named quantities to record;
     `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
     `rows`, numbers of the constraint rows whose multipliers laws read; `joint_rows`, rigid stops
-    and dry friction, whose gaps and bounds are nodes.
+    and dry friction, whose gaps and bounds are nodes; `given`, the quantities of the algebra that
+    every trajectory has its own of.
     """
 
     quantities: dict[str, Quantity]
@@ -134,6 +142,7 @@ class Circuit:
     energy: Node | None = None
     rows: tuple[int, ...] = ()
     joint_rows: JointRows = JointRows()
+    given: tuple[str, ...] = ()
 
     def of_kind(self, kind: str) -> dict[str, Quantity]:
         """The quantities of a kind, by name."""

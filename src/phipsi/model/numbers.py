@@ -70,6 +70,17 @@ def floats_of(value: Any, shape: tuple[int, ...] = (0,)) -> NDArray[Any]:
         return np.full(shape, np.nan)
 
 
+def plain_numbers(values: Any) -> NDArray[Any]:
+    """An array; exact numbers in it, such as fractions, as floats. The caller checks its kind."""
+    array = np.asarray(values)
+    if array.dtype != object:
+        return array
+    try:
+        return as_floats("values", array)
+    except InputError:
+        return array
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:

@@ -24,6 +24,7 @@ from phipsi.laws.law import Law
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import Evaluation, evaluate
 from phipsi.model.model import Model
+from phipsi.motion.checks import checked_parameter
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.group_calls import lower
 from phipsi.motion.step_graph import StepGraph
@@ -107,7 +108,7 @@ class ActingLaws:
                 listed = ", ".join(map(repr, known)) or "none"
                 hint = did_you_mean(str(name), list(known))
                 raise InputError(f"{name!r} is not a {kind} of the laws: {listed}. {hint}")
-            array = real_array(name, value)
+            array = checked_parameter(known[name], value)
             if array.shape != known[name].shape:
                 raise InputError(
                     f"{name} has shape {array.shape}, but one state has {known[name].shape}"

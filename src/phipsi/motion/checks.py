@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.errors import InputError, number_of, one_of
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.circuit import JointRows, Quantity
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.entry_names import place_name
@@ -243,4 +243,34 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
     if array.size and (array[0] < 0 or array[-1] > duration):
         outside = array[0] if array[0] < 0 else array[-1]
         raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
+    return array
+
+
+def checked_parameter(known: Quantity, value: Any) -> Array:
+    """Values (..., *shape) of a parameter or state of laws, in whatever shape they come.
+
+    They are finite. Where the default is infinite, a limit that is none, they may be so too, with
+    its sign.
+    """
+    array, own = as_floats(known.name, value), np.asarray(known.value, dtype=np.float64)
+    if array.shape[array.ndim - own.ndim :] != own.shape:
+        return array  # the caller says which shapes there are
+    fine = np.isfinite(array) | (np.isinf(own) & (array == own))
+    if not fine.all():
+        index = tuple(int(i) for i in np.argwhere(~fine)[0])
+        may = own[index[array.ndim - own.ndim :]]
+        more = f", or {may}, which is no limit" if np.isinf(may) else ""
+        raise InputError(
+            f"{known.name} is {array[index]} at index {list(index)}; it must be finite{more}"
+        )
+    if known.fixed is not None:
+        where, why = known.fixed
+        changed = where & (array != own)
+        if changed.any():
+            index = tuple(int(i) for i in np.argwhere(changed)[0])
+            default = own[index[array.ndim - own.ndim :]]
+            raise InputError(
+                f"{known.name} is {array[index]} at index {list(index)}, where the run has "
+                f"{default} and cannot change it: {why}"
+            )
     return array

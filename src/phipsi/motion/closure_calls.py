@@ -450,7 +450,7 @@ def _weights(end: Node, to: Node, inputs: Sequence[Node]) -> list[Node]:
 
 def _rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """A batch in a row: (n, *shape)."""
-    return np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape)
+    return np.broadcast_to(x, (*batch, *shape)).reshape(math.prod(batch), *shape)
 
 
 @final

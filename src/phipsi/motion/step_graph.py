@@ -19,6 +19,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     linearly_implicit,
     loaded,
 )
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, first_moment
 from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.compiler import compile
@@ -27,10 +28,11 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
-from phipsi.laws.circuit import Circuit, Evaluation
+from phipsi.laws.circuit import INERTIA, Circuit, Evaluation
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import diagonal
 from phipsi.laws.law_operations import substituted
+from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
@@ -38,8 +40,6 @@ from phipsi.motion.step_calls import ProgramCall, inertias
 from phipsi.motion.stiff_modes import modal_blocks
 from phipsi.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 
-INERTIA = "inertia"
-"""The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
 _OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
 _MOST_TANGENTS = 16
 STEP = ops.given("h", ())
@@ -112,6 +112,7 @@ class StepGraph:
         if not all(isinstance(x, str) for x in self._named):
             raise InputError(f"given={given!r} must be names of quantities, such as ['M']")
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in self._named))
+        self._check_given(mechanism)
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
         self.contacts: Contacts | None = mechanism.contact_pairs
@@ -127,19 +128,43 @@ class StepGraph:
             form = hybrid_form(body_forces(external)) if prescribed else form
             self._dynamics: Any = ProgramCall((form,), model, given=self._given)
         else:
-            unfit = [x for x in self._given if x not in _OF_SYSTEMS]
-            if unfit:
-                raise InputError(
-                    f"given={unfit!r}: the loops of a system are closed with the lengths of its "
-                    f"model. Its trajectories may have their own {INERTIA!r}, "
-                    + ", ".join(map(repr, _OF_SYSTEMS))
-                )
             self._dynamics = self._closed_dynamics(0)
+
+    def _check_given(self, mechanism: Model) -> None:
+        """Reject quantities of which a part of the run would not know."""
+        if INERTIA in self._named and "M" in self._named:
+            raise InputError(
+                f"given={list(self._named)!r}: the inertias of bodies are given twice, as "
+                f"{INERTIA!r} and as 'M'. Leave one of them out"
+            )
+        unfit, why = [x for x in self._given if x not in _OF_SYSTEMS], ""
+        if mechanism.n_rows:
+            why = "the loops of a system are closed with the lengths of its model"
+        elif mechanism.contact_pairs is not None:
+            why = "gaps between bodies are those of the model's lengths"
+        elif self.circuit.joint_rows:
+            why = "impulses of ropes, rigid stops and dry friction act by the model's lengths"
+        if unfit and why:
+            raise InputError(
+                f"given={unfit!r}: {why}. Its trajectories may have their own {INERTIA!r}, "
+                + ", ".join(map(repr, _OF_SYSTEMS))
+            )
+        if self.circuit.given != self._named and self.circuit.evaluations:
+            raise InputError(
+                f"given={list(self._named)!r}: these laws were traced for "
+                f"{list(self.circuit.given)!r}, and read masses and gravity of those. Trace them "
+                f"with the same:  circuit(mechanism, laws, dt, given)"
+            )
 
     @property
     def has_loops(self) -> bool:
         """Whether constraints couple what the tree does not."""
         return self._system is not None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The quantities that every trajectory has its own of, as they were named."""
+        return self._named
 
     @property
     def native(self) -> Any:
@@ -187,11 +212,21 @@ class StepGraph:
     def _program_of(self, one: Evaluation) -> ProgramCall:
         options: Any = {"mode": one.modes, "points": one.points}
         if not one.constrained:
-            return ProgramCall(one.forms, self.model, **options)
+            if one.nominal:
+                return ProgramCall(one.forms, self.model, **options)
+            return self._own_call(one.forms, **options)
         assert self._system is not None
         # inside a step loops are open by the error of a stage; dynamics judge their own doubts
         options |= {"given": self._given, "allowed": (DOUBTFUL,)}
         return ProgramCall(one.forms, self._system, **options)
+
+    def _own_call(self, forms: Sequence[Expr], **options: Any) -> ProgramCall:
+        """A program of the tree, with those of the quantities that are given which it reads."""
+        if self._given:
+            program = compile(tuple(forms), self.model, given=self._given, **options)
+            read = tuple(x for x in self._given if x in program.source.reads)
+            options |= {"given": read} if read else {}
+        return ProgramCall(forms, self.model, **options)
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
         shapes = callee.native.program.input_shapes
@@ -200,6 +235,16 @@ class StepGraph:
             inputs = {**inputs, "M": inertias(ops.given(INERTIA, (n, 10)), n)}
         given = {x: ops.given(x, tuple(shapes[x])) for x in callee.inputs if x not in inputs}
         return callee.of({**inputs, **given})
+
+    def energy(self, place: Place) -> Node:
+        """Kinetic energy and that of gravity (), J, with what trajectories have of their own."""
+        known = {"q": place.q, "v": place.v}
+        kinetic = self._called(self._own_call((KINETIC_ENERGY,)), known)[0]
+        (whole,) = self._called(self._own_call((WHOLE_INERTIA,), mode=("dense",)), known)
+        inertia: Any = Traced(whole)
+        own = "gravity" in self._given
+        g = ops.given("gravity", (3,)) if own else ops.constant(self.model.gravity)
+        return as_node(Traced(kinetic) - first_moment(inertia) @ Traced(g))
 
     def forces(self, place: Place) -> Forces:
         """What the laws say at a place, and efforts that are given."""
@@ -235,7 +280,7 @@ class StepGraph:
 
     def carried(self, q: Node, loads: Node) -> Node:
         """The efforts H φ f_ext (nv,) of forces on bodies."""
-        return self._called(ProgramCall((H @ phi,), self.model), {"q": q, "x": loads})[0]
+        return self._called(self._own_call((H @ phi,)), {"q": q, "x": loads})[0]
 
     def _closed_dynamics(self, stage: int, more: tuple[str, ...] = ()) -> Any:
         """Accelerations that keep the constraints, with more quantities that are given."""

@@ -114,8 +114,9 @@ class Episodes:
                     f"Join the entries in the law:  (x > 1).any()"
                 )
             ended = np.where(Traced(node) != 0, 1.0, ended)
-        last = np.inf if self.limit is None else self.limit
-        late = np.where(_number("t") + 0.5 * _number("h") >= last, 1.0, 0.0)
+        late: Any = Traced(constant(0.0))
+        if self.limit is not None:
+            late = np.where(_number("t") + 0.5 * _number("h") >= self.limit, 1.0, 0.0)
         failed = _number("failed")
         over = np.maximum(np.maximum(ended, late), failed)
         count, starts = _number("episode.count"), _number(STARTS)

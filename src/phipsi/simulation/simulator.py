@@ -31,12 +31,13 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, as_list, whole_number
+from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.checks import (
     check_contacts,
     check_determined,
     check_quaternions,
     checked_number,
+    checked_parameter,
     checked_time,
     common_batch,
     reject_unfit,
@@ -54,6 +55,7 @@ from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
+    beginning_of,
     own_rows,
     weights_of,
 )
@@ -126,8 +128,9 @@ class Simulator:
         self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
         self.laws: Any = tuple(laws) if several else laws
+        own = tuple(as_list("given", given, "['M']"))
         self._circuit = (
-            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt)
+            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt, own)
         )
         check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
@@ -300,6 +303,12 @@ class Simulator:
         hint = did_you_mean(str(name), list(self._shapes))
         raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
 
+    def fixed_entries(self, name: str) -> Array:
+        """Which entries of a parameter no run can change, such as the stiffness of rigid stops."""
+        known = self._circuit.quantities.get(name)
+        fixed = None if known is None else known.fixed
+        return np.broadcast_to(False if fixed is None else fixed[0], self._shape(name))
+
     def _unsolved_contact(self, state: SimulatorState, i: int) -> str:
         """The contact that a trajectory fails at in the step after its state."""
         steps = ContactSteps(self._graph)
@@ -336,14 +345,13 @@ class Simulator:
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
                     f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
                 )
-            own = self.parameters[name]
-            limited = own is None or bool(np.isfinite(own).all())
-            array = real_array(name, value) if limited else as_floats(name, value)
+            known = self._circuit.quantities.get(name)
+            if known is not None and known.kind == "parameter":
+                array = checked_parameter(known, value)
+            else:
+                array = real_array(name, value)
             if array.shape[array.ndim - len(shape) :] != shape:
                 raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
-            if own is not None and not limited:  # without a limit in any trajectory
-                none = np.isinf(own)
-                array = np.where(none, own, real_array(name, np.where(none, 0.0, array)))
             out[name] = array
         return out
 
@@ -455,7 +463,7 @@ class Simulator:
         given = now.efforts
         if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        run = SimulatorRun(self, now, out)
+        run = SimulatorRun(self, now, out, beginning_of(now, names, given, steps, every))
         if not now.count:
             return run
         memory = now.memory(plan, threads)

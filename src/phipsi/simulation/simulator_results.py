@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
 from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, is_whole
-from phipsi.forces.force import Elements, Force
-from phipsi.motion.step_graph import INERTIA
+from phipsi.simulation.one_trajectory import OwnForces, own_mechanism
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -38,6 +39,44 @@ class SimulatorGradient(NamedTuple):
     parameters: dict[str, Array]
 
 
+class Beginning(NamedTuple):
+    """What a run began with: states and parameters by name, as the state of a simulator has them.
+
+    `rows` of states only if the run may be wanted again; `number` of the first step; `tau`
+    (n, nv), or (n, steps, nv); `steps`, `every`.
+    """
+
+    rows: dict[str, Array]
+    own: dict[str, Array]
+    shared: dict[str, Array]
+    status: tuple[Array, Array]
+    number: int
+    tau: Array
+    steps: int
+    every: int
+
+    def part(self, at: Any) -> Beginning:
+        """That of some trajectories."""
+        rows, own = ({n: x[at] for n, x in y.items()} for y in (self.rows, self.own))
+        status = self.status[0][at], self.status[1][at]
+        return self._replace(rows=rows, own=own, status=status, tau=self.tau[at])
+
+
+def beginning_of(now: Any, names: Sequence[str], tau: Array, steps: int, every: int) -> Beginning:
+    """What a run with records `names` begins with: its state `now` goes on, and may be changed.
+
+    Where efforts are not recorded, with the state too: one may ask for them later.
+    """
+    own, shared = ({n: x.copy() for n, x in y.items()} for y in (now.own, now.shared))
+    status = now.status.copy(), now.failed_at.copy()
+    if "tau" in names:
+        return Beginning({}, own, shared, status, now.steps, now.efforts[:, :0], steps, every)
+    again = now.simulator._circuit.efforts is not None or tau.ndim == 3
+    rows = {n: x.copy() for n, x in now._rows.items()} if again else {}
+    given = tau.copy() if tau is now.efforts else tau
+    return Beginning(rows, own, shared, status, now.steps, given, steps, every)
+
+
 @final
 class SimulatorRun:
     """What `Simulator.rollout` recorded.
@@ -48,8 +87,9 @@ class SimulatorRun:
     of a system with contacts: `contacts`, gaps and forces by pair, and `certificate`.
     """
 
-    def __init__(self, simulator: Any, state: Any, out: dict[str, Array]) -> None:
+    def __init__(self, simulator: Any, state: Any, out: dict[str, Array], begun: Beginning) -> None:
         self.simulator, self.state, self.complete = simulator, state, True
+        self._begun = begun
         self._found = {n: x.reshape((*state.batch, *x.shape[1:])) for n, x in out.items()}
 
     def end_after(self, kept: int) -> None:
@@ -101,6 +141,11 @@ class SimulatorRun:
     def trajectory(self, index: Any = ()) -> Trajectory:
         """One trajectory of the run as a `Trajectory`, for pages, figures and files.
 
+        It has the inertias, rotors, gravity and numbers of elements of this trajectory: its energy
+        is that of the motion. Its `tau` are all efforts at the joints, those of laws and elements
+        included; if they were not recorded, the trajectory runs once more when they are read. The
+        energy is NaN where `episodes` redraw parameters of laws and elements during the run.
+
         **Arguments:** `index` of the trajectory, a number or a tuple, as for arrays.
 
         >>> import numpy as np, phipsi as pp
@@ -123,51 +168,61 @@ class SimulatorRun:
                 )
         t, q, v = (x[place] for x in (self.t, self.q, self.v))
         there = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
-        tau = self._found["tau"][place] if "tau" in self._found else np.zeros_like(v)
         mechanism, contacts = sim._mechanism, None
         if mechanism.contact_pairs is not None:
             impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
             contacts = ContactRecord(mechanism.contact_pairs, *parts)
-        elements = self._elements_of(place)
+        row = _row(place, batch)
+        given = self._given(row)
+        of_bodies = {n: given[n] for n in sim._graph.named}
+        own = own_mechanism(mechanism, of_bodies) if of_bodies else mechanism
+        forces = OwnForces(sim, own.model, given)
+        stored = forces.stored if self._is_known(sim._redrawn) else _unknown
         out = Trajectory(
-            self._model_of(place), t[there], q[there], v[there], tau[there],
+            own.model, t[there], q[there], v[there], lambda: self._efforts(row)[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
-            system=mechanism if mechanism.n_rows else None, elements=elements.bound,
-            stored=elements.stored if elements else None,
+            system=own if isinstance(own, System) and own.n_rows else None, stored=stored,
+            elements=forces.elements.bound, acting=forces.acting,
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
 
-    def _given(self, place: tuple[Any, ...]) -> dict[str, Array]:
+    def _is_known(self, redrawn: Mapping[str, Any]) -> bool:
+        """Whether parameters stay as they are during the run; rejects bodies that change."""
+        for name in redrawn:
+            if name in self.simulator._graph.named:
+                raise InputError(
+                    f"episodes redraw {name!r} during the run, so that there is no one model of a "
+                    f"trajectory. The records are  run.q, run.v, run[name]"
+                )
+        return not redrawn
+
+    def _given(self, row: int) -> dict[str, Array]:
         """The parameters of one trajectory."""
-        state = self.state
-        row = int(np.ravel_multi_index([i % n for i, n in zip(place, state.batch, strict=True)],
-                                       state.batch)) if place else 0  # fmt: skip
-        return {**state.shared, **{n: x[row] for n, x in state.own.items()}}
+        begun, shapes = self._begun, self.simulator._shapes
+        return {**begun.shared, **{n: x[row].reshape(shapes[n]) for n, x in begun.own.items()}}
 
-    def _elements_of(self, place: tuple[Any, ...]) -> Elements:
-        """The force elements of a trajectory; none if it has parameters of laws of its own."""
-        sim, given = self.simulator, self._given(place)
-        laws = sim.laws if isinstance(sim.laws, tuple) else (sim.laws,)
-        for name, node in sim._circuit.of_kind("parameter").items():
-            if name in given and not np.array_equal(given[name].ravel(), np.ravel(node.value)):
-                laws = ()
-        return Elements([x for x in laws if isinstance(x, Force)], sim.model, rows=True)
-
-    def _model_of(self, place: tuple[Any, ...]) -> Any:
-        """The model with the inertia and gravity that a trajectory has, which energies need."""
-        sim, out = self.simulator, self.simulator.model
-        if sim._mechanism is not out:
-            return out  # that of a system is part of it
-        given = self._given(place)
-        if INERTIA in given:
-            out = out.with_inertial_parameters(given[INERTIA], moments="warn")
-        return out.with_gravity(given["gravity"]) if "gravity" in given else out
+    def _efforts(self, row: int) -> Array:
+        """All efforts (kept, nv) at the joints of one trajectory: recorded, or by running again."""
+        sim = self.simulator
+        if "tau" in self._found:
+            return self._found["tau"].reshape(self.state.count, -1, sim.model.nv)[row]
+        begun, kept = self._begun, self.t.shape[-1]
+        if not begun.rows:
+            return np.repeat(begun.tau[row, None], kept, axis=0)
+        steps = min(begun.steps, (kept - 1) * begun.every + 1)
+        tau = begun.tau[row] if begun.tau.ndim == 2 else begun.tau[row, :steps]
+        start = self.state.alone(row, begun.part(slice(row, row + 1)))
+        again = sim.rollout(
+            start, tau, steps, every=begun.every, record=("tau",), per_step=tau.ndim == 2,
+            on_error="return",
+        )  # fmt: skip
+        return again["tau"][:kept]
 
     def part(self, rows: Array) -> SimulatorRun:
         """The trajectories with these numbers, of a run with one leading axis."""
         found = {name: x[rows] for name, x in self._found.items()}
-        out = SimulatorRun(self.simulator, self.state.part(rows), found)
+        out = SimulatorRun(self.simulator, self.state.part(rows), found, self._begun.part(rows))
         out.complete = self.complete
         return out
 
@@ -184,6 +239,18 @@ class SimulatorRun:
     def __repr__(self) -> str:
         names = ", ".join(self._found)
         return f"<run of {self.state!r}: {names}>"
+
+
+def _row(place: tuple[Any, ...], batch: tuple[int, ...]) -> int:
+    """The number of a trajectory in a row of all."""
+    if not place:
+        return 0
+    return int(np.ravel_multi_index([i % n for i, n in zip(place, batch, strict=True)], batch))
+
+
+def _unknown(t: Array, q: Array, v: Array) -> Array:
+    """An energy that is not known."""
+    return np.full(np.shape(t), np.nan)
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

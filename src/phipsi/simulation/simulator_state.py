@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
 from phipsi.errors import InputError, SimulationError
+from phipsi.laws.law_values import Evaluation
 from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
@@ -99,6 +100,16 @@ class SimulatorState:
         out.status[:], out.failed_at[:] = self.status[rows], self.failed_at[rows]
         return out
 
+    def alone(self, row: int, begun: Any) -> SimulatorState:
+        """One trajectory as it was at the beginning of a run, on its own."""
+        out = self._taken(slice(row, row + 1), (), begun.shared, self.first + row)
+        for mine, first in ((out._rows, begun.rows), (out.own, begun.own)):
+            for name, x in first.items():
+                np.copyto(mine[name], x)
+        out.steps = begun.number
+        out.status[:], out.failed_at[:] = begun.status
+        return out
+
     def take(self, other: SimulatorState) -> None:
         """Become equal to another state, in the memory that is there."""
         fits = other.simulator is self.simulator and other.batch == self.batch
@@ -143,9 +154,13 @@ class SimulatorState:
     def _change(self) -> Array | None:
         """Of kinetic and potential energy since the start (...), J; None if it is not known."""
         sim = self.simulator
-        if sim.episodes is not None or sim._graph.has_own_bodies or self._begun is None:
+        if sim.episodes is not None or self._begun is None:
             return None
         now = self._rows["q"], self._rows["v"]
+        if sim._graph.has_own_bodies:
+            run, values = Evaluation([sim._graph.energy(sim._graph.start)]), sim._values(self)
+            both = (run({**values, "q": q, "v": v})[0] for q, v in (now, self._begun))
+            return np.subtract(*both).reshape(self.batch)
         return energy_change(sim.model, self._begun, now).reshape(self.batch)
 
     def set_efforts(self, tau: ArrayLike) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
-from phipsi.model.numbers import as_list, whole_number
+from phipsi.model.numbers import as_list, plain_numbers, whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
@@ -386,7 +386,7 @@ class Study:
                         raise InputError(f"{value!r} is not an outcome of this study. {hint}")
                     y = outcomes[value]
                 else:
-                    y = np.asarray(value(run, drawn))
+                    y = plain_numbers(value(run, drawn))
                 if y.shape != run.status.shape or y.dtype.kind not in "fiub":
                     raise InputError(
                         f"value is {y.dtype} of shape {y.shape}; it must be one number for each of "
@@ -480,7 +480,7 @@ class Study:
             if not isinstance(name, str) or name in taken:
                 why = "results and their files use it" if name in taken else "it is no text"
                 raise InputError(f"outcome {name!r} cannot have this name: {why}. Choose another")
-            array = np.asarray(x)
+            array = plain_numbers(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
                 raise InputError(
                     f"outcome {name!r} is {array.dtype} of shape {array.shape}; it must be numbers "

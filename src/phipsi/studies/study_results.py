@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean, number_of, true_or_false, warn
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import plain_numbers, whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
@@ -165,7 +165,7 @@ class StudyResults:
         if isinstance(values, str):
             x = self[values]
         else:
-            x = np.asarray(values(self) if callable(values) else values)
+            x = plain_numbers(values(self) if callable(values) else values)
         if x.shape[:1] != (len(self),):
             raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
         good = x[self["status"] == 0]

@@ -52,10 +52,11 @@ class Trajectory:
     An event whose action changed the state gives two samples at the same time, before and after.
 
     **Attributes:** `model`; `t` (k,), s; `q` (k, nq); `v` (k, nv); `tau` (k, nv), the controller's
-    efforts (those of force elements are not in it); `energy` (k,), J; `momentum` (k, 6) about the
-    world's origin; `system`, None for a tree; `constraint_residuals` (k, rows), rad and m, of which
-    a tree has none; `quadratures`, name → (k,), what was integrated with the motion, and `totals`,
-    name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
+    efforts (those of force elements are not in it, except in runs of a `Simulator`, which has one
+    sum); `energy` (k,), J; `momentum` (k, 6) about the world's origin; `system`, None for a tree;
+    `constraint_residuals` (k, rows), rad and m, of which a tree has none; `quadratures`, name →
+    (k,), what was integrated with the motion, and `totals`, name → its value at the end of the run;
+    `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
     `contacts`, a `ContactRecord`, of runs with contacts;
     `acting`, a function of times, q and v with the efforts of force elements and their forces on
@@ -75,7 +76,7 @@ class Trajectory:
         t: Array,
         q: Array,
         v: Array,
-        tau: Array,
+        tau: Array | Callable[[], Array],
         *,
         events: tuple[EventRecord, ...] = (),
         complete: bool = True,
@@ -94,7 +95,8 @@ class Trajectory:
     ) -> None:
         self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
-        self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
+        self.t, self.q, self.v = (_frozen(x) for x in (t, q, v))
+        self._tau = tau
         self.events, self.complete, self.integrator = events, complete, integrator
         self.system = system
         if constraint_residuals is None:
@@ -129,6 +131,11 @@ class Trajectory:
         )
 
     # ---- what follows from the motion -------------------------------------------------------
+
+    @cached_property
+    def tau(self) -> Array:
+        """Efforts (k, nv) of the controller; of a `Simulator`, all efforts at the joints."""
+        return _frozen(self._tau() if callable(self._tau) else self._tau)
 
     @cached_property
     def energy(self) -> Array:

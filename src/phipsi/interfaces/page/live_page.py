@@ -278,8 +278,13 @@ class LivePhysics:
             "handles": self.handles,
             "parameters": self.parameters,
             "entries": {n: x for n in self.parameters if (x := self._entries(n))},
+            "fixed": {n: x for n in self.parameters if (x := self._fixed(n))},
             "contacts": () if contacts is None else contacts.slot_names,
         }
+
+    def _fixed(self, parameter: str) -> list[int]:
+        """The entries of a parameter that no run can change."""
+        return np.flatnonzero(self.simulator.fixed_entries(parameter)).tolist()
 
     def _entries(self, parameter: str) -> list[str]:
         """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
@@ -388,7 +393,7 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     if isinstance(simulator.laws, Circuit):
         return simulator, ()
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
-    own = simulator._graph._named
+    own = simulator._graph.named
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
         # a slider scales all ten numbers of a body, and rotors behind gears are part of them
@@ -400,7 +405,7 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
                              given=(*own, *more), **options)  # fmt: skip
         except PhipsiError:
             continue
-        return live, (*(x for x in _HANDLES[0] if x in live._graph._named), HAND, DAMPING)
+        return live, (*(x for x in _HANDLES[0] if x in live._graph.named), HAND, DAMPING)
     return simulator, ()
 
 
@@ -471,7 +476,7 @@ def _contact_forces(live: Simulator) -> tuple[Any, Any]:
 
 
 def _gravity(live: Simulator) -> Node:
-    given = "gravity" in live._graph._named
+    given = "gravity" in live._graph.named
     return ops.given("gravity", (3,)) if given else ops.constant(live.model.gravity)
 
 
@@ -479,12 +484,17 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     """Σ m(k) c(k) (3,), world axes, kg·m."""
     model, X = live.model, Traced(poses)
     shape = model.n_bodies, 10
-    if INERTIA in live._graph._named:
+    if INERTIA in live._graph.named:
         ten: Any = Traced(ops.given(INERTIA, shape))
+        mass, first = ten[:, 0], ten[:, 1:4]
+    elif "M" in live._graph.named:
+        M: Any = Traced(ops.given("M", (model.n_bodies, 6, 6)))
+        mass, first = M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
     else:
         ten = np.reshape([x.parameters for x in model.inertias], shape)
-    own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
-    return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
+        mass, first = ten[:, 0], ten[:, 1:4]
+    own = np.einsum("nij,nj->ni", X[:, :3, :3], first)
+    return (mass[:, None] * X[:, :3, 3] + own).sum(axis=0)
 
 
 def coordinates(model: Model) -> list[dict[str, Any]]:

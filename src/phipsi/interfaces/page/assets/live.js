@@ -157,7 +157,7 @@ page.live = { playing: false, physics: null, choose() {} };
       });
     };
     for (const name of description.parameters) {
-      const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
+      const first = physics.first[name], fixed = description.fixed[name] || [], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]) && !fixed.includes(i));
       const whose = (i) => (description.entries[name] ? description.entries[name][i] : String(i));
       if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? whose(i) : "", () => i, [i])); continue; }
       const chosen = make("select"); // many numbers share a row
