@@ -18,13 +18,13 @@ from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
 from phipsi.studies.block_workers import (
     Blocks,
-    DaskWorkers,
     Finished,
     LocalWorkers,
     NotWritten,
     Workers,
     attempted,
 )
+from phipsi.studies.cluster_workers import DaskWorkers, SchedulerLost
 from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.study_folder import StudyFolder
 from phipsi.studies.study_results import StudyResults
@@ -122,6 +122,12 @@ def _run_in(
                 f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study "
                 "again with the same folder to go on"
             )
+        except SchedulerLost as error:
+            raise SchedulerLost(
+                f"{error}. {len(folder.done)} of {study.blocks} blocks are done. Start the "
+                "scheduler and run the study again: with a folder it resumes from them,\n"
+                "    study.run(folder, executor=…)"
+            ) from None
         finally:
             driver.close()
         return StudyResults(folder, interrupted=interrupted)
