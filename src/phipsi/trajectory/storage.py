@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
-import stat
-import zipfile
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from phipsi.array_archives import ArrayArchive, opened_file
 from phipsi.errors import ParseError, PhipsiError, shown
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
-from phipsi.whole_files import MissingPath, UnusablePath, checked_target, path_of, whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
 
@@ -113,10 +110,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The arguments of the `Trajectory` in a file."""
     where = shown(path_of(path).name)
-    with _opened(path, where) as file:
+    with opened_file(path, "Write one with trajectory.save(path)") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(_Archive(archive, where, max_bytes, file.seek(0, os.SEEK_END)), where)
+            return _read(_Archive(file, where, max_bytes), where)
         except ParseError:
             raise
         except PhipsiError as error:
@@ -128,95 +124,35 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
             ) from error
 
 
-def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
-    """A regular file; opened without waiting, so that a named pipe in its place cannot hold us."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        file = None if os.path.isdir(path) else os.fdopen(os.open(path, flags), "rb")
-    except FileNotFoundError:
-        raise MissingPath(
-            f"{shown(path)}: there is no such file. Write one with trajectory.save(path)"
-        ) from None
-    except OSError as error:
-        raise UnusablePath(f"{shown(path)} cannot be read: {error.strerror}") from error
-    if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        what = "a folder" if file is None else "not a regular file"
-        if file is not None:
-            file.close()
-        raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
-    return file
-
-
 class _Archive:
-    """Members of an archive as arrays, with every size checked first."""
+    """The members of a trajectory file: a header, and arrays of finite numbers."""
 
-    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int, size: int) -> None:
-        self._archive, self._where = archive, where
-        infos = archive.infolist()
-        self._members = {info.filename: info for info in infos}
-        self._max_bytes, self._used = max_bytes, 0
-        self.take(sum(info.file_size for info in infos))
-        if sum(info.compress_size for info in infos) > size:
-            raise ParseError(
-                f"{where}: its members claim more bytes than the file has; it is damaged."
-            )
-        for info in infos:
-            if info.file_size > _MAX_RATIO * max(info.compress_size, 1):
-                raise ParseError(
-                    f"{where}: member {info.filename!r} unpacks to more than {_MAX_RATIO} times "
-                    f"its size; trajectories are stored without compression."
-                )
-
-    def take(self, count: int) -> None:
-        """Count memory that is about to be used, and reject more than `max_bytes`."""
-        self._used += count
-        if self._used > self._max_bytes:
-            raise ParseError(
-                f"{self._where} unpacks to {self._used / 1e6:.0f} MB or more, more than max_bytes "
-                f"= {self._max_bytes / 1e6:.0f} MB. If you trust it: "
-                "Trajectory.load(path, max_bytes=…)"
-            )
+    def __init__(self, file: BinaryIO, where: str, max_bytes: int) -> None:
+        self._where = where
+        self._members = ArrayArchive(
+            file, where, "a trajectory file", max_bytes=max_bytes, max_ratio=_MAX_RATIO,
+            advice="If you trust it: Trajectory.load(path, max_bytes=…)",
+        )  # fmt: skip
 
     def __contains__(self, name: str) -> bool:
-        return f"{name}.npy" in self._members
+        return name in self._members
 
     def header(self) -> Any:
         """The header, if what Python makes of it fits into memory as well."""
-        text = self.array(_HEADER, np.uint8)
+        text = self._members.array(_HEADER, np.uint8)
         objects = sum(int(np.count_nonzero(text == ord(mark))) for mark in ",[{")
-        self.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
+        self._members.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
         return json.loads(text.tobytes().decode("utf-8"))
 
-    def array(self, name: str, kind: type = np.float64) -> Array:
-        """One member; its type, size and content must be what its headers say."""
-        info = self._members.get(f"{name}.npy")
-        if info is None:
-            raise ParseError(
-                f"{self._where} lacks the array {name!r}; it is not a trajectory file."
-            )
-        with self._archive.open(info) as stream:
-            version = npy.read_magic(stream)
-            if version == (1, 0):
-                shape, fortran, dtype = npy.read_array_header_1_0(stream)
-            else:
-                shape, fortran, dtype = npy.read_array_header_2_0(stream)
-            left = info.file_size - stream.tell()
-            if dtype != np.dtype(kind) or any(n < 0 for n in shape):
-                raise ParseError(
-                    f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
-                )
-            if left != math.prod(shape) * dtype.itemsize:
-                raise ParseError(
-                    f"{self._where}: array {name!r} says it has the shape {shape}, which does not "
-                    f"fit its {left} bytes; the file is damaged."
-                )
-            flat = np.frombuffer(stream.read(), dtype=dtype)
-        if kind is np.float64 and not np.isfinite(flat).all():
+    def array(self, name: str) -> Array:
+        """One array of numbers that must be finite."""
+        found = self._members.array(name, np.float64)
+        if not np.isfinite(found).all():
             raise ParseError(
                 f"{self._where}: array {name!r} has numbers that are not finite; trajectories have "
                 "none, so the file is damaged."
             )
-        return flat.reshape(shape, order="F" if fortran else "C")
+        return found
 
 
 def _read(archive: _Archive, where: str) -> dict[str, Any]:
