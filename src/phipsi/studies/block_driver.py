@@ -26,7 +26,7 @@ from phipsi.studies.block_workers import (
 )
 from phipsi.studies.cluster_workers import DaskWorkers, SchedulerLost
 from phipsi.studies.folder_lock import FolderLock
-from phipsi.studies.study_folder import StudyFolder
+from phipsi.studies.study_folder import MOST_BLOCKS, StudyFolder
 from phipsi.studies.study_results import StudyResults
 from phipsi.whole_files import path_of
 
@@ -88,6 +88,11 @@ def _run_in(
     shared_folder: bool,
     progress: Any,
 ) -> StudyResults:
+    if study.blocks > MOST_BLOCKS:
+        raise InputError(
+            f"{study.blocks} blocks are more than the {MOST_BLOCKS} that a folder may have; take "
+            f"more runs together:  pp.Study(…, block={-(-study.count // MOST_BLOCKS)})"
+        )
     definition = study.definition
     with FolderLock(path) as lock:
         folder = StudyFolder.begin(path, definition)
