@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from phipsi.errors import InputError, SimulationError, true_or_false, warn
+from phipsi.errors import InputError, SimulationError, shown, true_or_false, warn
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
@@ -75,6 +75,7 @@ def run_study(
             found = _run_in(study, Path(place), count, executor, retries, limits, False, progress)
             return found.in_memory()
     place = path_of(folder).resolve()
+    _warn_of_unseen(study.definition)
     return _run_in(study, place, count, executor, retries, limits, shared_folder, progress)
 
 
@@ -268,6 +269,22 @@ class _Failures:
             raise SimulationError(
                 f"{which} {self._runs} runs of the study fail in the same way, so it was stopped:\n"
                 f"    {one.error.splitlines()[0]}"
+            )
+
+
+def _warn_of_unseen(definition: Mapping[str, Any]) -> None:
+    """Say what the functions of a study reach that its definition cannot have."""
+    events = definition.get("events") or {}
+    functions = {
+        **{role: definition.get(role) for role in ("start", "outcome")},
+        **{f"event {name!r}": x for name, x in events.items()},
+    }
+    for role, found in functions.items():
+        for name, why in (found or {}).get("unseen", {}).items():
+            warn(
+                f"{role} reads {shown(name, 80) or 'an object'}, which cannot be seen from outside "
+                f"({shown(why, 200)}): if it changes, this folder is continued all the same. Let "
+                "the function read plain numbers, or name a new folder after a change"
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +22,13 @@ from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
+from phipsi.studies.function_reach import python_version, reach_of
+from phipsi.studies.simulator_digest import known_parts, simulator_digest
 from phipsi.studies.study_functions import (
     RaisedInFunction,
     called,
     crossings,
     event_labels,
-    function_text,
     recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results
@@ -557,7 +557,7 @@ class Study:
         if self._named is not None:
             self._named.check()
         return {
-            "simulator": _simulator_digest(sim, self.record),
+            "simulator": simulator_digest(sim, self.record),
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
@@ -568,10 +568,14 @@ class Study:
             "keep": list(self.keep),
             "block": self.block,
             **({} if self._block else {"first_block": self._sizes.first}),
-            "start": function_text(self._start),
+            "start": reach_of(self._start, known_parts),
             "initial": None if at is None else [at.q0.tolist(), at.v0.tolist()],
-            "events": [[x.name, x.direction, function_text(x.function)] for x in self.events],
-            "outcome": function_text(self._outcome),
+            "events": {
+                x.name: {"direction": x.direction, **reach_of(x.function, known_parts)}
+                for x in self.events
+            },
+            "outcome": reach_of(self._outcome, known_parts),
+            "python": python_version(),
             **self.draws.to_dict(),
         }
 
@@ -582,18 +586,3 @@ def _without(x: Array, rejected: Array) -> Array:
         x = x.copy()
         x[rejected] = np.nan if x.dtype.kind == "f" else 0
     return x
-
-
-def _simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:
-    """Everything that the numbers of a simulator depend on."""
-    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
-    out = hashlib.sha256(plan.text().encode())
-    for source in plan.sources:
-        for word, table in sorted(source.unit.pointers().items()):
-            out.update(f"{word} {table.dtype} {table.shape}\n".encode())
-            out.update(np.ascontiguousarray(table).tobytes())
-    for name, value in sorted(simulator.parameters.items()):
-        out.update(name.encode())
-        if value is not None:
-            out.update(np.ascontiguousarray(value, dtype=np.float64).tobytes())
-    return out.hexdigest()

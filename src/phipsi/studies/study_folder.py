@@ -143,8 +143,11 @@ class StudyFolder:
         target = Path(path)
         if (target / _MANIFEST).exists():
             out = cls.open(target)
-            if out.definition != definition:
-                raise InputError(_difference(target, out.definition, definition))
+            if difference := _difference(out.definition, definition):
+                raise InputError(
+                    f"{target} has another study: {difference}. Go on with the same study, or name "
+                    "a new folder"
+                )
             out.sweep()
             out._adopt()
             out._compare(_session())
@@ -275,11 +278,15 @@ class StudyFolder:
 
     def _compare(self, now: Mapping[str, Any]) -> None:
         """Say so if other libraries computed what is there."""
-        before = self.sessions[-1].get("versions", {}) if self.sessions else {}
+        last = self.sessions[-1] if self.sessions else {}
+        before, after = (
+            {**x.get("versions", {}), **({"python": x["python"]} if "python" in x else {})}
+            for x in (last, now)
+        )
         changed = [
-            f"{name} {shown(x, 40)}, now {now['versions'].get(name)}"
+            f"{shown(name, 40)} {shown(x, 40)}, now {after.get(name)}"
             for name, x in sorted(before.items())
-            if x != now["versions"].get(name)
+            if x != after.get(name)
         ]
         if changed and len(self.done):
             warn(
@@ -416,13 +423,36 @@ def digest_of(arrays: Mapping[str, Array]) -> str:
     return out.hexdigest()
 
 
-def _difference(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Where two definitions part."""
-    for key in sorted({*old, *new}):
-        a, b = old.get(key), new.get(key)
-        if a != b:
-            return (
-                f"{path} has another study: its {key} is {shown(str(a), 120)}, that of this one "
-                f"{shown(str(b), 120)}. Go on with the same study, or name a new folder"
-            )
-    raise AssertionError("the definitions are the same")
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Where two definitions part, or "".
+
+    Compiled functions can be compared only if the same version of Python has compiled them; their
+    texts and all that they read always.
+    """
+    same = old.get("python") == new.get("python")
+    ignored = {"python", "unseen"} if same else {"python", "unseen", "code"}
+
+    def first(a: Any, b: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any, Any] | None:
+        if isinstance(a, dict) and isinstance(b, dict):
+            keys = sorted({*a, *b} - ignored)
+            # what functions read says more than that their code is another one
+            keys.sort(key=lambda x: x == "code")
+            found = (first(a.get(k, _NOTHING), b.get(k, _NOTHING), (*path, k)) for k in keys)
+            return next((x for x in found if x is not None), None)
+        return None if a == b and type(a) is type(b) else (path, a, b)
+
+    found = first(dict(old), dict(new), ())
+    if found is None:
+        return ""
+    (key, *inner), a, b = found
+    named = [shown(repr(x), 80) for x in inner if x not in ("reads", "code", "")]
+    what = f"its {key}" if not inner else f"what its {key} depends on has changed:"
+    if "code" in inner:
+        return f"{what} {' of '.join(named)} is compiled to other code"
+    return (
+        f"{what} {'of '.join(named) + ' ' if named else ''}is {shown(str(a), 120)}, that of this "
+        f"one {shown(str(b), 120)}"
+    )
+
+
+_NOTHING = "not there"
