@@ -37,14 +37,14 @@ def opened_file(path: str | os.PathLike[str], advice: str) -> BinaryIO:
     try:
         file = None if os.path.isdir(path) else os.fdopen(os.open(path, flags), "rb")
     except FileNotFoundError:
-        raise MissingPath(f"{shown(path)}: there is no such file. {advice}") from None
+        raise MissingPath(f"{shown(path)}: there is no such file. {advice}".rstrip()) from None
     except OSError as error:
         raise UnusablePath(f"{shown(path)} cannot be read: {error.strerror}") from error
     if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         what = "a folder" if file is None else "not a regular file"
         if file is not None:
             file.close()
-        raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
+        raise ParseError(f"{where} is {what}; give the path of a file. {advice}".rstrip())
     return file
 
 

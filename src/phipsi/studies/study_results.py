@@ -274,7 +274,8 @@ class StudyResults:
         out: dict[str, float] = {}
         for name in self._draws:
             for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
-                out[label] = float(stats.spearmanr(x, y).statistic)
+                same = (x == x[0]).all() or (y == y[0]).all()
+                out[label] = np.nan if same else float(stats.spearmanr(x, y).statistic)
         return out
 
     def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:

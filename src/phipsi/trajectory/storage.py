@@ -10,14 +10,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.array_archives import ArrayArchive, opened_file
-from phipsi.errors import ParseError, PhipsiError, shown
+from phipsi.errors import ParseError, PhipsiError, counted, shown, warn
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
@@ -107,12 +109,21 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def load(
+    path: str | os.PathLike[str],
+    max_bytes: int = MAX_BYTES,
+    package_dirs: Iterable[str | os.PathLike[str]] = (),
+) -> dict[str, Any]:
     """The arguments of the `Trajectory` in a file."""
     where = shown(path_of(path).name)
+    listed = as_list("package_dirs", package_dirs, "['folder of meshes']")
+    folders = [os.path.realpath(path_of(x)) for x in (path_of(path).parent, *listed)]
     with opened_file(path, "Write one with trajectory.save(path)") as file:
         try:
-            return _read(_Archive(file, where, max_bytes), where)
+            archive = _Archive(file, where, max_bytes)
+            header = archive.header()
+            foreign = _foreign_meshes(header, folders)
+            found = _read(archive, header, where)
         except ParseError:
             raise
         except PhipsiError as error:
@@ -122,6 +133,41 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
                 f"{where} is not a trajectory file: {type(error).__name__}: {shown(error)}. "
                 f"Write one with trajectory.save(path)."
             ) from error
+    if foreign:
+        kept = list(dict.fromkeys([*folders[1:], *foreign]))[:10]
+        warn(
+            f"{where} names {counted(sum(foreign.values()), 'mesh file')} outside of its folder. "
+            "They are not opened, because a file from elsewhere could name any; bodies are drawn "
+            "by other shapes. If you trust it, allow the folders:\n"
+            f"    pp.Trajectory.load({os.fspath(path)!r}, package_dirs={kept!r})"
+        )
+    return found
+
+
+def _foreign_meshes(header: Any, folders: list[str]) -> dict[str, int]:
+    """Take meshes outside of these folders out of a header; their folders, with how many."""
+    model = header.get("model") if isinstance(header, dict) else None
+    records = model.get("geometry") if isinstance(model, dict) else None
+    out: dict[str, int] = {}
+    for record in records if isinstance(records, list) else ():
+        file = record.get("file") if isinstance(record, dict) else None
+        if file is None or _is_allowed(file, folders):
+            continue
+        del record["file"]
+        place = os.path.dirname(file) if isinstance(file, str) else "?"
+        out[place] = out.get(place, 0) + 1
+    return out
+
+
+def _is_allowed(file: Any, folders: list[str]) -> bool:
+    """Whether a file is inside: first as text, and only then the disk is asked where it leads."""
+    if not isinstance(file, str) or not os.path.isabs(file) or "\0" in file:
+        return False
+    plain = os.path.normpath(file)
+    if not any(os.path.commonpath([plain, x]) == x for x in folders):
+        return False
+    real = os.path.realpath(plain)
+    return any(os.path.commonpath([real, x]) == x for x in folders) and os.path.isfile(real)
 
 
 class _Archive:
@@ -155,8 +201,7 @@ class _Archive:
         return found
 
 
-def _read(archive: _Archive, where: str) -> dict[str, Any]:
-    header = archive.header()
+def _read(archive: _Archive, header: Any, where: str) -> dict[str, Any]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ParseError(f'{where} is not a trajectory file: its "format" is not "{FORMAT}".')
     if header.get("version") != VERSION:
