@@ -1,6 +1,7 @@
 """A folder is continued only if all that the functions of its study reach is the same."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -310,6 +311,33 @@ if __name__ == "__main__":
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(found) == 1 and not json.loads(found.pop())["unseen"]
+
+
+def test_a_script_and_the_command_line_find_the_same(tmp_path: Path):
+    """`python arm.py` and `phipsi study run arm.py` give the module other names."""
+    text = """
+import dataclasses, json
+@dataclasses.dataclass(order=True)
+class Settings:
+    limit: float = 0.5
+class Score:
+    factor = 2
+    def __call__(self, run, draws): return SETTINGS.limit * self.factor
+SETTINGS, outcome = Settings(), Score()
+if __name__ == "__main__":
+    from phipsi.studies.function_reach import reach_of
+    print(json.dumps(reach_of(outcome)))
+"""
+    file = tmp_path / "arm.py"
+    file.write_text(text)
+    said = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, check=True, env=PATHS
+    ).stdout
+    assert reach_of(runpy.run_path(str(file), run_name="__study__")["outcome"]) == json.loads(said)
+    other = text.replace("order=True", "order=False")
+    file.write_text(other)
+    again = reach_of(runpy.run_path(str(file), run_name="__study__")["outcome"])
+    assert again["reads"] != json.loads(said)["reads"]
 
 
 PATHS = {"PYTHONPATH": str(Path(pp.__file__).parents[1])}

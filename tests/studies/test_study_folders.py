@@ -3,22 +3,27 @@
 import io
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from amounts import ALL
 from chaotic_study import make
 from small_studies import same, small
 
 import phipsi as pp
-from phipsi.errors import InputError, ParseError
+from phipsi.errors import InputError, ParseError, PhipsiError
+from phipsi.interfaces.cli.run_commands import _describe
 from phipsi.studies import folder_lock
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.folder_lock import LOCK, FolderLock
@@ -41,7 +46,7 @@ def test_every_changed_byte_of_a_block_is_found_or_harmless(arm: pp.Simulator, t
     good = folder.block_file(0).read_bytes()
     rng = np.random.default_rng(2)
     damaged = 0
-    places = [*rng.choice(len(good), 250), *range(len(good) - 22, len(good))]
+    places = [*rng.choice(len(good), 20_000 if ALL else 250), *range(len(good) - 22, len(good))]
     for at in places:
         bad = bytearray(good)
         bad[at] ^= 1 << rng.integers(8)
@@ -167,6 +172,49 @@ def test_hostile_manifests_are_named(case: str, arm: pp.Simulator, tmp_path: Pat
         pp.Study.results(tmp_path)
     with pytest.raises(ParseError, match=r"manifest\.json"):
         small(arm, runs=8).run(tmp_path)
+
+
+WRONG: list[Any] = [
+    None, True, -1, 0, 10**400, 1e308, float("nan"), float("inf"), "", "$a", "\x1b[3", [], [[]], {},
+    {"values": []}, {"values": 5}, [None], "0" * 64, 10**9, 3.5,
+]  # fmt: skip
+
+
+def places_in(x: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the values of a manifest are."""
+    if path:
+        yield path
+    rows = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+    for key, value in rows:
+        yield from places_in(value, (*path, key))
+
+
+def test_mutants_of_manifests_are_read_or_named(
+    arm: pp.Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """One value anywhere is another one or gone; status prints whatever is read."""
+    small(arm, runs=20, outcome=lambda run, draws: {"x": run.q[:, -1, 0]}).run(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    text = manifest.read_text()
+    places = list(places_in(json.loads(text)))
+    rng, counts = random.Random(0), Counter[str]()
+    for _ in range(5000 if ALL else 150):
+        new = at = json.loads(text)
+        *path, last = rng.choice(places)
+        for key in path:
+            at = at[key]
+        if isinstance(at, dict) and rng.random() < 0.2:
+            del at[last]
+        else:
+            at[last] = rng.choice(WRONG)
+        manifest.write_text(json.dumps(new))
+        try:
+            _describe(pp.Study.results(tmp_path))
+            counts["read"] += 1
+        except PhipsiError:
+            counts["named"] += 1
+        capsys.readouterr()
+    assert counts["read"] > 50 and counts["named"] > 20
 
 
 @pytest.mark.parametrize("field", ["done", "quarantined", "sessions"])

@@ -341,10 +341,15 @@ class _Walk:
             return f"class {self._labels[id(c)]}"
         label = self._label(c)
         self._alive.append(c)
-        self._reads[f"{label} (class)"] = _source(c)
-        for base in c.__bases__:
-            self.text(base)
         is_made = dataclasses.is_dataclass(c)
+        # not its text, which Python finds only where the module of the class can be imported
+        bases, made = [self.text(base) for base in c.__bases__], []
+        if is_made:
+            made = [
+                str(c.__dict__.get("__dataclass_params__")),
+                *(x.name for x in dataclasses.fields(c)),
+            ]
+        self._reads[f"{label} (class)"] = f"bases {bases} {made}".rstrip(" []")
         for field in dataclasses.fields(c) if is_made else ():
             if field.default_factory is not dataclasses.MISSING:
                 self.read(f"{label}.{field.name}=", field.default_factory)
