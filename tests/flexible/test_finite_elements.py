@@ -1,6 +1,8 @@
 """Bodies from matrices and meshes: modes, statics and invariants by dense linear algebra."""
 
+import os
 import pathlib
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -422,7 +424,12 @@ def test_damaged_files(tmp_path):
         ({"extra": np.zeros(3)}, "extra: this array is not a part"),
         ({"port_names": np.array(["a", "b"])}, "ports and their names differ"),
         ({"S1": np.array([{}], dtype=object)}, "not an .npz archive of plain arrays"),
-        ({"S1": np.zeros(3)}, "S1 must have shape"),
+        ({"S1": np.zeros(3)}, "bad.npz:1: .*S1 must have shape"),
+        ({"S1": np.array(["a"])}, "S1: this array has the type <U1, not numbers"),
+        ({"mass": np.zeros(3)}, "bad.npz:1: "),
+        ({"port_names": np.zeros(1)}, "port_names: this array has the type float64"),
+        ({"shape_triangles": np.full((1, 3), np.nan)}, "bad.npz:1: "),
+        ({"x" * 5000: np.zeros(3)}, "this array is not a part"),
     ):
         np.savez(file, **arrays | change)
         with pytest.raises(ModelError, match=message):
@@ -430,3 +437,42 @@ def test_damaged_files(tmp_path):
     np.savez(file, **{k: v for k, v in arrays.items() if k != "S1"})
     with pytest.raises(FileError, match="S1: this array is missing"):
         pp.FlexibleInertia.load(file)
+    np.savez(file, **{k: v for k, v in arrays.items() if k != "shape_nodes"})
+    with pytest.raises(FileError, match="shape_nodes: this array is missing"):
+        pp.FlexibleInertia.load(file)
+
+
+def test_files_take_no_more_memory_than_they_may(tmp_path):
+    """A file of 40 kB that unpacks to 40 MB, one whose header claims 8 TB, a pipe without end."""
+    file = tmp_path / "boom.npz"
+    body().save(file)
+    arrays = dict(np.load(file))
+    np.savez_compressed(file, **arrays | {"shape_nodes": np.zeros((5_000_000, 1))})
+    with pytest.raises(FileError, match=r"unpacks to 40 MB or more.*load\('.*', max_bytes=…\)"):
+        pp.FlexibleInertia.load(file, max_bytes=10_000_000)
+    head = np.lib.format.header_data_from_array_1_0(np.zeros(1)) | {"shape": (10**12,)}
+    with zipfile.ZipFile(file, "w") as archive, archive.open("mass.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, head)
+    with pytest.raises(FileError, match=r"says it has the shape \(1000000000000,\), which"):
+        pp.FlexibleInertia.load(file)
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(FileError, match="is not a regular file"):
+        pp.FlexibleInertia.load(tmp_path / "pipe.npz")
+
+
+def test_every_changed_byte_of_a_file_is_named_or_harmless(tmp_path):
+    file = tmp_path / "boom.npz"
+    whole = pp.FlexibleInertia.beam(1.0, 1.0, 1.0)
+    whole.save(file)
+    good = file.read_bytes()
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for at in rng.choice(len(good), 400, replace=False):
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.integers(8)
+        file.write_bytes(bad)
+        try:
+            pp.FlexibleInertia.load(file)
+        except FileError:
+            rejected += 1
+    assert rejected > 200

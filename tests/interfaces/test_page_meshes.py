@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import warnings
 from importlib.metadata import files
 from pathlib import Path
@@ -14,6 +15,8 @@ import phipsi as pp
 from phipsi.interfaces.page import meshes
 from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.scene import scene_description
+from phipsi.model.contact_shapes import hull_of
+from phipsi.model.extras import Shape
 from phipsi.spatial import quat_to_matrix
 
 trimesh: Any = pytest.importorskip("trimesh", reason="the extra 'view' is not installed")
@@ -168,8 +171,9 @@ DAMAGED = {
     "bad.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9999\n",
     "text.dae": b"hello",
     "bomb.dae": b'<!DOCTYPE x [<!ENTITY a "aaaa">]><COLLADA>&a;</COLLADA>',
+    "many.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\n" + b"usemtl a\nf 1 2 3\nusemtl b\nf 1 2 3\n" * 5000,
     "kind.xyzzy": b"what",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -180,6 +184,21 @@ def test_damaged_meshes_are_named_and_never_raise(name: str, tmp_path: Path):
     (notice,) = scene["notices"]
     assert name in notice and "1 mesh file not drawn" in notice
     assert any(s["body"] == 0 for s in scene["solids"])  # the body can be seen all the same
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-16-le"])
+def test_a_document_type_is_found_in_every_encoding(encoding: str, tmp_path: Path):
+    """Entities of a document type grow without end, or name files; UTF-16 hid the type."""
+    text = trimesh.creation.box().export(file_type="dae").decode()
+    body = text.split("?>")[-1]
+    kind = '<!DOCTYPE COLLADA [<!ENTITY a "box">]>'
+    declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-le")}"?>'
+    (tmp_path / "box.dae").write_bytes((declared + kind + body).encode(encoding))
+    (notice,) = scene_description(robot(tmp_path, "box.dae"))["notices"]
+    assert "document type" in notice or "UTF-8 only" in notice
+    (tmp_path / "plain.dae").write_text(declared.replace(encoding, "utf-8") + body)
+    if encoding == "utf-8":
+        assert scene_description(robot(tmp_path, "plain.dae"))["parts"]
 
 
 def test_a_missing_file_or_library_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -215,3 +234,104 @@ def test_the_page_of_a_humanoid_is_small():
     size = len(page_html("talos", {"data": {"scene": scene}}).encode())
     assert 1e6 < size < 4e6, size
     json.dumps(scene, allow_nan=False)
+
+
+def test_a_part_that_is_there_very_often_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    scene = trimesh.Scene()
+    ball = trimesh.creation.icosphere(subdivisions=2)
+    for i in range(40):
+        scene.add_geometry(ball, geom_name="ball", transform=np.diag([1, 1, 1 + i, 1.0]))
+    scene.export(tmp_path / "balls.glb")
+    assert len(scene_description(robot(tmp_path, "balls.glb"))["parts"]) == 40
+    monkeypatch.setattr(meshes, "_MOST_READ", 39 * len(ball.faces))
+    meshes._surfaces.cache_clear()
+    (notice,) = scene_description(robot(tmp_path, "balls.glb"))["notices"]
+    assert "triangles" in notice
+    monkeypatch.setattr(meshes, "_MOST_PARTS", 39)
+    meshes._surfaces.cache_clear()
+    (notice,) = scene_description(robot(tmp_path, "balls.glb"))["notices"]
+    assert "40 parts, more than 39" in notice
+    meshes._surfaces.cache_clear()
+
+
+@pytest.mark.parametrize("kind", ["obj", "glb"])
+def test_large_textures_are_not_unpacked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Only the mean colour of a texture is drawn; a small file may have very many pixels."""
+    pictures: Any = pytest.importorskip("PIL.Image")
+    picture = pictures.new("RGB", (60, 50), (255, 0, 0))
+    box = trimesh.creation.box()
+    uv = np.zeros((len(box.vertices), 2))
+    box.visual = trimesh.visual.TextureVisuals(uv=uv, image=picture)
+    box.export(tmp_path / f"box.{kind}")
+    meshes._surfaces.cache_clear()
+    (part,) = scene_description(robot(tmp_path, f"box.{kind}"))["parts"]
+    assert part["color"][0] > 0.9 and part["color"][1] < 0.1
+    monkeypatch.setattr(meshes, "_MOST_PIXELS", 2999)
+    meshes._surfaces.cache_clear()
+    converted: list[Any] = []
+    monkeypatch.setattr(pictures.Image, "convert", lambda *a, **k: converted.append(a))
+    scene = scene_description(robot(tmp_path, f"box.{kind}"))
+    assert not converted
+    assert scene["notices"] or scene["parts"][0]["color"][1] > 0.1  # named, or without its colour
+    meshes._surfaces.cache_clear()
+
+
+# ---- meshes that a trajectory names --------------------------------------------------------------
+
+
+def saved_run(folder: Path, mesh: Any) -> Path:
+    """A trajectory file whose model names a mesh, whatever that is."""
+    folder.mkdir(exist_ok=True)
+    trimesh.creation.box().export(folder / "box.stl")
+    model = robot(folder, "box.stl")
+    still = np.zeros((2, 1))
+    pp.Trajectory(model, np.array([0.0, 1.0]), still, still, still).save(folder / "run.npz")
+    with np.load(folder / "run.npz") as found:
+        arrays = dict(found)
+    header = json.loads(arrays["header"].tobytes())
+    header["model"]["geometry"][0]["file"] = mesh
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(folder / "run.npz", **arrays)
+    return folder / "run.npz"
+
+
+@pytest.mark.parametrize("mesh", ["/dev/stdin", "/dev/zero", "/proc/self/fd/0", 0, "../a.stl"])
+def test_a_trajectory_cannot_name_devices_as_meshes(mesh: Any, tmp_path: Path):
+    file = saved_run(tmp_path / "run", mesh)
+    with pytest.warns(UserWarning, match="run.npz names 1 mesh file outside of its folder"):
+        run = pp.Trajectory.load(file)
+    assert [x.file for x in run.model.description.extras.geometry if x.kind == "mesh"] == [None]
+    assert "not drawn" in scene_description(run.model)["notices"][0]
+
+
+def test_meshes_elsewhere_are_opened_only_if_their_folder_is_named(tmp_path: Path):
+    private = tmp_path / "private"
+    private.mkdir()
+    trimesh.creation.box().export(private / "secret.stl")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "link.stl").symlink_to(private / "secret.stl")
+    for mesh in (private / "secret.stl", tmp_path / "run" / "link.stl"):
+        file = saved_run(tmp_path / "run", str(mesh))
+        with pytest.warns(UserWarning, match=r"package_dirs=\['.*'\]\)"):
+            run = pp.Trajectory.load(file)
+        assert not scene_description(run.model)["parts"]
+        run = pp.Trajectory.load(file, package_dirs=[private])
+        assert len(scene_description(run.model)["parts"]) == 1
+    beside = saved_run(tmp_path / "run", str(tmp_path / "run" / "box.stl"))
+    assert len(scene_description(pp.Trajectory.load(beside).model)["parts"]) == 1
+
+
+def test_pipes_in_place_of_meshes_and_textures_hold_nobody(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.stl")
+    shape = Shape("arm", "visual", "mesh", (), file=str(tmp_path / "pipe.stl"))
+    (notice,) = meshes.read_meshes([(0, shape, pp.Pose())]).notices
+    assert "not a regular file" in notice
+    with pytest.raises(pp.errors.ParseError, match="not a regular file"):
+        hull_of(str(tmp_path / "pipe.stl"), ())
+    os.mkfifo(tmp_path / "t.png")
+    with pytest.raises(pp.errors.ParseError, match="not a regular file"):
+        meshes._Beside(str(tmp_path / "pipe.stl")).get("t.png")

@@ -2,10 +2,14 @@
 
 import http.client
 import json
+import socket
+import struct
 import time
+import webbrowser
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -223,6 +227,55 @@ def test_others_are_not(bench: Workbench):
         found, body = ask(bench, **{"body": nothing, **changes})  # type: ignore[arg-type]
         assert (found, changes) == (status, changes)
         assert b"\xcf\x86" not in body and token.encode() not in body
+
+
+def test_no_request_prints_a_traceback(bench: Workbench, capfd: pytest.CaptureFixture[str]):
+    """Lines that are no addresses, connections that break off, bodies that never come."""
+    host = f"Host: 127.0.0.1:{bench.port}"
+    for line, status in [
+        ("GET http://[ HTTP/1.1", b"400"),
+        ("GET http://[::1/x HTTP/1.1", b"400"),
+        ("GET //[ HTTP/1.1", b"40"),
+        ("POST http://]/ask HTTP/1.1", b"40"),
+        (f"GET /{bench.token}/\x80\xff HTTP/1.1", b"404"),
+        ("GET /%00%ff HTTP/1.1", b"403"),
+        ("OPTIONS * HTTP/1.1", b"501"),
+        ("nonsense", b""),
+    ]:
+        with socket.create_connection(("127.0.0.1", bench.port), timeout=5) as to:
+            to.sendall(f"{line}\r\n{host}\r\n\r\n".encode("latin-1"))
+            assert status in to.recv(100).splitlines()[0], line
+    for start in (b"GET", f"POST /{bench.token}/ask HTTP/1.1\r\n{host}\r\n".encode()):
+        with socket.create_connection(("127.0.0.1", bench.port)) as to:
+            to.sendall(start + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\nx")
+            to.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset
+    time.sleep(0.3)
+    assert capfd.readouterr().err == ""
+    assert ask(bench)[0] == 200
+
+
+def test_the_token_is_in_no_argument_of_the_browser(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, browser: Any
+):
+    """All users of a machine see arguments; the file that leads to the page is of one user."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    with Workbench(expression="H φ") as bench:
+        bench.open_browser()
+        (address,) = opened
+        assert bench.token not in address and address.startswith("file:///")
+        file = Path(unquote(urlsplit(address).path))
+        assert bench.token in file.read_text()
+        assert file.stat().st_mode & 0o77 == 0 and file.parent.stat().st_mode & 0o77 == 0
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_url(f"**/{bench.token}/*")
+        assert "#x=" in page.url
+        page.close()
+    assert not file.parent.exists()  # gone with the server
+    with pp.show(pp.examples.planar_arm(1)) as viewer:
+        assert viewer.address.split("/")[3] not in opened[1] and opened[1].startswith("file:///")
 
 
 def test_an_answer_has_limits():

@@ -1,5 +1,6 @@
 """Workers and drivers are killed, nodes differ: nothing is lost, and not a bit changes."""
 
+import http.client
 import os
 import random
 import shutil
@@ -18,8 +19,8 @@ from chaotic_study import BLOCK, RUNS, blocks_in, make, study
 from small_studies import same
 
 import phipsi as pp
-from phipsi.errors import InputError
-from phipsi.studies.block_workers import check_address
+from phipsi.errors import InputError, SimulationError
+from phipsi.studies.cluster_workers import check_address
 
 KILLED = {"local": (4, 1), "dask": (0, 1)}
 """Workers and drivers that are killed in `make test`; 20 and 3 in `make fuzz`.
@@ -95,6 +96,7 @@ def lanes_in(log: Path) -> set[int]:
     return {int(line.split()[1]) for line in log.read_text().splitlines()}
 
 
+@pytest.mark.filterwarnings("ignore:executor='tcp.*every process and every user")
 def test_a_cluster_of_unlike_nodes_that_loses_one_gives_the_same_bits(tmp_path: Path):
     """Nodes with vectors of 2, 8 and in `make fuzz` 4 numbers; here are those of this processor."""
     distributed = pytest.importorskip("distributed")
@@ -189,11 +191,106 @@ def test_a_client_of_an_open_scheduler_is_rejected():
     client.__dict__["scheduler"] = SimpleNamespace(address="tcp://10.0.0.1:8786")
     with pytest.raises(InputError, match="Use TLS"):
         study(runs=20).run(executor=client)
-    for address in ("tls://10.0.0.1:8786", "tcp://127.0.0.1:1", "tcp://[::1]:1", "inproc://a/1"):
+    for address in ("tls://10.0.0.1:8786", "inproc://a/1"):
         check_address(address)
+    for address in ("tcp://127.0.0.1:1", "tcp://[::1]:1", "tcp://localhost:1"):
+        with pytest.warns(UserWarning, match="every user of this machine can run commands"):
+            check_address(address)
     for address in ("tcp://0.0.0.0:8786", "tcp://example.org:1", "http://127.0.0.1", "ucx://a:1"):
         with pytest.raises(InputError):
             check_address(address)
+
+
+def answer_of(port: int) -> int:
+    """The status with which an HTTP server of this machine answers for its pages."""
+    found = []
+    for page in ("/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/health"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("GET", page)
+        found.append(connection.getresponse().status)
+        connection.close()
+    return min(found)
+
+
+def test_only_the_driver_can_use_a_cluster_of_this_machine(monkeypatch: pytest.MonkeyPatch):
+    """Neither plain connections nor other keys are accepted, and there is no dashboard."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    begun: list[Any] = []
+
+    def spied(**options: Any) -> Any:
+        begun.append(cluster := distributed.deploy.LocalCluster(**options))
+        return cluster
+
+    seen: list[Any] = []
+
+    def progress(done: float, total: float) -> None:
+        if not begun or seen:
+            return
+        (cluster,) = begun
+        workers = cluster.scheduler_info["workers"].values()
+        pages = [cluster.scheduler.http_server.port, *(x["services"]["dashboard"] for x in workers)]
+        seen.extend(map(answer_of, pages))
+        addresses = [cluster.scheduler_address, *cluster.scheduler_info["workers"]]
+        other = distributed.Security.temporary()
+        for address in addresses:
+            assert address.startswith("tls://127.0.0.1:")
+            for open_address, security in ((address.replace("tls", "tcp"), None), (address, other)):
+                seen.append(is_answered(open_address, security))
+
+    def is_answered(address: str, security: Any) -> bool:
+        options = (security or distributed.Security()).get_connection_args("client")
+
+        async def talked() -> Any:
+            comm = await distributed.comm.connect(address, timeout=1, **options)
+            try:
+                await comm.write({"op": "identity", "reply": True})
+                return await comm.read()
+            finally:
+                comm.abort()
+
+        try:
+            return bool(distributed.utils.sync(begun[0].loop, talked, callback_timeout=5))
+        except (OSError, TimeoutError):
+            return False
+
+    monkeypatch.setattr(distributed, "LocalCluster", spied)
+    short = {"distributed.comm.timeouts.connect": "5s"}
+    with dask.config.set(short):
+        found = study(runs=40).run(executor="dask", workers=1, progress=progress)
+    assert found.complete and seen == [404, 404, False, False, False, False]
+
+
+def test_keys_need_a_library_that_is_named(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ImportError, match=r"cryptography, .* pip install 'phipsi\[cluster\]'"):
+        study(runs=20).run(executor="dask")
+
+
+def test_a_scheduler_that_ends_is_named_and_the_study_resumes(tmp_path: Path):
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    short = {"distributed.comm.timeouts.connect": "500ms"}
+    with (
+        dask.config.set(short),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL",
+            processes=False, protocol="tcp://", host="127.0.0.1",
+        ) as cluster,
+    ):  # fmt: skip
+        address = cluster.scheduler_address
+
+        def progress(done: float, total: float) -> None:
+            if done >= 40:
+                cluster.sync(cluster.scheduler.close)
+
+        few = study(runs=200)
+        with (
+            pytest.warns(UserWarning, match="neither TLS nor a secret"),
+            pytest.raises(SimulationError, match=rf"scheduler at {address} does not .* of 10 blo"),
+        ):
+            few.run(tmp_path, executor=address, progress=progress)
+    assert not pp.Study.results(tmp_path).complete and len(pp.Study.results(tmp_path)) >= 40
+    same(study(runs=200).run(), study(runs=200).run(tmp_path))
 
 
 def deadly(run: Any, draws: dict[str, Any]) -> dict[str, Any]:

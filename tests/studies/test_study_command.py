@@ -100,3 +100,21 @@ def test_failures_are_reported_without_internals(
     where = "outcome 'outcome' raised KeyError: 'y' (run 0, arm.py:10)"
     assert lines[0] == f"warning: runs 0 … 15 are put aside: {where}"
     assert lines[2].strip() == where and "Traceback" not in " ".join(lines)
+
+
+def test_names_with_dollars_and_controls_are_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """What stands between two dollars would be mathematics to the library that draws."""
+    names = {
+        "cost $\\frac{": "run.q[:, -1, 0]",
+        "_$x_{$": "run.v[:, -1, 0]",
+        "\x1b$3$": "run.t[:, -1]",
+    }
+    listed = ", ".join(f"{name!r}: {value}" for name, value in names.items())
+    changed = FILE.replace('"low":', f'{listed}, "low":')
+    file = tmp_path / "arm.py"
+    file.write_text(changed)
+    assert call("study", "run", file) == 0
+    assert call("study", "report", tmp_path / "arm.study", tmp_path / "page.html") == 0
+    assert "$x_{$" in (tmp_path / "page.html").read_text()

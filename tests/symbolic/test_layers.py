@@ -26,6 +26,7 @@ LAYERS = [
     "loaded",
     "errors",
     "whole_files",
+    "array_archives",
     "progress",
     "spatial",
     "flexible",

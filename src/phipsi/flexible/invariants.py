@@ -6,16 +6,15 @@ Formulas: docs/theory/flexible-bodies.md, section 2. Files: docs/flexible.md.
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import FileError
+from phipsi.array_archives import read_archive
+from phipsi.errors import FileError, ParseError, shown
 from phipsi.spatial import skew
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import MissingPath, path_of, whole_file
 
 FloatArray = NDArray[np.float64]
 Invariants = dict[str, Any]  # the arguments of FlexibleInertia that are integrals over the mass
@@ -134,18 +133,22 @@ def write_arrays(path: str | os.PathLike[str], arguments: dict[str, Any]) -> Non
         np.savez_compressed(file, format=np.array(_FORMAT), **arrays)
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Inverse of `write_arrays`."""
-    name = os.fspath(path)
+def read_arrays(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
+    """Inverse of `write_arrays`; at most `max_bytes` of arrays."""
+    name = os.fspath(path_of(path))
+    advice = f"If you trust it:  pp.FlexibleInertia.load({name!r}, max_bytes=…)"
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {x: file[x] for x in file.files}
-    except FileNotFoundError as error:
+        arrays = read_archive(
+            path, "an .npz archive of plain arrays", max_bytes=max_bytes, advice=advice
+        )
+    except MissingPath as error:
         raise FileError(name, 1, "", "there is no such file.") from error
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "this is not an .npz archive of plain arrays."
+    except OSError as error:
+        raise FileError(name, 1, "", f"cannot be read: {error.strerror or error}.") from error
+    except ParseError as error:
+        reason = f"this is not an .npz archive of plain arrays that can be read: {error}"
         raise FileError(name, 1, "", reason) from error
-    found = str(arrays.pop("format", "no format"))
+    found = shown(arrays.pop("format", "no format"), 80)
     if found != _FORMAT:
         reason = f"{found!r} is not {_FORMAT!r}, as FlexibleInertia.save writes it."
         raise FileError(name, 1, "format", reason)
@@ -153,8 +156,14 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
     wrong = sorted({*arrays} - expected) or sorted({*_NUMBERS} - {*arrays})
     if wrong:
         verb = "is not a part of a flexible body" if {*arrays} - expected else "is missing"
-        raise FileError(name, 1, wrong[0], f"this array {verb}.")
+        raise FileError(name, 1, shown(wrong[0], 80), f"this array {verb}.")
+    for part, x in arrays.items():
+        if x.dtype.kind not in ("U" if part == "port_names" else "fiu"):
+            raise FileError(name, 1, part, f"this array has the type {x.dtype}, not numbers.")
     names = arrays.pop("port_names", np.zeros(0, dtype=np.str_))
+    missing = [x for x in _SHAPE[:2] if x not in arrays] if {*_SHAPE} & {*arrays} else []
+    if missing:
+        raise FileError(name, 1, missing[0], "this array is missing.")
     parts = {x.removeprefix("port_"): arrays.pop(x) for x in _PORTS if x in arrays}
     shape = {x.removeprefix("shape_"): arrays.pop(x) for x in _SHAPE if x in arrays}
     if names.ndim != 1 or any(np.shape(values)[:1] != names.shape for values in parts.values()):

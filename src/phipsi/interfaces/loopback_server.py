@@ -2,7 +2,8 @@
 
 It listens on the loopback address. Every address holds a token that only the person at this machine
 was told; requests with another Host (a foreign page whose name points here), another Origin or no
-token get nothing, and the page may load nothing from elsewhere.
+token get nothing, and the page may load nothing from elsewhere. A browser is not given the address
+as an argument, which every user of the machine can read, but a file of this user that leads there.
 
 Reasons: docs/decisions/0039.
 """
@@ -11,12 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import html
 import json
+import os
 import secrets
+import shutil
+import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, final
 from urllib.parse import urlsplit
 
@@ -25,6 +32,7 @@ from phipsi.errors import InputError
 _HOST = "127.0.0.1"
 _LONGEST_REQUEST = 64_000  # bytes
 _WAIT = 30.0  # seconds that a connection may stay silent
+_LEADS = 60.0  # seconds that the file stays which leads a browser to the page
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -55,9 +63,7 @@ class LoopbackServer:
         self.asset, self.ask, self.policy = asset, ask, f"{policy}; {_POLICY}"
         self.token = secrets.token_urlsafe(18)
         try:
-            self._server = ThreadingHTTPServer(
-                (_HOST, port), type("Handler", (_Handler,), {"own": self})
-            )
+            self._server = _Server((_HOST, port), type("Handler", (_Handler,), {"own": self}))
         except (OSError, OverflowError) as error:
             raise InputError(
                 f"port {port} of {_HOST} cannot be used: {error}. Take any that is free: --port 0"
@@ -66,8 +72,33 @@ class LoopbackServer:
         self.port = int(self._server.server_address[1])
         self.hosts = (f"{_HOST}:{self.port}", f"localhost:{self.port}")
         self.address = f"http://{_HOST}:{self.port}/{self.token}/"
+        self._leads: list[str] = []
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+
+    def open_browser(self, fragment: str = "") -> None:
+        """Open the page in the browser of this user, without its token in any argument.
+
+        The browser gets a file in the home folder, which those that are confined can read too; only
+        this user can, and after a minute it is gone.
+        """
+        import webbrowser
+
+        home = str(Path.home())
+        place = home if os.access(home, os.W_OK) else None
+        folder = tempfile.mkdtemp(prefix="phipsi-page-", dir=place)  # of this user alone
+        self._leads.append(folder)
+        where = html.escape(f"{self.address}{fragment}", quote=True)
+        file = Path(folder, "page.html")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as page:
+            page.write(
+                '<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0; url={where}"><a href="{where}">open</a>\n'
+            )
+        timer = threading.Timer(_LEADS, shutil.rmtree, (folder,), {"ignore_errors": True})
+        timer.daemon = True
+        timer.start()
+        webbrowser.open(file.as_uri())
 
     def wait(self) -> None:
         """Serve until the process is interrupted."""
@@ -76,8 +107,18 @@ class LoopbackServer:
 
     def close(self) -> None:
         """End the server."""
+        for folder in self._leads:
+            shutil.rmtree(folder, ignore_errors=True)
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Threads for connections; those that break off are not reported."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # a fault of the page's own answers
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -132,7 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin not in [f"http://{host}" for host in self.own.hosts]:
             return self._say(HTTPStatus.FORBIDDEN)
-        token, slash, rest = urlsplit(self.path).path[1:].partition("/")
+        try:
+            token, slash, rest = urlsplit(self.path).path[1:].partition("/")
+        except ValueError:  # such as http://[
+            return self._say(HTTPStatus.BAD_REQUEST)
         if not hmac.compare_digest(token.encode(), self.own.token.encode()) or not slash:
             return self._say(HTTPStatus.FORBIDDEN)
         return rest

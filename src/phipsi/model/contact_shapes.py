@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.array_archives import opened_file
 from phipsi.errors import InputError, ModelError, ParseError, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.extras import Shape as Record
@@ -196,7 +197,7 @@ def read_mesh(path: str) -> Triangles:
             f"and .obj. Convert it, for example with the package trimesh:\n"
             f'    trimesh.load({path!r}, force="mesh").export("mesh.stl")'
         )
-    with open(path, "rb") as file:
+    with opened_file(path, "") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ParseError(f"{path} has more than {MAX_BYTES:,} bytes.")

@@ -274,6 +274,8 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
             from phipsi.model.shapes import material_from_dict
 
             values["material"] = material_from_dict(values["material"])
+        if not isinstance(values.get("file", ""), str | None):
+            raise TypeError("file is not the name of a file")
         return kind(**values)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ParseError(

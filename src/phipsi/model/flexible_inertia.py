@@ -14,7 +14,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import FileError, ModelError, did_you_mean, shown
 from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
 from phipsi.model.inertia import SpatialInertia, checked_mass
 from phipsi.model.numbers import as_floats, as_numbers
@@ -333,8 +333,13 @@ class FlexibleInertia(PlainValue):
         write_arrays(path, arguments)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> FlexibleInertia:
+    def load(
+        cls, path: str | os.PathLike[str], *, max_bytes: int = 2_000_000_000
+    ) -> FlexibleInertia:
         """Read a body that `save` has written; the numbers are checked as if typed.
+
+        **Arguments:** `max_bytes`, reject files whose arrays have more.
+        **Raises:** `FileError`, with the array that is wrong.
 
         >>> import pathlib, tempfile
         >>> import phipsi as pp
@@ -346,7 +351,14 @@ class FlexibleInertia(PlainValue):
         """
         from phipsi.flexible.invariants import read_arrays
 
-        return cls._of(read_arrays(path))
+        arguments = read_arrays(path, max_bytes)
+        try:
+            return cls._of(arguments)
+        except ModelError as error:
+            raise FileError(os.fspath(path), 1, "", str(error)) from error
+        except Exception as error:  # whatever NumPy makes of numbers that no body has
+            reason = f"no flexible body has these arrays: {type(error).__name__}: {shown(error)}"
+            raise FileError(os.fspath(path), 1, "", reason) from error
 
     @classmethod
     def _of(cls, arguments: dict[str, Any]) -> FlexibleInertia:

@@ -6,27 +6,27 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from phipsi.errors import InputError, SimulationError, true_or_false, warn
+from phipsi.errors import InputError, SimulationError, shown, true_or_false, warn
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
 from phipsi.studies.block_workers import (
     Blocks,
-    DaskWorkers,
     Finished,
     LocalWorkers,
     NotWritten,
     Workers,
     attempted,
 )
+from phipsi.studies.cluster_workers import DaskWorkers, SchedulerLost
 from phipsi.studies.folder_lock import FolderLock
-from phipsi.studies.study_folder import StudyFolder
+from phipsi.studies.study_folder import MOST_BLOCKS, StudyFolder
 from phipsi.studies.study_results import StudyResults
 from phipsi.whole_files import path_of
 
@@ -75,6 +75,7 @@ def run_study(
             found = _run_in(study, Path(place), count, executor, retries, limits, False, progress)
             return found.in_memory()
     place = path_of(folder).resolve()
+    _warn_of_unseen(study.definition)
     return _run_in(study, place, count, executor, retries, limits, shared_folder, progress)
 
 
@@ -88,6 +89,11 @@ def _run_in(
     shared_folder: bool,
     progress: Any,
 ) -> StudyResults:
+    if study.blocks > MOST_BLOCKS:
+        raise InputError(
+            f"{study.blocks} blocks are more than the {MOST_BLOCKS} that a folder may have; take "
+            f"more runs together:  pp.Study(…, block={-(-study.count // MOST_BLOCKS)})"
+        )
     definition = study.definition
     with FolderLock(path) as lock:
         folder = StudyFolder.begin(path, definition)
@@ -122,6 +128,12 @@ def _run_in(
                 f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study "
                 "again with the same folder to go on"
             )
+        except SchedulerLost as error:
+            raise SchedulerLost(
+                f"{error}. {len(folder.done)} of {study.blocks} blocks are done. Start the "
+                "scheduler and run the study again: with a folder it resumes from them,\n"
+                "    study.run(folder, executor=…)"
+            ) from None
         finally:
             driver.close()
         return StudyResults(folder, interrupted=interrupted)
@@ -257,6 +269,22 @@ class _Failures:
             raise SimulationError(
                 f"{which} {self._runs} runs of the study fail in the same way, so it was stopped:\n"
                 f"    {one.error.splitlines()[0]}"
+            )
+
+
+def _warn_of_unseen(definition: Mapping[str, Any]) -> None:
+    """Say what the functions of a study reach that its definition cannot have."""
+    events = definition.get("events") or {}
+    functions = {
+        **{role: definition.get(role) for role in ("start", "outcome")},
+        **{f"event {name!r}": x for name, x in events.items()},
+    }
+    for role, found in functions.items():
+        for name, why in (found or {}).get("unseen", {}).items():
+            warn(
+                f"{role} reads {shown(name, 80) or 'an object'}, which cannot be seen from outside "
+                f"({shown(why, 200)}): if it changes, this folder is continued all the same. Let "
+                "the function read plain numbers, or name a new folder after a change"
             )
 
 

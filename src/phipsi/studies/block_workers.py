@@ -1,13 +1,12 @@
-"""Whoever runs the blocks of a study: processes of this machine, or workers of a cluster.
+"""Whoever runs the blocks of a study, and the processes of this machine that do.
 
-The driver gives out blocks and takes them back; `Workers` is what it sees of either kind, `Blocks`
-what either kind sees of the study.
+The driver gives out blocks and takes them back; `Workers` is what it sees of them, `Blocks` what
+they see of the study. Those of a cluster are in `studies/cluster_workers.py`.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import ipaddress
 import multiprocessing as mp
 import os
 import pickle
@@ -17,30 +16,17 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import lru_cache
 from multiprocessing.connection import Connection, wait
-from queue import Empty, SimpleQueue
-from threading import Thread, Timer
+from threading import Thread
 from typing import Any, NamedTuple, Protocol, final
-from urllib.parse import urlsplit
 
 from phipsi.errors import InputError, shown
-from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_functions import RaisedInFunction
 
 Job = Callable[[int], Any]
 _LONGEST_LOG = 4000
 """Characters of a traceback that are kept."""
-_AHEAD = 2
-"""Blocks for every worker of a cluster: one that runs and one that waits, so that none is idle."""
-_ATTEMPTS = 3
-"""How often a cluster of this machine is started."""
-_LOOK = 2.0
-"""Seconds between two looks at how many workers a cluster has."""
-_RESTART = 15.0
-"""Seconds in which a lost worker of a cluster of this machine is usually back."""
 
 
 class Blocks(Protocol):
@@ -342,207 +328,3 @@ def _check_can_be_sent(job: Job) -> None:
             "function of a module that makes the simulator, and functions of modules for start= "
             "and outcome=:\n    pp.Study(make_simulator, …)"
         ) from None
-
-
-# ---- workers of a cluster ------------------------------------------------------------------------
-
-
-@final
-class DaskWorkers:
-    """The workers of a scheduler of dask.distributed: one that exists, or one on this machine.
-
-    Blocks go to the scheduler, a few for every worker, and their arrays come back to the driver,
-    which writes them: workers need no common disk. Where they have one, they write them themselves.
-    The blocks of a lost worker are run again; one that keeps killing workers is put aside. Studies
-    are pickled by the driver for its own workers; nothing that lies in a folder ever is.
-
-    **Arguments:** `executor`: "dask", for a cluster of this process with `count` workers; the
-    address of a scheduler; or a `distributed.Client`. `write(block, arrays)` keeps a result and
-    returns its digest; `shared`, whether workers can do that, too; `time_limit`, s, after which a
-    worker ends itself, and `memory_limit`, bytes, for a cluster of this process.
-    """
-
-    def __init__(
-        self,
-        study: Blocks,
-        executor: Any,
-        count: int,
-        write: Callable[[int, Any], str],
-        *,
-        shared: bool = False,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-    ) -> None:
-        library: Any = import_optional("distributed", "this executor", "'phipsi[cluster]'")
-        if executor != "dask" and not isinstance(executor, library.Client):
-            check_address(executor)
-        # every task has the whole study: data that is kept on workers dies with them
-        self._shared = shared or executor == "dask"
-        self._work = _sent((study, write if self._shared else None, time_limit))
-        limits = {
-            "a block may take {:g} s": time_limit,
-            "a worker may have {:,} bytes": memory_limit,
-        }
-        self._limits = "".join(f"; {text.format(x)}" for text, x in limits.items() if x is not None)
-        self._library, self._write, self._cluster, self._own = library, write, None, False
-        client: Any = executor
-        if not isinstance(executor, library.Client):
-            self._own = True
-            if executor == "dask":
-                self._cluster = _local_cluster(library, count, memory_limit)
-            client = _connected(library, self._cluster or executor)
-        else:
-            check_address(client.scheduler.address)
-        self._client = client
-        self._underway: dict[Any, int] = {}
-        self._done: SimpleQueue[Any] = SimpleQueue()
-        self._count = count
-        self._workers, self._looked = 1, -_LOOK
-        self._whole_at = time.monotonic()
-
-    @property
-    def free(self) -> int:
-        """How many more blocks may be given out."""
-        self._look()
-        return max(0, _AHEAD * self._workers - len(self._underway))
-
-    def _look(self) -> None:
-        """See how many workers there are; replace those of this machine that nobody restarts."""
-        now = time.monotonic()
-        if now - self._looked < _LOOK:
-            return
-        self._looked, found = now, len(self._client.nthreads())
-        self._workers = max(1, found)
-        if found >= self._count or self._cluster is None:
-            self._whole_at = now
-        elif now - self._whole_at > _RESTART:
-            self._whole_at = now
-            self._cluster.scale(len(self._cluster.worker_spec) + self._count - found)
-
-    def submit(self, block: int) -> None:
-        """Give a block to the scheduler."""
-        future = self._client.submit(_run_block, self._work, block, pure=False)
-        self._underway[future] = block
-        future.add_done_callback(self._done.put)
-
-    def results(self, patience: float) -> list[Finished]:
-        """The blocks that end within so many seconds; as soon as there is one."""
-        self._look()
-        out = []
-        with suppress(Empty):
-            out.append(self._finished(self._done.get(timeout=patience)))
-            while True:
-                out.append(self._finished(self._done.get_nowait()))
-        return out
-
-    def _finished(self, future: Any) -> Finished:
-        block = self._underway.pop(future)
-        try:
-            found = future.result()
-        except self._library.KilledWorker as error:
-            # a scheduler of others has tried it several times already
-            why = f"its worker died ({shown(error, 300)}{self._limits})"
-            return Finished(block, None, why, "its worker died", fatal=self._cluster is not None)
-        except CancelledError as error:
-            return Finished(block, None, f"it was lost ({shown(error, 300)})", "lost", fatal=True)
-        except Exception as error:
-            return failed(block, error)
-        if self._shared:
-            return Finished(block, found)
-        try:
-            return Finished(block, self._write(block, found))
-        except NotWritten as error:
-            return failed(block, error)
-
-    def close(self) -> None:
-        """Forget what is underway, and end what was begun here."""
-        for future in self._underway:
-            future.cancel()
-        if self._own:
-            self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
-
-
-def _connected(library: Any, where: Any) -> Any:
-    """A client of a scheduler that must be there."""
-    try:
-        return library.Client(where)
-    except (OSError, TypeError, ValueError) as error:  # also without certificates
-        raise InputError(
-            f"no scheduler answers at {where}: {shown(error, 300)}. It must run; for tls:// "
-            "this process needs the certificates of the cluster, by the configuration of dask or\n"
-            "    client = distributed.Client('tls://…', security=distributed.Security(…))\n"
-            "    study.run(folder, executor=client)"
-        ) from None
-
-
-def _local_cluster(library: Any, count: int, memory_limit: int | None) -> Any:
-    """Workers of this machine; the driver alone decides whether a block is tried again."""
-    dask: Any = import_optional("dask", "this executor", "'phipsi[cluster]'")
-    for more in reversed(range(_ATTEMPTS)):
-        try:
-            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-                return library.LocalCluster(
-                    n_workers=count, threads_per_worker=1, host="127.0.0.1",
-                    dashboard_address=None, silence_logs="CRITICAL",
-                    memory_limit="auto" if memory_limit is None else memory_limit,
-                )  # fmt: skip
-        except RuntimeError:  # a worker died while it started
-            if not more:
-                raise
-
-
-def _sent(work: tuple[Blocks, Any, float | None]) -> bytes:
-    """The study, how its blocks are written, and how long they may take, as workers get them."""
-    try:
-        return import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(work)
-    except TypeError as error:
-        raise InputError(f"this study cannot be sent to a cluster: {shown(error, 300)}") from None
-
-
-@lru_cache(maxsize=2)
-def _received(work: bytes) -> tuple[Blocks, Any, float | None]:
-    """The study of a worker, which compiles it once."""
-    return pickle.loads(work)
-
-
-def _run_block(work: bytes, block: int) -> Any:
-    """The arrays of a block, or their digest if they are written here."""
-    study, write, time_limit = _received(work)
-    watch = Timer(time_limit or 0.0, os._exit, (1,))
-    if time_limit is not None:
-        watch.start()
-    try:
-        arrays = study.run_block(block)
-        return arrays if write is None else write(block, arrays)
-    finally:
-        watch.cancel()
-
-
-def check_address(address: Any) -> None:
-    """Reject addresses at which anybody could listen or answer."""
-    parts = urlsplit(address) if isinstance(address, str) else urlsplit("")
-    if parts.scheme not in ("tcp", "tls", "inproc") or not parts.hostname:
-        raise InputError(
-            f"executor={address!r} is neither 'local', 'dask', a distributed.Client nor the "
-            "address of a scheduler, such as 'tls://node1:8786'"
-        )
-    if parts.scheme == "inproc":
-        return
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
-        raise InputError(
-            f"executor={address!r}: whoever reaches a scheduler by plain tcp runs programs on all "
-            "its workers. Use TLS, with the keys of your cluster:\n"
-            "    client = distributed.Client('tls://…', security=distributed.Security(…))\n"
-            "    study.run(folder, executor=client)"
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -29,6 +29,7 @@ from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.step_graph import INERTIA
 from phipsi.simulation.simulator import Simulator
+from phipsi.studies.function_reach import is_library, reach_of
 
 Array = NDArray[Any]
 
@@ -198,6 +199,10 @@ def _values(name: str, given: Any) -> Array:
     return out
 
 
+_QUANTILES = np.array([1e-9, 1e-6, 1e-3, *np.linspace(0.05, 0.95, 19), 1 - 1e-3, 1 - 1e-6])
+"""Where the values of distributions are compared: also far out, where rare events are."""
+
+
 @final
 class _Distribution:
     """A frozen distribution of SciPy: its shape, and its values at points of the unit cube."""
@@ -242,10 +247,12 @@ class _Distribution:
         parts = [np.asarray(x).tolist() for x in frozen.args]
         named = {k: np.asarray(x).tolist() for k, x in frozen.kwds.items()}
         # many distributions have the name of their class: what they are is in their values
-        shape = (9, *([1] * len(self.shape)))
-        values = np.asarray(frozen.ppf(np.linspace(0.1, 0.9, 9).reshape(shape)), dtype=float)
-        named["deciles"] = values.tolist()
-        return {"distribution": frozen.dist.name, "args": parts, "named": named}
+        at = _QUANTILES.reshape(-1, *([1] * len(self.shape)))
+        named["quantiles"] = np.asarray(frozen.ppf(at), dtype=float).tolist()
+        out = {"distribution": frozen.dist.name, "args": parts, "named": named}
+        classes = {type(frozen), type(frozen.dist)}
+        own = sorted((c for c in classes if not is_library(c.__module__)), key=lambda c: c.__name__)
+        return out | {"classes": {c.__name__: reach_of(c) for c in own}} if own else out
 
 
 def _distribution(name: str, given: Any) -> _Distribution:

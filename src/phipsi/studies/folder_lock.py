@@ -1,8 +1,10 @@
 """The lock of a study's folder: one driver at a time, and the lock of a dead one is taken over.
 
 The lock is a file with the process, the machine and a token of the driver, which touches it every
-few seconds. It is stale if its process has ended, or if nobody has touched it for a minute. Blocks
-are safe in any case: a block is written as a whole, with the same bits by whoever computes it.
+few seconds. It is stale if its process has ended, or if nobody has touched it for a minute. Where
+the time of the file says nothing, because it lies in the future, or the file is empty, a driver
+watches for some seconds whether anybody touches it. Blocks are safe in any case: a block is written
+as a whole, with the same bits by whoever computes it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,20 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, final
 
+from phipsi.array_archives import opened_file
 from phipsi.errors import InputError, shown, warn
 
 LOCK = "driver.lock"
+_LONGEST = 10_000
+"""Bytes of a lock that are read."""
 _BEAT = 5.0
 """Seconds between two touches."""
 _SILENCE = 60.0
 """Seconds without a touch after which a driver on any machine counts as dead."""
+_WATCH = 3 * _BEAT
+"""Seconds in which a driver that is alive surely touches a lock."""
+_FUTURE = 2.0
+"""Seconds by which the times of a disk may differ."""
 
 
 @final
@@ -39,6 +48,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / LOCK
         self._token, self._beaten = secrets.token_hex(8), 0.0
+        self._watched: tuple[Any, float] | None = None
 
     def __enter__(self) -> FolderLock:
         try:
@@ -99,12 +109,15 @@ class FolderLock:
         found, silent = _read(self._file), self._silence()
         if silent is None:
             return  # it was removed just now
-        if not found and silent < _SILENCE:
-            time.sleep(0.05)  # it is being written
-            return
         here = found.get("host") == socket.gethostname()
         dead = here and not _is_alive(found.get("pid"))
-        if not dead and silent < _SILENCE:
+        vague = silent < _SILENCE and (not found or silent < -_FUTURE)
+        if not dead and vague:  # it is being written, or somebody set the clock
+            if self._is_watched():
+                time.sleep(0.05)
+                return
+        elif not dead and silent < _SILENCE:
+            silent = max(0.0, silent)
             raise InputError(
                 f"{self._folder} is in use by {_shown_owner(found)}, which touched it "
                 f"{silent:.0f} s ago. Wait for it or stop it; to look at its results:  "
@@ -122,20 +135,36 @@ class FolderLock:
             warn(f"took over {self._folder} from {_shown_owner(found)}, which has ended")
         aside.unlink(missing_ok=True)
 
+    def _is_watched(self) -> bool:
+        """Whether it is not known yet that nobody touches the lock."""
+        with suppress(FileNotFoundError):
+            status = self._file.lstat()
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if self._watched is None or self._watched[0] != seen:
+                self._watched = seen, time.monotonic()
+            return time.monotonic() - self._watched[1] < _WATCH
+        return True
+
     def _silence(self) -> float | None:
         """Seconds since the lock was touched, by the clock of the disk."""
         try:
-            touched = self._file.stat().st_mtime
+            touched = self._file.lstat().st_mtime
         except FileNotFoundError:
             return None
         with tempfile.TemporaryFile(dir=self._folder) as probe:
-            return max(0.0, os.fstat(probe.fileno()).st_mtime - touched)
+            return os.fstat(probe.fileno()).st_mtime - touched
+
+
+def owner_of(folder: Path) -> str:
+    """Who has locked a folder, or "" if nobody has."""
+    return _shown_owner(_read(folder / LOCK)) if (folder / LOCK).is_file() else ""
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with opened_file(file, "") as source:
+            found = json.loads(source.read(_LONGEST))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

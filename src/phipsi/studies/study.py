@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +20,15 @@ from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_driver import run_study
+from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
+from phipsi.studies.function_reach import python_version, reach_of
+from phipsi.studies.simulator_digest import known_parts, simulator_digest
 from phipsi.studies.study_functions import (
     RaisedInFunction,
     called,
     crossings,
     event_labels,
-    function_text,
     recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results
@@ -101,7 +102,8 @@ class Study:
     between records, or infinity, and "event.NAME.count";
     `outcome(run, draws)`, a function to further arrays (n, …) by name;
     `seed`; `sampling`, "random", "sobol", "latin_hypercube", or "saltelli" for
-    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file;
+    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file: by default
+    8 in the first, and twice as many from block to block, up to 256, fewer where runs are long;
     `reproducible`, whether runs have the same bits on every processor, as for `Simulator`.
     **Attributes:** `count`, the number of runs; `draws`.
 
@@ -133,7 +135,7 @@ class Study:
         outcome: Outcome | None = None,
         seed: int = 0,
         sampling: str = "random",
-        block: int = 256,
+        block: int | None = None,
         reproducible: bool = False,
     ) -> None:
         self._scenario: StudyScenario | None = None
@@ -151,7 +153,7 @@ class Study:
             raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
         self._given, self.events = simulator, recording_events(events)
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
-        self.block = whole_number("block", block)
+        self._block = None if block is None else whole_number("block", block)
         if isinstance(draws, Mapping) and not draws:
             raise InputError("a study needs draws: what differs between its runs")
         self.draws = Draws(draws, whole_number("runs", runs), seed=seed, sampling=sampling)
@@ -172,7 +174,7 @@ class Study:
                 "machine code stays in its process; give the study a function that makes the "
                 "simulator:  pp.Study(make_simulator, …)"
             )
-        made = ("simulator", "definition", "_named", "_plan_text")
+        made = ("simulator", "definition", "_named", "_plan_text", "_sizes")
         return {name: x for name, x in self.__dict__.items() if name not in made}
 
     def __repr__(self) -> str:
@@ -184,10 +186,21 @@ class Study:
         """The number of runs."""
         return self.draws.count
 
+    @cached_property
+    def _sizes(self) -> BlockSizes:
+        if self._block is not None:
+            return BlockSizes(self._block, self._block)
+        return default_sizes(self.steps, self.simulator.model.nv)
+
+    @property
+    def block(self) -> int:
+        """The runs of a block, at most."""
+        return self._sizes.largest
+
     @property
     def blocks(self) -> int:
         """The number of blocks."""
-        return -(-self.count // self.block)
+        return self._sizes.blocks(self.count)
 
     @cached_property
     def simulator(self) -> Simulator:
@@ -270,7 +283,7 @@ class Study:
 
     def numbers_of(self, block: int) -> range:
         """The runs of a block."""
-        return range(block * self.block, min((block + 1) * self.block, self.count))
+        return self._sizes.numbers_of(block, self.count)
 
     def run_block(self, block: int) -> dict[str, Array]:
         """The arrays of a block, (n, …) each, by name."""
@@ -544,7 +557,7 @@ class Study:
         if self._named is not None:
             self._named.check()
         return {
-            "simulator": _simulator_digest(sim, self.record),
+            "simulator": simulator_digest(sim, self.record),
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
@@ -554,10 +567,15 @@ class Study:
             "record": list(self.record),
             "keep": list(self.keep),
             "block": self.block,
-            "start": function_text(self._start),
+            **({} if self._block else {"first_block": self._sizes.first}),
+            "start": reach_of(self._start, known_parts),
             "initial": None if at is None else [at.q0.tolist(), at.v0.tolist()],
-            "events": [[x.name, x.direction, function_text(x.function)] for x in self.events],
-            "outcome": function_text(self._outcome),
+            "events": {
+                x.name: {"direction": x.direction, **reach_of(x.function, known_parts)}
+                for x in self.events
+            },
+            "outcome": reach_of(self._outcome, known_parts),
+            "python": python_version(),
             **self.draws.to_dict(),
         }
 
@@ -568,18 +586,3 @@ def _without(x: Array, rejected: Array) -> Array:
         x = x.copy()
         x[rejected] = np.nan if x.dtype.kind == "f" else 0
     return x
-
-
-def _simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:
-    """Everything that the numbers of a simulator depend on."""
-    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
-    out = hashlib.sha256(plan.text().encode())
-    for source in plan.sources:
-        for word, table in sorted(source.unit.pointers().items()):
-            out.update(f"{word} {table.dtype} {table.shape}\n".encode())
-            out.update(np.ascontiguousarray(table).tobytes())
-    for name, value in sorted(simulator.parameters.items()):
-        out.update(name.encode())
-        if value is not None:
-            out.update(np.ascontiguousarray(value, dtype=np.float64).tobytes())
-    return out.hexdigest()

@@ -16,7 +16,6 @@ import os
 import platform
 import sys
 import time
-import zipfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from functools import cached_property
@@ -27,11 +26,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.array_archives import opened_file, read_archive
 from phipsi.backends.native.targets.target import host_target
 from phipsi.errors import InputError, ParseError, shown, warn
+from phipsi.studies.block_sizes import BlockSizes
 from phipsi.studies.block_workers import NotWritten
-from phipsi.studies.folder_lock import LOCK
-from phipsi.whole_files import UnusablePath, whole_file
+from phipsi.studies.folder_lock import LOCK, owner_of
+from phipsi.whole_files import MissingPath, UnusablePath, whole_file
 
 Array = NDArray[Any]
 
@@ -42,6 +43,10 @@ _STUDY = "study"
 _AGAIN = "Run the study again with this folder: it runs the block again"
 _LIBRARIES = ("phipsi", "numpy", "scipy", "llvmlite")
 _MOST_SESSIONS = 100
+MOST_BLOCKS = 1_000_000
+"""Blocks of a study: a manifest has a line for each, and the driver 33 bytes."""
+_MOST_BYTES, _MOST_VALUES = 400_000_000, 20_000_000
+"""Bytes of a manifest, and values in it, of which Python makes objects."""
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -108,26 +113,28 @@ class StudyFolder:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> StudyFolder:
         """A folder that has a study."""
-        out = cls(path)
-        file = out.path / _MANIFEST
+        file = Path(path) / _MANIFEST
         try:
-            read = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            text = f"{out.path} has no {_MANIFEST}: it is not the folder of a study"
-            raise InputError(text) from None
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise ParseError(f"{file} cannot be read: {error}") from None
+            read = _read_json(file)
+        except MissingPath:
+            raise InputError(_not_there(Path(path))) from None
+        except (OSError, ParseError) as error:
+            raise ParseError(f"{file} cannot be read: {shown(error, 200)}") from None
         fine = isinstance(read, dict) and read.get("format") == FORMAT
         if not fine or read.get("version") != VERSION:
             raise ParseError(f"{file} is not a {FORMAT} of version {VERSION}")
         try:
-            out = cls(path, read["definition"])
+            out = cls(path, _checked(read["definition"]))
             for number, digest in read["done"].items():
                 out.done[int(number)] = digest
-            out.quarantined = {int(k): str(x) for k, x in read["quarantined"].items()}
-            out.sessions = [dict(x) for x in read["sessions"]]
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise ParseError(f"{file}: a field is missing or of the wrong kind") from None
+            out.quarantined = {int(k): str(x) or "?" for k, x in read["quarantined"].items()}
+            out.sessions = [{**x, "versions": dict(x["versions"])} for x in read["sessions"]]
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            why = shown(error, 200)
+            text = (
+                f"{file}: a field is missing or of the wrong kind ({type(error).__name__}: {why})"
+            )
+            raise ParseError(text) from None
         return out
 
     @classmethod
@@ -136,8 +143,11 @@ class StudyFolder:
         target = Path(path)
         if (target / _MANIFEST).exists():
             out = cls.open(target)
-            if out.definition != definition:
-                raise InputError(_difference(target, out.definition, definition))
+            if difference := _difference(out.definition, definition):
+                raise InputError(
+                    f"{target} has another study: {difference}. Go on with the same study, or name "
+                    "a new folder"
+                )
             out.sweep()
             out._adopt()
             out._compare(_session())
@@ -212,23 +222,34 @@ class StudyFolder:
                 f"block {number}: {self.block_file(number)} has other numbers than the manifest "
                 f"says. {_AGAIN}"
             )
+        self._check_runs(number, arrays)
         return arrays
 
     def _read(self, number: int) -> tuple[dict[str, Array], Array | None]:
         """The arrays of a block, and the digest of the study they are of."""
         file = self.block_file(number)
         try:
-            with file.open("rb") as source, np.load(source, allow_pickle=False) as found:
-                arrays = {name: found[name] for name in found.files}
-        except FileNotFoundError:
+            arrays = read_archive(file, "a block of a study", max_ratio=1)
+        except MissingPath:
             raise ParseError(
                 f"block {number}: {file} cannot be read, it is gone. {_AGAIN}"
             ) from None
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        except (OSError, ParseError) as error:
             why = shown(getattr(error, "strerror", None) or error, 200)
             text = f"block {number}: {file} cannot be read ({why}). {_AGAIN}"
             raise ParseError(text) from None
         return arrays, arrays.pop(_STUDY, None)
+
+    def _check_runs(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Reject arrays that are not those of the runs of a block: a manifest may list anything."""
+        runs = sizes_of(self.definition).numbers_of(number, runs_of(self.definition))
+        wrong = [name for name, x in arrays.items() if x.shape[:1] != (len(runs),)]
+        if wrong or not np.array_equal(arrays.get("run", ()), runs):
+            what = f"{shown(repr(wrong[0]), 80)} has another shape" if wrong else "it has others"
+            raise ParseError(
+                f"block {number}: {self.block_file(number)} is not that of runs {runs.start} … "
+                f"{runs.stop - 1}: {what}. {_AGAIN}"
+            )
 
     def sweep(self) -> None:
         """Remove the beginnings of files that a killed process leaves."""
@@ -249,6 +270,7 @@ class StudyFolder:
                 continue
             try:
                 arrays, study = self._read(int(digits))
+                self._check_runs(int(digits), arrays)
             except ParseError:
                 continue  # it runs again
             if study is not None and np.array_equal(study, self._study):
@@ -256,11 +278,15 @@ class StudyFolder:
 
     def _compare(self, now: Mapping[str, Any]) -> None:
         """Say so if other libraries computed what is there."""
-        before = self.sessions[-1].get("versions", {}) if self.sessions else {}
+        last = self.sessions[-1] if self.sessions else {}
+        before, after = (
+            {**x.get("versions", {}), **({"python": x["python"]} if "python" in x else {})}
+            for x in (last, now)
+        )
         changed = [
-            f"{name} {shown(x, 40)}, now {now['versions'].get(name)}"
+            f"{shown(name, 40)} {shown(x, 40)}, now {after.get(name)}"
             for name, x in sorted(before.items())
-            if x != now["versions"].get(name)
+            if x != after.get(name)
         ]
         if changed and len(self.done):
             warn(
@@ -289,15 +315,76 @@ class StudyFolder:
         return out
 
 
+# ---- definitions ---------------------------------------------------------------------------------
+
+
+def sizes_of(definition: Mapping[str, Any]) -> BlockSizes:
+    """How the runs of a study are divided into blocks."""
+    largest = definition["block"]
+    return BlockSizes(definition.get("first_block", largest), largest)
+
+
 def blocks_of(definition: Mapping[str, Any]) -> int:
     """The number of blocks of a study."""
-    return -(-runs_of(definition) // int(definition["block"]))
+    return sizes_of(definition).blocks(runs_of(definition))
 
 
 def runs_of(definition: Mapping[str, Any]) -> int:
     """The number of runs of a study."""
     lists = [len(x["values"]) for x in definition["draws"].values() if "values" in x]
-    return int(definition["runs"]) * math.prod(lists)
+    return definition["runs"] * math.prod(lists)
+
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "runs": int, "block": int, "steps": int, "every": int, "seed": int, "dt": (int, float),
+    "mechanism": str, "integrator": str, "sampling": str, "record": list, "keep": list,
+    "draws": dict,
+}  # fmt: skip
+"""What readers of results use of a definition."""
+
+
+def _checked(definition: Any) -> dict[str, Any]:
+    """The definition of a manifest, if a study can have it; else an error of Python."""
+    for name, kind in _FIELDS.items():
+        x = definition[name]
+        if not isinstance(x, kind) or isinstance(x, bool):
+            raise TypeError(f"{name} is {shown(repr(x), 40)}")
+    words = [*definition["record"], *definition["keep"]]
+    lists = [x["values"] for x in definition["draws"].values() if "values" in x]
+    if not all(isinstance(x, str) for x in words) or not all(isinstance(x, list) for x in lists):
+        raise TypeError("record, keep or draws")
+    for name, least in (("runs", 1), ("steps", 0), ("every", 1)):
+        if not least <= definition[name] < 2**53:
+            raise ValueError(f"{name} is {shown(definition[name], 40)}")
+    if not sizes_of(definition).is_fine or not 0 < runs_of(definition) < 2**53:
+        raise ValueError(f"block is {shown(definition['block'], 40)}")
+    if blocks_of(definition) > MOST_BLOCKS:
+        raise ValueError(f"{blocks_of(definition)} blocks are more than {MOST_BLOCKS}")
+    return definition
+
+
+def _read_json(file: Path) -> Any:
+    """What a file of JSON says, if that fits into memory."""
+    with opened_file(file, "") as source:
+        data = source.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise ParseError(f"it is longer than the manifest of {MOST_BLOCKS} blocks")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(shown(error, 200)) from None
+
+
+def _not_there(path: Path) -> str:
+    """Why a folder has no manifest."""
+    if owner := owner_of(path):
+        return (
+            f"the study in {path} is just being started by {owner}: there are no results yet. Ask "
+            "again in a moment"
+        )
+    if not path.exists():
+        return f"{path} does not exist: no study has been started there (yet)"
+    return f"{path} has no {_MANIFEST}: it is not the folder of a study"
 
 
 def _is_strange(name: str) -> bool:
@@ -336,13 +423,36 @@ def digest_of(arrays: Mapping[str, Array]) -> str:
     return out.hexdigest()
 
 
-def _difference(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Where two definitions part."""
-    for key in sorted({*old, *new}):
-        a, b = old.get(key), new.get(key)
-        if a != b:
-            return (
-                f"{path} has another study: its {key} is {shown(str(a), 120)}, that of this one "
-                f"{shown(str(b), 120)}. Go on with the same study, or name a new folder"
-            )
-    raise AssertionError("the definitions are the same")
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Where two definitions part, or "".
+
+    Compiled functions can be compared only if the same version of Python has compiled them; their
+    texts and all that they read always.
+    """
+    same = old.get("python") == new.get("python")
+    ignored = {"python", "unseen"} if same else {"python", "unseen", "code"}
+
+    def first(a: Any, b: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any, Any] | None:
+        if isinstance(a, dict) and isinstance(b, dict):
+            keys = sorted({*a, *b} - ignored)
+            # what functions read says more than that their code is another one
+            keys.sort(key=lambda x: x == "code")
+            found = (first(a.get(k, _NOTHING), b.get(k, _NOTHING), (*path, k)) for k in keys)
+            return next((x for x in found if x is not None), None)
+        return None if a == b and type(a) is type(b) else (path, a, b)
+
+    found = first(dict(old), dict(new), ())
+    if found is None:
+        return ""
+    (key, *inner), a, b = found
+    named = [shown(repr(x), 80) for x in inner if x not in ("reads", "code", "")]
+    what = f"its {key}" if not inner else f"what its {key} depends on has changed:"
+    if "code" in inner:
+        return f"{what} {' of '.join(named)} is compiled to other code"
+    return (
+        f"{what} {'of '.join(named) + ' ' if named else ''}is {shown(str(a), 120)}, that of this "
+        f"one {shown(str(b), 120)}"
+    )
+
+
+_NOTHING = "not there"

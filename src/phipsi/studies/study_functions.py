@@ -1,19 +1,14 @@
-"""Functions that users give to a study: how they are called, where events are zero, their text.
+"""Functions that users give to a study: how they are called, and where events are zero.
 
 A study calls `start`, `outcome` and the functions of events for many runs at once. Their errors
-name the function, its line and the run. Their text, with all that it depends on, is part of what
-a study is, so that its folder is not continued with other functions.
+name the function, its line and the run.
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,8 +20,6 @@ from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
 _COMPARED = 16  # records at which an event is computed alone and together
-_CONSTANT = (bool, int, float, complex, str, bytes, tuple, np.ndarray, FunctionType)
-"""Kinds of values of modules that functions depend on; lists and dictionaries may be caches."""
 
 
 class RaisedInFunction(SimulationError):
@@ -130,46 +123,3 @@ def _values(event: Event, t: Array, q: Array, v: Array) -> Array:
     for i in np.ndindex(t.shape):
         values[i] = value(i)
     return values
-
-
-# ---- text ----------------------------------------------------------------------------------------
-
-
-def function_text(function: Callable[..., Any] | None, depth: int = 0) -> str | None:
-    """A function of the user: its text, the constants and functions that it names, and its values.
-
-    Those are what it closes over, what a partial one has bound, and what an object holds.
-    """
-    if function is None:
-        return None
-    if isinstance(function, partial):
-        bound = [
-            _shown_value(x, depth) for x in (*function.args, *sorted(function.keywords.items()))
-        ]
-        return f"{function_text(function.func, depth)} with {bound}"
-    code = function if hasattr(function, "__code__") else type(function)
-    try:
-        text = inspect.getsource(code)
-    except (OSError, TypeError):
-        text = getattr(function, "__qualname__", type(function).__name__)
-    cells: dict[str, Any] = {}
-    if hasattr(function, "__code__"):
-        found = inspect.getclosurevars(function)
-        constants = {name: x for name, x in found.globals.items() if isinstance(x, _CONSTANT)}
-        cells = {**constants, **found.nonlocals}
-    own = getattr(function, "__dict__", {}) if code is not function else {}
-    kept = {name: _shown_value(x, depth) for name, x in sorted({**cells, **own}.items())}
-    return f"{text}{kept}" if kept else text
-
-
-def _shown_value(x: Any, depth: int) -> str:
-    """A value as text without addresses: arrays by their numbers, functions by their text."""
-    if isinstance(x, np.ndarray):
-        return f"array {x.dtype} {x.shape} {hashlib.sha256(x.tobytes()).hexdigest()}"
-    if isinstance(x, tuple | list):
-        return str([_shown_value(y, depth) for y in x])
-    if isinstance(x, bool | int | float | complex | str | bytes | None):
-        return repr(x)
-    if callable(x) and depth < 4:  # functions may close over themselves
-        return str(function_text(x, depth + 1))
-    return type(x).__qualname__

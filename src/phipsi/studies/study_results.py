@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, did_you_mean, number_of, true_or_false, warn
+from phipsi.errors import (
+    InputError,
+    ParseError,
+    did_you_mean,
+    number_of,
+    shown,
+    true_or_false,
+    warn,
+)
 from phipsi.model.numbers import plain_numbers, whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
@@ -107,8 +115,14 @@ class StudyResults:
 
     def _files(self) -> Iterator[dict[str, Array]]:
         assert self._folder is not None
+        first: set[str] | None = None
         for number in self._blocks:
-            yield self._folder.read_block(number)
+            found = self._folder.read_block(number)
+            first = first or {*found}
+            if {*found} != first:
+                odd = shown(repr(min({*found} ^ first)), 80)
+                raise ParseError(f"block {number} of {self.folder} has other arrays: {odd}")
+            yield found
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._arrays:
@@ -117,7 +131,7 @@ class StudyResults:
             if name not in self.names:
                 hint = did_you_mean(str(name), list(self.names))
                 raise InputError(f"{name!r} is none of {', '.join(self.names)}. {hint}")
-            self._arrays[name] = np.concatenate([x[name] for x in self._files()])
+            self._arrays[name] = _joined(name, [x[name] for x in self._files()])
         return self._arrays[name]
 
     def damaged(self) -> dict[int, str]:
@@ -139,7 +153,7 @@ class StudyResults:
         """The same without its folder."""
         names = self.names
         parts = list(self._files())
-        self._arrays = {n: np.concatenate([x[n] for x in parts]) for n in names}
+        self._arrays = {n: _joined(n, [x[n] for x in parts]) for n in names}
         self._folder, self.folder = None, None
         return self
 
@@ -260,7 +274,8 @@ class StudyResults:
         out: dict[str, float] = {}
         for name in self._draws:
             for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
-                out[label] = float(stats.spearmanr(x, y).statistic)
+                same = (x == x[0]).all() or (y == y[0]).all()
+                out[label] = np.nan if same else float(stats.spearmanr(x, y).statistic)
         return out
 
     def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
@@ -316,6 +331,17 @@ class StudyResults:
         numbers = self["run"][self["status"] == 0]
         most = whole_number("count", count, 0)
         return numbers[np.argsort(-x.astype(float), kind="stable")[:most]]
+
+
+def _joined(name: str, parts: list[Array]) -> Array:
+    """The rows of all blocks."""
+    shapes = {x.shape[1:] for x in parts}
+    if len(shapes) > 1 or len({x.dtype.kind in "U" for x in parts}) > 1:
+        raise InputError(
+            f"{name!r} has rows of different shapes in different blocks, such as "
+            f"{shown(sorted(map(str, shapes))[:3], 80)}; let `outcome` return the same for all runs"
+        )
+    return np.concatenate(parts)
 
 
 def columns_of(arrays: Mapping[str, Array]) -> dict[str, Array]:

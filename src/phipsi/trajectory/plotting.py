@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.errors import shown
 from phipsi.motion.entry_names import entry_names, known_joints, unit_texts
 from phipsi.motion.optional_imports import import_optional
 
@@ -20,7 +21,7 @@ ROUNDING = 1e-15  # energy that changes less than this part of itself does not c
 
 def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     """See `Trajectory.plot`."""
-    shown = _shown(trajectory, joints)
+    bodies = _bodies(trajectory, joints)
     plt = import_optional("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
     model = trajectory.model
     units = unit_texts(model)
@@ -38,10 +39,10 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     colors = plt.get_cmap("tab10" if model.nq <= 10 else "turbo")
     for axis, (symbol, units, values, slices) in zip(axes[:, 0], panels, strict=False):
         names = entry_names(model, slices)
-        places = [k for i in shown for k in range(slices[i].start, slices[i].stop)]
+        places = [k for i in bodies for k in range(slices[i].start, slices[i].stop)]
         for k in places:
             shade = colors(k % 10) if model.nq <= 10 else colors(k / max(values.shape[1] - 1, 1))
-            axis.plot(trajectory.t, values[:, k], color=shade, lw=1.2, label=_plain(names[k]))
+            axis.plot(trajectory.t, values[:, k], color=shade, lw=1.2, label=as_label(names[k]))
         axis.set_ylabel(f"{symbol}  ({units})")
         _draw_flat(axis)
         if 0 < len(places) <= _MOST_IN_LEGEND:
@@ -53,9 +54,9 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
         axis.grid(alpha=0.3)
         for event in trajectory.events[:200]:
             axis.axvline(event.t, color="gray", lw=0.6, ls=":")
-    what = _plain(model.name) or f"{model.n_bodies} bodies"
+    what = model.name or f"{model.n_bodies} bodies"
     cut = "" if trajectory.complete else ", not complete"
-    figure.suptitle(f"{what}, {trajectory.integrator}{cut}", fontsize=10)
+    figure.suptitle(as_label(f"{what}, {trajectory.integrator}{cut}"), fontsize=10)
     return figure
 
 
@@ -83,12 +84,12 @@ def _draw_flat(axis: Any) -> None:
         axis.set_ylim((low + high) / 2 - 0.05 * size, (low + high) / 2 + 0.05 * size)
 
 
-def _plain(name: str) -> str:
+def as_label(name: str) -> str:
     """A name as it is: without mathematics between dollars, and in the legend if it begins with _.
 
     Matplotlib leaves out labels that begin with an underscore.
     """
-    text = name.replace("$", r"\$")
+    text = shown(name, 200).replace("$", r"\$")
     return f"\N{HAIR SPACE}{text}" if text.startswith("_") else text
 
 
@@ -111,7 +112,7 @@ def _figure_class() -> type:
     return TrajectoryFigure
 
 
-def _shown(trajectory: Any, joints: str | Iterable[str] | None) -> list[int]:
+def _bodies(trajectory: Any, joints: str | Iterable[str] | None) -> list[int]:
     model = trajectory.model
     if joints is None:
         return list(range(model.n_bodies))

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
-import stat
-import zipfile
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from phipsi.errors import ParseError, PhipsiError, shown
+from phipsi.array_archives import ArrayArchive, opened_file
+from phipsi.errors import ParseError, PhipsiError, counted, shown, warn
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
-from phipsi.whole_files import MissingPath, UnusablePath, checked_target, path_of, whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
 
@@ -110,13 +109,21 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def load(
+    path: str | os.PathLike[str],
+    max_bytes: int = MAX_BYTES,
+    package_dirs: Iterable[str | os.PathLike[str]] = (),
+) -> dict[str, Any]:
     """The arguments of the `Trajectory` in a file."""
     where = shown(path_of(path).name)
-    with _opened(path, where) as file:
+    listed = as_list("package_dirs", package_dirs, "['folder of meshes']")
+    folders = [os.path.realpath(path_of(x)) for x in (path_of(path).parent, *listed)]
+    with opened_file(path, "Write one with trajectory.save(path)") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(_Archive(archive, where, max_bytes, file.seek(0, os.SEEK_END)), where)
+            archive = _Archive(file, where, max_bytes)
+            header = archive.header()
+            foreign = _foreign_meshes(header, folders)
+            found = _read(archive, header, where)
         except ParseError:
             raise
         except PhipsiError as error:
@@ -126,101 +133,75 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
                 f"{where} is not a trajectory file: {type(error).__name__}: {shown(error)}. "
                 f"Write one with trajectory.save(path)."
             ) from error
+    if foreign:
+        kept = list(dict.fromkeys([*folders[1:], *foreign]))[:10]
+        warn(
+            f"{where} names {counted(sum(foreign.values()), 'mesh file')} outside of its folder. "
+            "They are not opened, because a file from elsewhere could name any; bodies are drawn "
+            "by other shapes. If you trust it, allow the folders:\n"
+            f"    pp.Trajectory.load({os.fspath(path)!r}, package_dirs={kept!r})"
+        )
+    return found
 
 
-def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
-    """A regular file; opened without waiting, so that a named pipe in its place cannot hold us."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        file = None if os.path.isdir(path) else os.fdopen(os.open(path, flags), "rb")
-    except FileNotFoundError:
-        raise MissingPath(
-            f"{shown(path)}: there is no such file. Write one with trajectory.save(path)"
-        ) from None
-    except OSError as error:
-        raise UnusablePath(f"{shown(path)} cannot be read: {error.strerror}") from error
-    if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        what = "a folder" if file is None else "not a regular file"
-        if file is not None:
-            file.close()
-        raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
-    return file
+def _foreign_meshes(header: Any, folders: list[str]) -> dict[str, int]:
+    """Take meshes outside of these folders out of a header; their folders, with how many."""
+    model = header.get("model") if isinstance(header, dict) else None
+    records = model.get("geometry") if isinstance(model, dict) else None
+    out: dict[str, int] = {}
+    for record in records if isinstance(records, list) else ():
+        file = record.get("file") if isinstance(record, dict) else None
+        if file is None or _is_allowed(file, folders):
+            continue
+        del record["file"]
+        place = os.path.dirname(file) if isinstance(file, str) else "?"
+        out[place] = out.get(place, 0) + 1
+    return out
+
+
+def _is_allowed(file: Any, folders: list[str]) -> bool:
+    """Whether a file is inside: first as text, and only then the disk is asked where it leads."""
+    if not isinstance(file, str) or not os.path.isabs(file) or "\0" in file:
+        return False
+    plain = os.path.normpath(file)
+    if not any(os.path.commonpath([plain, x]) == x for x in folders):
+        return False
+    real = os.path.realpath(plain)
+    return any(os.path.commonpath([real, x]) == x for x in folders) and os.path.isfile(real)
 
 
 class _Archive:
-    """Members of an archive as arrays, with every size checked first."""
+    """The members of a trajectory file: a header, and arrays of finite numbers."""
 
-    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int, size: int) -> None:
-        self._archive, self._where = archive, where
-        infos = archive.infolist()
-        self._members = {info.filename: info for info in infos}
-        self._max_bytes, self._used = max_bytes, 0
-        self.take(sum(info.file_size for info in infos))
-        if sum(info.compress_size for info in infos) > size:
-            raise ParseError(
-                f"{where}: its members claim more bytes than the file has; it is damaged."
-            )
-        for info in infos:
-            if info.file_size > _MAX_RATIO * max(info.compress_size, 1):
-                raise ParseError(
-                    f"{where}: member {info.filename!r} unpacks to more than {_MAX_RATIO} times "
-                    f"its size; trajectories are stored without compression."
-                )
-
-    def take(self, count: int) -> None:
-        """Count memory that is about to be used, and reject more than `max_bytes`."""
-        self._used += count
-        if self._used > self._max_bytes:
-            raise ParseError(
-                f"{self._where} unpacks to {self._used / 1e6:.0f} MB or more, more than max_bytes "
-                f"= {self._max_bytes / 1e6:.0f} MB. If you trust it: "
-                "Trajectory.load(path, max_bytes=…)"
-            )
+    def __init__(self, file: BinaryIO, where: str, max_bytes: int) -> None:
+        self._where = where
+        self._members = ArrayArchive(
+            file, where, "a trajectory file", max_bytes=max_bytes, max_ratio=_MAX_RATIO,
+            advice="If you trust it: Trajectory.load(path, max_bytes=…)",
+        )  # fmt: skip
 
     def __contains__(self, name: str) -> bool:
-        return f"{name}.npy" in self._members
+        return name in self._members
 
     def header(self) -> Any:
         """The header, if what Python makes of it fits into memory as well."""
-        text = self.array(_HEADER, np.uint8)
+        text = self._members.array(_HEADER, np.uint8)
         objects = sum(int(np.count_nonzero(text == ord(mark))) for mark in ",[{")
-        self.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
+        self._members.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
         return json.loads(text.tobytes().decode("utf-8"))
 
-    def array(self, name: str, kind: type = np.float64) -> Array:
-        """One member; its type, size and content must be what its headers say."""
-        info = self._members.get(f"{name}.npy")
-        if info is None:
-            raise ParseError(
-                f"{self._where} lacks the array {name!r}; it is not a trajectory file."
-            )
-        with self._archive.open(info) as stream:
-            version = npy.read_magic(stream)
-            if version == (1, 0):
-                shape, fortran, dtype = npy.read_array_header_1_0(stream)
-            else:
-                shape, fortran, dtype = npy.read_array_header_2_0(stream)
-            left = info.file_size - stream.tell()
-            if dtype != np.dtype(kind) or any(n < 0 for n in shape):
-                raise ParseError(
-                    f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
-                )
-            if left != math.prod(shape) * dtype.itemsize:
-                raise ParseError(
-                    f"{self._where}: array {name!r} says it has the shape {shape}, which does not "
-                    f"fit its {left} bytes; the file is damaged."
-                )
-            flat = np.frombuffer(stream.read(), dtype=dtype)
-        if kind is np.float64 and not np.isfinite(flat).all():
+    def array(self, name: str) -> Array:
+        """One array of numbers that must be finite."""
+        found = self._members.array(name, np.float64)
+        if not np.isfinite(found).all():
             raise ParseError(
                 f"{self._where}: array {name!r} has numbers that are not finite; trajectories have "
                 "none, so the file is damaged."
             )
-        return flat.reshape(shape, order="F" if fortran else "C")
+        return found
 
 
-def _read(archive: _Archive, where: str) -> dict[str, Any]:
-    header = archive.header()
+def _read(archive: _Archive, header: Any, where: str) -> dict[str, Any]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ParseError(f'{where} is not a trajectory file: its "format" is not "{FORMAT}".')
     if header.get("version") != VERSION:

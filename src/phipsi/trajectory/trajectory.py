@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
@@ -361,10 +361,18 @@ class Trajectory:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, max_bytes: int = storage.MAX_BYTES
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int = storage.MAX_BYTES,
+        package_dirs: Iterable[str | os.PathLike[str]] = (),
     ) -> Trajectory:
-        """Read what `save` wrote. Files from strangers are safe to read: a `ParseError` or data."""
-        return cls(**storage.load(path, max_bytes))
+        """Read what `save` wrote. Files from strangers are safe to read: a `ParseError` or data.
+
+        **Arguments:** `max_bytes`, reject larger files; `package_dirs`, folders with meshes of the
+        robot: of the meshes that the file names, those in its own folder and in these are opened.
+        """
+        return cls(**storage.load(path, max_bytes, package_dirs))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""

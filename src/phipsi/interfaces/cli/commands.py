@@ -19,6 +19,7 @@ from phipsi.interfaces.cli.common import (
     INTERRUPTED,
     READING,
     SOURCE,
+    Files,
     Reading,
     Source,
     aligned,
@@ -222,9 +223,7 @@ def workbench(
         say(f"{bench.address}\nCtrl-C ends the workbench.")
         sys.stdout.flush()
         if open:
-            import webbrowser
-
-            webbrowser.open(bench.address)
+            bench.open_browser()
         bench.wait()
     return 0
 
@@ -365,6 +364,7 @@ def render(
     size: str = "1280x720",
     time: float | None = None,
     theme: str = "light",
+    package_dirs: Files = None,
 ) -> int:
     """Draw a recorded run as a video (.mp4, .webm, .gif) or as a picture (.png).
 
@@ -394,6 +394,8 @@ def render(
         Of the picture, s; by default the last one.
     theme
         light or dark.
+    package_dirs
+        Folders with meshes that the file names outside of its own folder.
     """
     from phipsi.errors import InputError
     from phipsi.interfaces.page.render_run import render as draw
@@ -409,7 +411,7 @@ def render(
             f"phipsi simulate {file} --out {file.stem}.npz  and then  "
             f"phipsi render {file.stem}.npz {out}"
         )
-    run = Trajectory.load(file)
+    run = Trajectory.load(file, package_dirs=package_dirs or ())
     written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
     say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
     return 0

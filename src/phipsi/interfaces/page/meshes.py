@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import counted, shown
+from phipsi.array_archives import opened_file
+from phipsi.errors import ParseError, counted, shown
 from phipsi.interfaces.page.html_file import packed, rounded_list
 from phipsi.interfaces.page.shapes_and_colors import LINK, Color, Solid, linear
 from phipsi.model import Pose
@@ -34,9 +36,17 @@ Array = NDArray[Any]
 MOST_TRIANGLES = 120_000
 """In all meshes of a page together; about 1.6 MB."""
 _LEAST = 160  # triangles of a part that is simplified
-_MOST_BYTES = 200_000_000
+_MOST_BYTES, _MOST_BESIDE = 200_000_000, 20_000_000
 _CREASE = np.cos(np.deg2rad(40.0))
 _KINDS = ("stl", "obj", "dae", "ply", "off", "glb")
+_MOST_PARTS = 1000
+"""Materials, objects and groups of an OBJ file: each takes the library a pass over the rest."""
+_PARTS = re.compile(rb"^[ \t]*(?:usemtl|o|g|mtllib)\b", re.MULTILINE)
+_MOST_READ = 10_000_000
+"""Triangles of a file, before they are simplified."""
+_MOST_PIXELS = 20_000_000
+"""Of a texture, of which only the mean colour is drawn."""
+_DECLARED = re.compile(r"""\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([^"'>]{0,40})["']""")
 _INSTALL = "pip install 'phipsi[view]'"
 
 
@@ -104,7 +114,7 @@ def read_meshes(shapes: Iterable[tuple[int, Shape, Pose]]) -> Meshes:
         try:
             about = os.stat(shape.file)
             surfaces = _surfaces(shape.file, about.st_mtime_ns, about.st_size)
-        except _Unreadable as error:
+        except (_Unreadable, ParseError) as error:
             faults[name] = str(error)
         except OSError as error:
             faults[name] = error.strerror or "not readable"
@@ -162,13 +172,12 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
     del changed
     if size > _MOST_BYTES:
         raise _Unreadable(f"{size / 1e6:.0f} MB, more than {_MOST_BYTES / 1e6:.0f} MB")
-    with open(file, "rb") as stream:
-        content = stream.read(_MOST_BYTES)
     kind = os.path.splitext(file)[1].lower().lstrip(".")
     if kind not in _KINDS:
         raise _Unreadable(f"only {', '.join(_KINDS)} are read")
-    if kind == "dae" and b"<!" in content.replace(b"<!--", b"").replace(b"<![CDATA[", b""):
-        raise _Unreadable("a COLLADA file with a document type is not read")
+    with opened_file(file, "") as stream:
+        content = stream.read(_MOST_BYTES)
+    _check_content(kind, content)
     trimesh: Any = import_module("trimesh")
     try:
         with warnings.catch_warnings():
@@ -177,6 +186,8 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
                 io.BytesIO(content), file_type=kind, resolver=_Beside(file), process=False
             )
             out = tuple(_surfaces_of(scene, kind))
+    except _Unreadable:
+        raise
     except Exception as error:  # whatever a library says of a damaged file
         reason = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
         raise _Unreadable(f"cannot be read: {shown(reason, 90)}") from error
@@ -185,12 +196,36 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
     return out
 
 
+def _check_content(kind: str, content: bytes) -> None:
+    """Reject what a library would take very long for, or what would let a file name others."""
+    if kind == "dae":
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise _Unreadable("a COLLADA file is read if it is UTF-8 only") from None
+        declared = _DECLARED.match(text)
+        if "\0" in text or (declared and declared[1].lower() not in ("utf-8", "utf8", "us-ascii")):
+            raise _Unreadable("a COLLADA file is read if it is UTF-8 only")
+        if "<!" in text.replace("<!--", "").replace("<![CDATA[", ""):
+            raise _Unreadable("a COLLADA file with a document type is not read")
+    if kind == "obj":
+        parts = len(_PARTS.findall(content))
+        if parts > _MOST_PARTS:
+            raise _Unreadable(f"{parts} groups and materials, more than {_MOST_PARTS}")
+
+
 def _surfaces_of(scene: Any, kind: str) -> Iterable[_Surface]:
-    for node in scene.graph.nodes_geometry:
+    nodes, triangle_count = list(scene.graph.nodes_geometry), 0
+    if len(nodes) > _MOST_PARTS:
+        raise _Unreadable(f"{len(nodes)} parts, more than {_MOST_PARTS}")
+    for node in nodes:
         matrix, name = scene.graph[node]
         geometry = scene.geometry[name]
         if not hasattr(geometry, "faces") or not len(geometry.faces):
             continue
+        triangle_count += len(geometry.faces)
+        if triangle_count > _MOST_READ:  # a part may be there many times
+            raise _Unreadable(f"more than {_MOST_READ} triangles")
         unit = str(geometry.metadata.get("units", "meters")).partition(" * ")
         factor = float(unit[0]) if unit[1] else 1.0
         points = np.asarray(geometry.vertices, dtype=float)
@@ -218,11 +253,26 @@ def _own_color(visual: Any, kind: str) -> tuple[float, ...] | None:
     image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
     color = np.asarray(material.main_color, dtype=float) / 255
     if image is not None:
+        _check_pixels("its texture", *image.size)
         mean = np.asarray(image.convert("RGB").resize((1, 1)), dtype=float).reshape(3) / 255
         color = np.append(mean, color[3])
     elif kind == "obj" and material.name is None:
         return None
     return tuple(color.tolist())
+
+
+def _check_picture(name: str, content: bytes) -> None:
+    """Reject pictures that unpack to very many pixels, by their header."""
+    pictures: Any = import_module("PIL.Image")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wide, high = pictures.open(io.BytesIO(content)).size
+    _check_pixels(str(name), wide, high)
+
+
+def _check_pixels(name: str, wide: int, high: int) -> None:
+    if wide * high > _MOST_PIXELS:
+        raise _Unreadable(f"{name} has {wide} x {high} pixels, more than {_MOST_PIXELS}")
 
 
 class _Beside:
@@ -237,8 +287,11 @@ class _Beside:
         known = real.lower().endswith((".mtl", ".png", ".jpg", ".jpeg"))
         if os.path.commonpath([real, self.folder]) != self.folder or not known:
             raise FileNotFoundError(f"{name} is not beside the mesh")
-        with open(real, "rb") as stream:
-            return stream.read(20_000_000)
+        with opened_file(real, "") as stream:
+            content = stream.read(_MOST_BESIDE)
+        if not real.lower().endswith(".mtl"):
+            _check_picture(name, content)
+        return content
 
     __getitem__ = get
 

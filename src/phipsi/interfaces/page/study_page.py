@@ -15,6 +15,7 @@ from phipsi.errors import InputError, shown
 from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults, columns_of
+from phipsi.trajectory.plotting import as_label
 from phipsi.whole_files import checked_page, write_whole
 
 _MOST = 24
@@ -106,7 +107,7 @@ def _histogram(label: str, x: Any) -> str:
     figure, axes = _axes()
     finite = x[np.isfinite(x.astype(float))].astype(float)
     axes.hist(finite, bins=min(40, max(5, int(np.sqrt(len(finite))))), color="#4477aa")
-    axes.set_xlabel(shown(label, 60))
+    axes.set_xlabel(as_label(shown(label, 60)))
     return _svg(figure)
 
 
@@ -124,7 +125,7 @@ def _bands(results: StudyResults) -> str:
             axes.fill_between(t, flat[0][:, i], flat[2][:, i], color="#4477aa", alpha=0.3)
             axes.plot(t, flat[1][:, i], color="#4477aa")
             axes.set_xlabel("t, s")
-            axes.set_ylabel(f"{name}[{i}]")
+            axes.set_ylabel(as_label(f"{shown(name, 60)}[{i}]"))
             figures.append(_svg(figure))
     text = "median, and 90 % of the runs"
     return f"<h2>Over time</h2><p>{text}</p>{''.join(figures)}" if figures else ""

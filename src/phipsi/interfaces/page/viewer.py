@@ -140,9 +140,7 @@ class Viewer:
         self._server = LoopbackServer(self._asset, self._answer, _POLICY)
         self.address = self._server.address
         if open:
-            import webbrowser
-
-            webbrowser.open(self.address)
+            self._server.open_browser()
 
     def set(self, q: ArrayLike, text: str = "") -> None:
         """Show a configuration (nq,), with a line of text below it."""

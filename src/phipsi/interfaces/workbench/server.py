@@ -57,8 +57,12 @@ class Workbench:
         self._assets = _assets()
         self._server = LoopbackServer(self.asset, self.ask, _POLICY, port)
         self.token, self.port = self._server.token, self._server.port
-        fragment = f"#x={quote(expression)}" if expression else ""
-        self.address = f"{self._server.address}{fragment}"
+        self._fragment = f"#x={quote(expression)}" if expression else ""
+        self.address = f"{self._server.address}{self._fragment}"
+
+    def open_browser(self) -> None:
+        """Open the page in the browser of this user."""
+        self._server.open_browser(self._fragment)
 
     def asset(self, path: str) -> tuple[str, bytes] | None:
         """The media type and content of a file of the page; None if there is none."""
