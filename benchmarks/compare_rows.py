@@ -218,6 +218,108 @@ for _r in ("UR5", "G1", "four-bars"):
 row(title(f"gradient of {STEPS} steps of rk4", "UR5", None), lambda w: _gradient(w, "UR5"))
 
 
+# ---- simulators, searches -------------------------------------------------------------------------
+
+
+def _sinking(q: Any, v: Any, kp: Any, kd: Any) -> Any:
+    """A law on all joints, with parameters."""
+    return -kp * np.sin(q) - kd * v
+
+
+def _simulator(w: World, integrator: str) -> tuple[Any, Any]:
+    """A UR5 with a law, a spring and a damper, and many initial states."""
+    pp, model = w.pp, w.robot("UR5")
+    laws = [
+        pp.law(_sinking).on(list(model.joint_names)).bind(kp=5.0, kd=0.5),
+        pp.forces.JointSpring(None, 3.0), pp.forces.JointDamper(None, 0.2),
+    ]  # fmt: skip
+    sim = pp.Simulator(model, laws, 1e-3, integrator=integrator)
+    return sim, sim.start(*w.args("UR5", "q v", BATCH))
+
+
+def _run(w: World, integrator: str) -> Call:
+    sim, start = _simulator(w, integrator)
+    return lambda: sim.rollout(start, steps=STEPS, every=STEPS)
+
+
+def _run_gradient(w: World) -> Call:
+    sim, start = _simulator(w, "semi_implicit")
+    weights = np.ones((BATCH, 2, w.robot("UR5").nq))
+    return lambda: sim.gradient(start, steps=STEPS, every=STEPS, of={"q": weights}).v
+
+
+@cache
+def _touching(w: World) -> tuple[Any, Any, Any]:
+    """Balls and boxes that land beside and on each other."""
+    pp = w.pp
+    builder = pp.ModelBuilder()
+    for i in range(4):
+        ball = i % 2
+        inertia = (
+            pp.SpatialInertia.sphere(0.1, mass=1.0) if ball
+            else pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
+        )  # fmt: skip
+        shape = pp.shapes.Sphere(0.1) if ball else pp.shapes.Box((0.2, 0.2, 0.2))
+        builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=inertia)
+        builder.add_shape(f"s{i}", f"b{i}", shape)
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.5))
+    sim = pp.Simulator(pp.System(model, contacts=contacts), dt=2e-3, integrator="time_stepping")
+    rng = np.random.default_rng(0)
+    q = np.tile(model.neutral(), (32, 1))
+    q[:, 4::7] = 0.05 * rng.standard_normal((32, 4))
+    q[:, 6::7] = 0.101 + 0.21 * np.arange(4)
+    v = 0.3 * rng.standard_normal((32, model.nv))
+    start = sim.start(q, v)
+    return sim, start, sim.rollout(start, steps=200, every=200).state
+
+
+def _landing(w: World) -> Call:
+    sim, start, _ = _touching(w)
+    return lambda: sim.rollout(start, steps=STEPS, every=STEPS)
+
+
+def _lying(w: World) -> Call:
+    sim, _, settled = _touching(w)
+    return lambda: sim.rollout(settled, steps=STEPS, every=STEPS)
+
+
+def _landing_gradient(w: World) -> Call:
+    sim, start, _ = _touching(w)
+    weights = np.ones((32, 2, start.q.shape[-1]))
+    return lambda: sim.gradient(start, steps=10, every=10, of={"q": weights}).v
+
+
+def _reaching(w: World, rest: bool, many: bool) -> Call:
+    pp, model = w.pp, w.robot("UR5")
+    (q,) = w.args("UR5", "q", BATCH)
+    last = model.body_names[-1]
+    options = {"rest": model.neutral()} if rest else {}
+    goals, start = pp.poses(model, q, [last])[:, 0], q + 0.1
+    if not many:
+        goals, start = goals[0], start[0]
+    return lambda: (
+        pp.inverse_kinematics(model, {last: goals}, start, on_error="return", **options).q
+    )
+
+
+for _method in ("semi_implicit", "implicit_damping", "implicit_midpoint", "variational"):
+    row(
+        title(f"Simulator with laws, {STEPS} steps of {_method}", "UR5", BATCH),
+        lambda w, m=_method: _run(w, m),
+    )
+row(title(f"Simulator with laws, gradient of {STEPS} steps", "UR5", BATCH), _run_gradient)
+row(f"balls and boxes 32: contact, {STEPS} steps, landing", _landing)
+row(f"balls and boxes 32: contact, {STEPS} steps, lying", _lying)
+row("balls and boxes 32: contact, gradient of 10 steps", _landing_gradient)
+row(title("inverse kinematics", "UR5", None), lambda w: _reaching(w, False, False))
+row(title("inverse kinematics", "UR5", BATCH), lambda w: _reaching(w, False, True))
+row(
+    title("inverse kinematics with a rest posture", "UR5", None),
+    lambda w: _reaching(w, True, False),
+)
+
+
 # ---- new processes -------------------------------------------------------------------------------
 
 # Their last line is a number of seconds.
