@@ -140,7 +140,7 @@ class Simulator:
             if not isinstance(episodes, Episodes):
                 raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
             periods = [one.period for one in self._circuit.samplings]
-            self._restart = episodes.restart(self._record, tuple(self._states), periods)
+            self._restart = episodes.restart(self._kept, tuple(self._states), periods)
             for name, node in {**self._restart.checks, **self._restart.results}.items():
                 self._states[name] = given_node(name, node.shape)
                 self._first[name] = np.zeros(node.shape)
@@ -212,6 +212,11 @@ class Simulator:
         known = ", ".join(map(repr, self.recordable))
         hint = did_you_mean(str(name), self.recordable)
         raise InputError(f"record={name!r} is not among {known}. {hint}")
+
+    def _kept(self, name: str) -> Node:
+        """A record between two steps, with the samples of the second: what `rollout` records."""
+        graph = self._graph
+        return graph.moved_to(graph.after_samples(), [self._record(name)])[0]
 
     # ---- states -------------------------------------------------------------------------------
 
@@ -559,7 +564,7 @@ class Simulator:
         if forward.status.any():
             status = forward.status, forward.failed_at
             raise failure(self._mechanism, batch, *status, self.dt, None)
-        nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
+        nodes, by_tau = self._states, found.tau
         shaped = {
             n: x.reshape((*batch, *nodes[n].shape)) for n, x in found.states.items() if n != "q"
         }

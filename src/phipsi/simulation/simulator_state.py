@@ -187,6 +187,8 @@ class SimulatorState:
 
         `tau` (n, nv), or (n, steps, nv). There is one piece also if there are no steps.
         """
+        if not steps:
+            tau = tau if tau.ndim == 2 else np.zeros_like(self.efforts)  # none is given
         dt, first, along = self.simulator.dt, self.steps, tau.ndim == 3
         done, piece, more = 0, max(1, _FIRST_PIECE // self.count), True
         while more:
