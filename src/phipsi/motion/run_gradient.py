@@ -232,8 +232,8 @@ class RunGradient:
         firsts = list(range(0, max(steps, 1), length))
         kept = [{name: x.copy() for name, x in now.items()}]
         for start in firsts[:-1]:
-            forward.place("tau", tau, first=start, per_step=True)
-            forward.run(h, length, first + start, records=False)
+            number = first + start
+            forward.run_in_pieces(h, length, number, records=False, tau=tau, begin=start)
             kept.append({name: x.copy() for name, x in now.items()})
         found = self._pulled_rows(count)
         ending, back = (
@@ -325,8 +325,8 @@ class RunGradient:
         }
         for name, x in out.items():
             forward.place(f"record {name}", x)
-        forward.place("tau", tau, first=start if m else 0, per_step=True)
-        forward.run(h, m, first + start, records=True)
+        begin = start if m else 0
+        forward.run_in_pieces(h, m, first + start, records=True, tau=tau, begin=begin)
         return out
 
     def _weights(

@@ -45,16 +45,17 @@ from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import failure, per_step_efforts
+from phipsi.motion.rollout import failure
+from phipsi.motion.rollout_arguments import per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS, SIMULATED
-from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
     own_rows,
+    recorded_run,
     weights_of,
 )
 from phipsi.simulation.simulator_state import SimulatorState, check_state
@@ -445,40 +446,13 @@ class Simulator:
         **Returns:** `SimulatorRun`.
         """
         check_on_error(on_error)
-        check_state(self, state)
-        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
-        threads = whole_number("threads", threads)
-        names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
-        plan = self.plan(state.own, names)
-        now = state.copy()
-        kept = steps // every + 1
-        # what is never written stays NaN; where a trajectory has failed, run_code.py writes NaN
-        out = {
-            name: np.full((now.count, kept, *node.shape), np.nan)
-            for name, node in plan.records.items()
-        }
-        given = now.efforts
-        if tau is not None or per_step is not None:
-            given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        run = SimulatorRun(self, now, out)
-        if not now.count:
-            return run
-        memory = now.memory(plan, threads)
-        for name, array in out.items():
-            memory.place(f"record {name}", array)
-        bar, first = make_progress(progress, steps * self.dt), now.steps
-        try:
-            now.run_in_pieces(memory, given, steps, every, bar)
-        except KeyboardInterrupt:
-            now.steps = memory.next_number
-            done = now.steps - first
+        options: Any = {"every": every, "record": record, "per_step": per_step}
+        run = recorded_run(self, state, tau, steps, threads=threads, progress=progress, **options)
+        if not run.complete:
+            done = run.state.steps - state.steps
             warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
-            run.end_after(done // every + 1)
-        finally:
-            bar.close()
-        now.status, now.failed_at = memory.status, memory.failed_at
-        if on_error == "raise" and memory.status.any():
-            raise now.failure(run)
+        if on_error == "raise" and run.state.status.any():
+            raise run.state.failure(run)
         return run
 
     def gradient(
