@@ -480,7 +480,8 @@ class Simulator:
         gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
         `segment`, steps between two kept states;
         `smoothing`, J, that of the simulator if None. With 0, contacts have the derivatives of the
-        modes that they are in: open, sticking or sliding. If positive, the run stays as it is, and
+        modes that they are in: open, sticking or sliding; those that rest, of bodies just above
+        each other. If positive, the run stays as it is, and
         every contact within the margin has the derivatives of impulses inside the cones,
         y ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
         smoothing → 0 where modes are strict.

@@ -48,8 +48,10 @@ class SimulatorRun:
     """What `Simulator.rollout` recorded.
 
     **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
-    the first record being the state at the beginning; `state`, the last one, from which another
-    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
+    the first record being the state at the beginning, each with the samples of laws and the given
+    efforts of the step that begins there (the last one with the samples that the next step would
+    take, and the efforts of the last step); `state`, the last one, from which another run can go
+    on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
     of a system with contacts: `contacts`, gaps and forces by pair, and `certificate`.
     """
 
