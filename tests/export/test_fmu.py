@@ -66,7 +66,10 @@ STARTS: dict[str, tuple[Any, Any, Any]] = {
     "flyer": (flyer, None, np.array([1.0, 2.0, -0.5])),
     "loop": (loop, np.array([1.0, -1.0, -1.5]), None),
 }
-RECORDS = {"arm": ("q", "v", "vdot", "hold.gap", "tau")}
+RECORDS = {
+    "arm": ("q", "v", "vdot", "hold.gap", "tau"),
+    "sampled": ("q", "v", "hold.gap", "tau"),  # held values
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

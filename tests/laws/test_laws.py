@@ -175,7 +175,7 @@ def test_sampled_laws_have_no_continuous_states():
 
 
 def run(made, model, steps, known=None, at=lambda k: {}):
-    """Samplings of a circuit as a kernel applies them; the records of every step."""
+    """Samplings and delays of a circuit as a kernel applies them; the records of every step."""
     known = {n: np.array(x.value) for n, x in made.of_kind("state").items()} | (known or {})
     out = []
     for k in range(steps):
@@ -186,6 +186,8 @@ def run(made, model, steps, known=None, at=lambda k: {}):
         for one, new in zip(made.samplings, found["samplings"], strict=True):
             known |= new if k % one.period == 0 else {}
         out.append(made.values(known | given, run_evaluation(model)))
+        for one, new in zip(made.delays, out[-1]["delays"], strict=True):
+            known |= new if (k + 1) % one.period == 0 else {}
     return out
 
 
@@ -252,10 +254,10 @@ def test_previous_outputs():
 
     bound = filtered.bind(y=pp.signals.previous("filtered", "y", initial=0.0))
     found = run(circuit(ARM, [bound], 0.1), ARM, 5)
-    held, wanted = 0.0, []
+    before, wanted = 0.0, []
     for k in range(5):
-        held = 0.5 * held + 0.1 * k  # at the beginning of the step
-        wanted.append(0.5 * held + 0.1 * k)
+        before = 0.5 * before + 0.1 * k
+        wanted.append(before)
     assert_allclose([x["records"]["filtered.y"] for x in found], wanted)
 
 

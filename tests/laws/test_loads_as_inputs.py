@@ -207,14 +207,14 @@ def plain():
     return pp.Simulator(SYSTEM, [drive.bind(k=2.0)], dt=DT, integrator="semi_implicit")
 
 
-def stepwise(plain, steps, feedback):
-    """Steps of one in Python: `feedback(loads)` are efforts of the next step."""
+def stepwise(plain, steps, feedback, *, late=False):
+    """Steps of one in Python: `feedback(loads)` are efforts of this step; `late`, of the next."""
     state, held, out = plain.start(Q), np.zeros(3), []
     for k in range(steps):
         acting = 2.0 * np.array([np.sin(9 * k * DT), 0.0, 0.3 + k * DT])
-        f = pp.constraint_forces(SYSTEM, state.q, state.v, acting + held)
-        held = feedback(f)
-        plain.step(state, held)
+        new = feedback(pp.constraint_forces(SYSTEM, state.q, state.v, acting + held))
+        plain.step(state, held if late else new)
+        held = new
         out.append(state.q.copy())
     return np.array(out)
 
@@ -225,9 +225,11 @@ def test_previous_loads(plain):
     state = sim.start(Q)
     assert_allclose(state.laws["constraint_loads().previous"], np.zeros(5))
     found = sim.rollout(state, steps=10).q[1:]
-    wanted = stepwise(plain, 10, lambda f: -0.3 * f[2:])
+    wanted = stepwise(plain, 10, lambda f: -0.3 * f[2:], late=True)
     assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
-    assert np.abs(found - stepwise(plain, 10, lambda f: -0.31 * f[2:])).max() > 1e-7
+    for twin in ({"late": False}, {"late": True, "feedback": lambda f: -0.31 * f[2:]}):
+        others = {"feedback": lambda f: -0.3 * f[2:]} | twin
+        assert np.abs(found - stepwise(plain, 10, **others)).max() > 1e-7
 
 
 def test_sampled_laws_read_the_load_before_their_sample(plain):

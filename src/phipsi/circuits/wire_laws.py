@@ -14,9 +14,9 @@ from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law import OUTPUTS, RESERVED, Law
 from phipsi.laws.law_errors import fail, short, traced_call
-from phipsi.laws.law_operations import expand
+from phipsi.laws.law_operations import constant, expand
 from phipsi.laws.named_numbers import called_with_numbers, named_numbers
-from phipsi.laws.signals import Signal
+from phipsi.laws.signals import Signal, seeded
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 
@@ -101,7 +101,7 @@ class _Laws:
                     "give initial= in that shape",
                     self.laws[name].place,
                 )
-            self.wiring.update(_period(self.laws[name], self.wiring.dt), {state: node})
+            self.wiring.remember(_period(self.laws[name], self.wiring.dt), state, node)
         for total, members in self.wiring.cycles().items():
             self._reject_cycle(total, members[0])
 
@@ -161,7 +161,7 @@ class _Laws:
         state = f"{name}.{output}.previous"
         if all(x[0] != state for x in self._previous):
             self._previous.append((state, name, output))
-        return self.wiring.state(state, initial)
+        return self._remembered(state, initial)
 
     def _previous_signal(self, signal: Signal, initial: Any) -> Any:
         node = as_node(getattr(self.wiring, signal.kind)(*signal.of))
@@ -172,8 +172,20 @@ class _Laws:
                 f"{node.shape}"
             )
         state = f"{signal!r}.previous"
-        self.wiring.update(1, {state: node})
-        return self.wiring.state(state, np.broadcast_to(array, node.shape))
+        self.wiring.remember(1, state, node)
+        return self._remembered(state, np.broadcast_to(array, node.shape))
+
+    def _remembered(self, state: str, initial: Any) -> Any:
+        """A state that remembers, the same for all laws that read it."""
+        out = self.wiring.state(state, initial)
+        first = self.wiring.first_value(state)
+        if not np.array_equal(first, initial):
+            raise LawError(
+                f"initial={short(initial)}, but another law reads the same previous value with "
+                f"initial={short(first)}. Before the first step it has one value: give both laws "
+                "the same"
+            )
+        return out
 
     # ---- one law
 
@@ -228,8 +240,11 @@ class _Laws:
         try:
             if isinstance(value, Expr):
                 return wiring.expression(value)
+            if isinstance(value, Signal) and value.kind == "interval":
+                return Traced(constant(wiring.dt if law.rate is None else 1.0 / law.rate))
             if isinstance(value, Signal):
                 owner = self if value.kind in ("output", "previous") else wiring
+                value = seeded(value, law.name, name)
                 return Traced(as_node(getattr(owner, value.kind)(*value.of)), owned=False)
         except PhipsiError as error:
             if isinstance(error, LawError) and self._open[-1:] != [law.name]:

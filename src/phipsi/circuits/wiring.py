@@ -49,6 +49,7 @@ class Wiring:
         self._joint_rows: list[JointRows] = []
         self._rates: dict[str, Node] = {}
         self._updates: dict[int, dict[str, Node]] = {}
+        self._delays: dict[int, dict[str, Node]] = {}
         self._records: dict[str, Node] = {}
         self._held: dict[Node, Node] = {}
         self._names: dict[str, int] = {}
@@ -96,6 +97,10 @@ class Wiring:
     def state_shape(self, name: str) -> Shape:
         """The shape of a state."""
         return self._quantities[name].shape
+
+    def first_value(self, state: str) -> Array:
+        """The value with which a state begins."""
+        return np.asarray(self._quantities[state].value)
 
     @property
     def step(self) -> Any:
@@ -375,6 +380,10 @@ class Wiring:
         new = substituted(list(updates.values()), self._held)
         self._updates.setdefault(period, {}).update(zip(updates, new, strict=True))
 
+    def remember(self, period: int, state: str, node: Node) -> None:
+        """A state is what a node was in the step before, or in the sample before `period` steps."""
+        self._delays.setdefault(period, {})[state] = node
+
     def hold(self, period: int, name: str, value: Node, delay: int) -> Traced:
         """A value that is sampled every `period` steps, held, and late by some samples."""
         names = [f"{name}.delay{i}" if i else name for i in range(delay, -1, -1)]
@@ -400,6 +409,7 @@ class Wiring:
             tuple(self._rows),
             self._all_rows(),
             given=self.of_trajectories,
+            delays=tuple(Sampling(n, self._delays[n]) for n in sorted(self._delays)),
         )
         return self._with_totals(made) if self._totals else made
 
@@ -423,6 +433,7 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
         records=each(made.records),
         energy=one(made.energy),
         joint_rows=_changed(made.joint_rows, lambda x: substituted([x], known)[0]),
+        delays=tuple(replace(x, updates=each(x.updates)) for x in made.delays),
     )
 
 

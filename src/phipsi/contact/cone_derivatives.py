@@ -8,7 +8,7 @@ At a solution, every contact is in a mode, and its conditions are equations of t
 with du = W dp + dW p + db. Where the modes are strict (no contact is between two of them) they
 remain, and the derivative is that of these equations. Where W is singular, W + ε I takes its place,
 of which a second solution, with the first one's ε dp put back, leaves an error of the order ε².
-A contact between two modes gets the derivative of one side.
+A contact between two modes gets the derivative of one side, each its own where there are several.
 
 Smoothed derivatives are those of a point inside the cones. The interior point stops at κ > 0 (J),
 y ∘ z = κ e. Its impulses are smooth functions of the data, act at a distance, and err in proportion

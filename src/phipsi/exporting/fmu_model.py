@@ -32,7 +32,7 @@ from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names, entry_units, modal_rates, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
-from phipsi.motion.run_code import Plan, Sample
+from phipsi.motion.run_code import Plan
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 
@@ -92,7 +92,8 @@ class FmuModel:
             raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
         graph = simulator._graph
         self.continuous = ("q", "v", *graph.circuit.rates)
-        self.periods = tuple(sorted({s.period for s in graph.circuit.samplings}))
+        stepwise = *graph.circuit.samplings, *graph.circuit.delays
+        self.periods = tuple(sorted({x.period for x in stepwise}))
         self.unfit = self._unfit()
         self._exchange, self._derivatives = exchange and not self.unfit, derivatives
         self._outputs = self._checked(outputs)
@@ -115,6 +116,8 @@ class FmuModel:
         sim = self.simulator
         if sim._mechanism.contact_pairs is not None:
             return "impulses of contacts are found step by step"
+        if sim._circuit.delays:
+            return "previous(…) is the value of the step before"
         forces = sim._graph.forces(sim._graph.start)
         acting = [
             x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
@@ -227,11 +230,10 @@ class FmuModel:
         base, shared = step.base, dict(step.shared)
         out = {"step": step}
         stay = {name: ops.given(name, node.shape) for name, node in sim._states.items()}
-        samples: tuple[Sample, ...] = step.samples if self._exchange else ()
         records = {name: sim._record(name) for name in self._records}
         tau = {"tau": self.model.nv}
-        if samples or records:
-            out["look"] = Plan(base, stay, tau, {}, shared, samples, records)
+        if records or (step.samples and self._exchange):
+            out["look"] = Plan(base, stay, tau, {}, shared, step.samples, records)
         if not self._exchange:
             return out
         q = unit_places(self.model, start.q)

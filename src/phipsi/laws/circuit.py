@@ -129,7 +129,8 @@ class Circuit:
     `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
     `rows`, numbers of the constraint rows whose multipliers laws read; `joint_rows`, rigid stops
     and dry friction, whose gaps and bounds are nodes; `given`, the quantities of the algebra that
-    every trajectory has its own of.
+    every trajectory has its own of; `delays`, states that remember: from a step on whose number is
+    a multiple of `period` they are what `updates` were in the step before.
     """
 
     quantities: dict[str, Quantity]
@@ -143,6 +144,7 @@ class Circuit:
     rows: tuple[int, ...] = ()
     joint_rows: JointRows = JointRows()
     given: tuple[str, ...] = ()
+    delays: tuple[Sampling, ...] = ()
 
     def of_kind(self, kind: str) -> dict[str, Quantity]:
         """The quantities of a kind, by name."""
@@ -150,7 +152,7 @@ class Circuit:
 
     @property
     def results(self) -> list[Node]:
-        """All nodes that are computed while the motion goes on: without samplings and records."""
+        """All nodes that are computed while the motion goes on: no samplings, delays or records."""
         found = [self.efforts, self.loads, *self.rates.values()]
         return [x for x in found if x is not None]
 
@@ -164,7 +166,7 @@ class Circuit:
         **Arguments:** `values` (..., *shape) by name, of all quantities but results; those of
         parameters and states may be left out; `run`, the results of an evaluation from those of its
         inputs. **Returns:** "efforts", "loads", "energy" as arrays or None, "rates", "records" as
-        dictionaries, "samplings" as a list of dictionaries.
+        dictionaries, "samplings" and "delays" as lists of dictionaries.
         """
         known = {n: x.value for n, x in self.quantities.items() if x.value is not None}
         known |= values
@@ -187,4 +189,5 @@ class Circuit:
             "rates": each(self.rates),
             "records": each(self.records),
             "samplings": [each(x.updates) for x in self.samplings],
+            "delays": [each(x.updates) for x in self.delays],
         }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from phipsi.errors import InputError, LawError, one_of
+from phipsi.laws import signals
 from phipsi.laws.graph import Array
 from phipsi.laws.law import Law, law
 from phipsi.laws.law_errors import short
@@ -46,7 +47,8 @@ def pid(
 
     u = kp e + i − kd v with e = target − q, tau = u within ±limit, and the integral
     i̇ = ki e + w (tau − u): what is cut off lets the integral run back, at the rate w = ki / kp
-    (1 / s where kp is 0). Sampled, the integral is a sum, taken once per sample.
+    (1 / s where kp is 0). Sampled, the integral is a sum, taken once per sample; the interval is
+    that of the rate which the law has in the run, also after `Law.sampled`.
 
     **Arguments:** `joints`, a name or names; `target`, rad or m; `kp` (N·m/rad or N/m), `ki` (per
     s more) and `kd` (N·m·s/rad or N·s/m): one number, or one per joint; `limit`, N·m or N, the
@@ -65,7 +67,7 @@ def pid(
     _check_positive(name, limit=limit)
 
     def control(q: Any, v: Any, target: Any, kp: Any, ki: Any, kd: Any, limit: Any,
-                integral: Any, interval: Any = 0.0) -> Any:  # fmt: skip
+                integral: Any, interval: Any) -> Any:  # fmt: skip
         error = target - q
         wanted = kp * error + integral - kd * v
         tau = np.clip(wanted, -limit, limit)
@@ -79,8 +81,7 @@ def pid(
         {"states": first} if rate is None else {"discrete": first, "rate": rate}
     )
     made = law(control, name=name, joints=joints, delay=delay, **states)
-    more = {} if rate is None else {"interval": 1.0 / rate}
-    return made.bind(limit=most, **gains, **more)
+    return made.bind(limit=most, interval=signals.interval(), **gains)
 
 
 def motor(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = [
     "constraint_loads",
     "contact_force",
     "expression",
+    "interval",
     "joint_efforts",
     "length",
     "length_rate",
@@ -201,11 +203,13 @@ def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
     """What a law of the run, or a signal, was in the step before, or in its sample before.
 
     It breaks cycles: a law may read its own previous output, or the load that its efforts change.
-    The value is taken at the beginning of every step, with the previous values of that time.
+    In a step it is the value at the beginning of the step before, after the samples that were taken
+    there; `initial` in the first step. Of a sampled law it is the output that was held before the
+    present one, until the next sample: `initial` until the second.
 
     **Arguments:** `law`, the law, its name, or a signal such as `constraint_loads()`; `name`, of
     the output of a law; `initial`, the value before the first step, in the shape of the output; a
-    number will do for a signal.
+    number will do for a signal. Laws that read the same previous value give the same `initial`.
 
     >>> import phipsi as pp
     >>> pp.signals.previous("hold", "tau", initial=[0.0, 0.0])
@@ -228,14 +232,30 @@ def _law_name(law: Any, signal: str) -> str:
     return name
 
 
-def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 0) -> Signal:
+def interval() -> Signal:
+    """Time () between two samples of the law that reads it, s; the step if it has no rate.
+
+    A law that sums up over its samples, as an integral does, needs it: it follows `Law.sampled`.
+
+    >>> import phipsi as pp
+    >>> pp.signals.interval()
+    interval()
+    """
+    return Signal("interval", ())
+
+
+def noise(
+    shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int | None = None
+) -> Signal:
     """Random numbers that are held during a step: the same for the same step of a trajectory.
 
     They are computed from the numbers of the step, the trajectory and the entry, not drawn one
     after the other, so they do not depend on the batch, the threads, or a restart.
 
     **Arguments:** `shape`; `kind`: "normal" (mean 0, variance 1) or "uniform" (from 0 to 1);
-    `seed`, a whole number: another one gives other numbers.
+    `seed`, an integer: another one gives other numbers, and signals of the same seed have the same
+    numbers. Without it the names of the law and of its argument are the seed: every argument has
+    numbers of its own.
 
     >>> import phipsi as pp
     >>> pp.signals.noise(3, seed=1)
@@ -243,11 +263,22 @@ def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 
     """
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     one_of("noise: kind", kind, ("normal", "uniform"), error=LawError)
-    if not is_whole(seed) or not 0 <= seed < 2**26:
-        raise LawError(f"noise: seed={seed!r} is not a whole number from 0 to 2^26 - 1")
+    if seed is not None and (not is_whole(seed) or not 0 <= seed < _HALF):
+        raise LawError(f"noise: seed={seed!r} is not an integer from 0 to 2^26 - 1, or None")
     if any(not is_whole(n) or n < 0 for n in size):
         raise LawError(f"noise: shape={shape!r} must be whole numbers")
-    return Signal("noise", (size, kind, int(seed)))
+    return Signal("noise", (size, kind, None if seed is None else int(seed)))
+
+
+def seeded(signal: Signal, law: str, argument: str) -> Signal:
+    """The same signal; noise without a seed gets one from the names of a law and its argument."""
+    if signal.kind == "previous" and isinstance(signal.of[0], Signal):
+        return Signal("previous", (seeded(signal.of[0], law, argument), *signal.of[1:]))
+    if signal.kind != "noise" or signal.of[2] is not None:
+        return signal
+    digest = hashlib.sha256(f"{law}.{argument}".encode()).digest()
+    own = int(_HALF) + int.from_bytes(digest[:7], "big")  # beyond the seeds that can be given
+    return Signal("noise", (*signal.of[:2], own))
 
 
 # ---- random numbers by counter -------------------------------------------------------------------

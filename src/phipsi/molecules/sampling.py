@@ -26,7 +26,7 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
 from phipsi.motion.checks import checked_number
-from phipsi.motion.rollout import rollout
+from phipsi.motion.rollout import whole_rollout
 from phipsi.operators import D_half, H, I, K, psi
 from phipsi.progress import make_progress
 
@@ -394,7 +394,7 @@ class _Flow:
     def _drift(self, q: Array, v: Array) -> tuple[Array, Array]:
         none = np.zeros(self._model.nv)
         try:
-            qs, vs = rollout(self._model, q, v, none, self._dt, 1, **self._options)
+            qs, vs = whole_rollout(self._model, q, v, none, self._dt, 1, **self._options)
         except SimulationError as error:
             if not self._tolerant or not isinstance(error.trajectory, tuple):
                 raise

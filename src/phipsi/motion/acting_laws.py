@@ -54,7 +54,7 @@ class ActingLaws:
         of_states = made.of_kind("state")
         self.shapes = {n: x.shape for n, x in (made.of_kind("parameter") | of_states).items()}
         changes = dict(made.rates)
-        for one in made.samplings:
+        for one in (*made.samplings, *made.delays):
             for name, new in one.updates.items():
                 changes[name] = ops.apply("sub", new, of_states[name].node)
         self.states = tuple(changes)
@@ -191,8 +191,9 @@ class ContinuousLaws:
             return
         made = listed[0] if len(listed) == 1 and isinstance(listed[0], Circuit) else listed
         self._acting = acting = ActingLaws(model, made, 1e-3)
-        if acting.circuit.samplings:
-            _reject_sampled([n for x in acting.circuit.samplings for n in x.updates])
+        changing = *acting.circuit.samplings, *acting.circuit.delays
+        if changing:
+            _reject_sampled([n for x in changing for n in x.updates])
         self._at |= {**acting.first(), "t": float(time)}
         self._at |= acting.checked("parameter", {} if parameters is None else parameters)
         self._at |= acting.checked("state", {} if states is None else states)

@@ -131,7 +131,7 @@ def equilibrium(
     """
     tree = tree_of(model, equilibrium)
     acting = ActingLaws(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
-    if dt is not None and not acting.circuit.samplings:
+    if dt is not None and not (acting.circuit.samplings or acting.circuit.delays):
         raise InputError(
             f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
             "sampled. Leave it out"

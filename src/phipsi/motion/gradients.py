@@ -23,7 +23,8 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
+from phipsi.motion.rollout import empty_records, whole_rollout
+from phipsi.motion.rollout_arguments import rollout_arrays
 from phipsi.motion.stage_loop import Effort, Recording, take_step
 from phipsi.motion.step_derivatives import checked_differentiable, held_mask
 from phipsi.motion.tableaux import METHODS
@@ -136,7 +137,8 @@ def rollout_gradient(
 
     def advance(q: Array, v: Array, first: int, last: int, every: int) -> tuple[Array, Array]:
         here = efforts(first, last)
-        return rollout(model, q, v, here, dt, last - first, every=every, per_step=True, **options)
+        which = {"every": every, "per_step": True, **options}
+        return whole_rollout(model, q, v, here, dt, last - first, **which)
 
     empty_records(tree, batch, steps, length, "a shorter motion")  # is there memory for them?
     firsts = range(0, steps, length)

@@ -61,6 +61,16 @@ def step_of(
     graph has the same values, and derivatives.
     """
     start = start or graph.start
+    end = _moved(graph, method, start, smoothing, differentiable)
+    if not graph.circuit.delays:
+        return end
+    return end._replace(states={**end.states, **graph.delayed(start)})
+
+
+def _moved(
+    graph: StepGraph, method: Method, start: Place, smoothing: float, differentiable: bool
+) -> Place:
+    """The place after a step, without what laws remember of its beginning."""
     if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 

@@ -7,12 +7,14 @@ instead of arrays. The first call of a kernel in a run clears the zeros that sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
+from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
@@ -166,6 +168,49 @@ class LaneCode:
                 visit(Part(self, group, q, i, v, j, numbers))
 
         self._each_joint(joint)
+
+    def call_joints(
+        self,
+        code: LawCode,
+        args: Sequence[Any],
+        kinds: tuple[Sequence[str], Sequence[str]],
+        shapes: Sequence[tuple[int, ...]],
+        graph: Callable[[Any], Any],
+        direct: Callable[..., Any] | None,
+    ) -> list[Any]:
+        """A formula at every joint: `direct` on lanes, or its `graph` by group."""
+        takes, gives = kinds
+        given = [code.stored(x) for x in args]
+        results = [code.area(max(1, math.prod(shape))) for shape in shapes]
+
+        def read(part: Part, kind: str, area: Area) -> list[Lane]:
+            if kind == "one":
+                return [code.entry(area, 0)]
+            return part.places(area.base) if kind == "q" else part.rates(area.base)
+
+        def visit(part: Part) -> None:
+            numbers = [read(part, k, x) for k, x in zip(takes, given, strict=True)]
+            if direct is not None:
+                found = direct(part.group, *numbers, part.numbers)
+            else:
+                found = _by_graph(code, graph(part.group), numbers)
+            for kind, values, area in zip(gives, found, results, strict=True):
+                put = part.put_places if kind == "q" else part.put_rates
+                put(values, area.base)
+
+        self.each_part(visit)
+        return results
+
+
+def _by_graph(code: LawCode, graph: Any, numbers: Sequence[Sequence[Lane]]) -> list[list[Lane]]:
+    """The results of a formula as a graph, on the numbers of one joint."""
+    given = {
+        x.data[0]: [y]
+        for part, values in zip(graph.inputs, numbers, strict=True)
+        for x, y in zip(part, values, strict=True)
+    }
+    inner = LawCode(code.module, code.e, given, lambda size: code.area(size).base, code.host)
+    return [[inner.entry(x, 0) for x in inner.write(part)] for part in graph.results]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
-from phipsi.backends.arguments import joint_array, joint_at
+from phipsi.backends.arguments import joint_at
 from phipsi.backends.backend import has_machine_code
 from phipsi.backends.failures import (
     BLOCK,
@@ -25,17 +25,24 @@ from phipsi.backends.failures import (
 )
 from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    SimulationError,
+    one_of,
+    true_or_false,
+    warn,
+)
 from phipsi.laws.circuit import Circuit
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.checks import check_quaternions, checked_time, common_batch, reject_unfit
-from phipsi.motion.exponential_chart import chart_of
+from phipsi.motion.checks import checked_time, reject_unfit
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit_solver import UNSOLVED
 from phipsi.motion.motion import Motion
+from phipsi.motion.rollout_arguments import rollout_arrays
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import COMPILED, METHODS, Method
@@ -91,7 +98,8 @@ def rollout(
     "semi_implicit", "rk4" and "variational"; of a system O(N + rows · depth + rows³) each, and two
     or three for the projection. **Raises:** `SimulationError` naming the trajectory and the step if
     one diverges, a joint has nothing to move, loops cannot be closed again, or the equation of a
-    variational step is not solved; everything computed is in its `trajectory` as ``(q, v)``.
+    variational step is not solved; everything computed is in its `trajectory` as ``(q, v)``. Ctrl-C
+    ends it within a second, with a warning: q and v then have the records so far.
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -100,6 +108,46 @@ def rollout(
     >>> q.shape, v.shape
     ((1000, 6, 2), (1000, 6, 2))
     """
+    try:
+        return whole_rollout(
+            model, q0, v0, tau, dt, steps, every=every, integrator=integrator, threads=threads,
+            prescribed=prescribed, per_step=per_step, reproducible=reproducible,
+        )  # fmt: skip
+    except Interrupted as stop:
+        warn(f"interrupted after {stop.steps} of {steps} steps; the records end there.")
+        return stop.records
+
+
+@final
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a run.
+
+    **Attributes:** `steps` that all trajectories have taken; `status` and `failed_at` (n,) of a run
+    in machine code; `records` so far.
+    """
+
+    def __init__(self, steps: int, status: Any = None, failed_at: Any = None) -> None:
+        super().__init__()
+        self.steps, self.status, self.failed_at = steps, status, failed_at
+        self.records: Any = None
+
+
+def whole_rollout(
+    model: Model | System,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    steps: int,
+    *,
+    every: int = 1,
+    integrator: str = "rk4",
+    threads: int = 1,
+    prescribed: Sequence[str] | ArrayLike | None = None,
+    per_step: bool | None = None,
+    reproducible: bool = False,
+) -> tuple[Array, Array]:
+    """The same, for functions that need all of it: Ctrl-C is the exception `Interrupted`."""
     model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
     rows = model.n_rows if isinstance(model, System) else 0
@@ -137,10 +185,23 @@ def rollout(
             for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
     plan = _plan(model, method, prescribed is not None, reproducible)
-    status, failed_at = _run(plan, flat, outs, (steps, every), dt, threads)
+    try:
+        status, failed_at = _run(plan, flat, outs, (steps, every), dt, threads)
+    except Interrupted as stop:
+        stop.records = _until((out_q, out_v), stop.steps // every)
+        if stop.status.any():
+            about = stop.status, stop.failed_at, dt, stop.records
+            raise failure(model, batch, *about) from stop
+        raise
     if status.any():
         raise failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
+
+
+def _until(records: tuple[Array, Array], last: int) -> tuple[Array, Array]:
+    """The records up to the one with this number."""
+    q, v = (x[..., : last + 1, :] for x in records)
+    return q, v
 
 
 def _plan(
@@ -170,7 +231,7 @@ def _run(
 ) -> tuple[Array, Array]:
     """Status and last step (n,) of trajectories from q (n, nq), v, tau and free (n, nv).
 
-    States are advanced in place; records go to `outs`.
+    States are advanced in place; records go to `outs`. Ctrl-C ends it within a second.
     """
     from phipsi.motion.run_memory import RunMemory
 
@@ -178,10 +239,12 @@ def _run(
     if not counts[0]:
         tau = np.zeros_like(v)  # no step reads it
     memory = RunMemory(plan, {"q": q, "v": v, "free": free}, len(q), threads)
-    memory.place("tau", tau, per_step=tau.ndim == 3)
     for name, out in zip(plan.records, outs, strict=True):
         memory.place(f"record {name}", out)
-    memory.run(dt, counts[0], 0, counts[1], records=True)
+    try:
+        memory.run_in_pieces(dt, counts[0], 0, counts[1], records=True, tau=tau)
+    except KeyboardInterrupt:
+        raise Interrupted(memory.next_number, memory.status, memory.failed_at) from None
     return memory.status, memory.failed_at
 
 
@@ -224,19 +287,27 @@ class _SystemRun:
         plan = self._plan(reproducible)
         # the record after which each motion stopped in machine code; those that are ready go on
         ready, record, stopped = np.arange(len(q)), 0, np.zeros(len(q), dtype=np.int64)
-        while True:
-            stopped[ready] = record
-            if plan is not None and record * self._every < self._steps:
-                stopped[ready] = self._by_code(plan, ready, record, threads, reproducible)
-            record = int(stopped.min())
-            if record * self._every >= self._steps:
-                return
-            ready = np.flatnonzero(stopped == record)
-            ends = self._by_projection(ready, record)
-            record += 1
-            if record == self._kept:  # these were the steps after the last record
-                return
-            q[ready, record], v[ready, record] = ends
+        try:
+            while True:
+                stopped[ready] = record
+                if plan is not None and record * self._every < self._steps:
+                    stopped[ready] = self._by_code(plan, ready, record, threads, reproducible)
+                record = int(stopped.min())
+                if record * self._every >= self._steps:
+                    return
+                ready = np.flatnonzero(stopped == record)
+                ends = self._by_projection(ready, record)
+                record += 1
+                if record == self._kept:  # these were the steps after the last record
+                    return
+                q[ready, record], v[ready, record] = ends
+        except KeyboardInterrupt as stop:
+            if isinstance(stop, Interrupted):
+                stopped[ready] = stop.steps // self._every
+            last = min(int(stopped.min()), self._kept - 1)
+            out = Interrupted(last * self._every)
+            out.records = _until(self._records, last)
+            raise out from None
 
     def _plan(self, reproducible: bool) -> Any:
         """That of machine code; None if there is none for such a system, unless there must be."""
@@ -258,7 +329,13 @@ class _SystemRun:
             outs = [np.empty((len(ready), self._kept - record, x.shape[-1])) for x in out]
         arrays = [*state, np.array(own, order="C"), state[1]]
         counts = self._steps - first, self._every
-        status, failed_at = _run(plan, arrays, outs, counts, self._dt, threads)
+        try:
+            status, failed_at = _run(plan, arrays, outs, counts, self._dt, threads)
+        except Interrupted as stop:
+            done = np.where(stop.status == 0, stop.steps, stop.failed_at)
+            if record:
+                self._q[ready, record:], self._v[ready, record:] = outs
+            raise Interrupted(first + int(done.min())) from None
         if reproducible and status.any():
             about = self._batch, status, failed_at, self._dt, self._records
             raise failure(self._motion.mechanism, *about)
@@ -358,75 +435,6 @@ def empty_records(
             f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
             f"{advice}"
         ) from None
-
-
-def rollout_arrays(
-    model: Model,
-    q0: ArrayLike,
-    v0: ArrayLike,
-    tau: ArrayLike,
-    steps: int,
-    per_step: bool | None = None,
-) -> tuple[Array, Array, Array, tuple[int, ...]]:
-    """The initial states and efforts with their whole batch."""
-    q = joint_array(model, "q0", q0, "nq")
-    v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
-    varying = _is_varying(effort, q, v, steps) if per_step is None else _flag(per_step, effort)
-    core = 2 if varying else 1
-    if varying and effort.shape[-2] != steps:
-        raise InputError(
-            f"tau has shape {effort.shape}: its last axes must be (steps, nv) = "
-            f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
-            "constant ones. For constant ones of a batch that only tau has:  per_step=False"
-        )
-    batch = common_batch({"q0": (q, 1), "v0": (v, 1), "tau": (effort, core)})
-    check_quaternions(chart_of(model), q, "q0")
-    q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
-    return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
-
-
-def per_step_efforts(
-    model: Model, tau: ArrayLike | None, batch: tuple[int, ...], steps: int, per_step: bool | None
-) -> Array:
-    """Efforts (n, nv), or (n, steps, nv) if they change from step to step, for a known batch."""
-    if tau is None:
-        raise InputError(
-            f"per_step={per_step!r} says how tau is laid out, and there is none. Leave it out, or "
-            "give the efforts of every step:  tau of shape (..., steps, nv)"
-        )
-    start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
-    q = np.broadcast_to(model.neutral(), start[0].shape)
-    _, _, effort, whole = rollout_arrays(model, q, start[1], tau, steps, per_step)
-    if whole != batch:
-        raise InputError(f"tau has the batch {whole}, but the state has {batch}")
-    core = effort.shape[len(batch) :]
-    return np.array(effort.reshape(math.prod(batch), *core), dtype=np.float64, order="C")
-
-
-def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
-    """Whether the axis before the last of tau is that of the steps; rejects doubtful ones."""
-    if effort.ndim > max(q.ndim, v.ndim):
-        return True
-    if effort.ndim == 1 or effort.shape[-2] != steps or steps == 1:
-        return False  # for one step both mean the same
-    try:
-        np.broadcast_shapes(effort.shape[:-1], q.shape[:-1], v.shape[:-1])
-    except ValueError:
-        return True
-    raise InputError(
-        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Say "
-        "which:  per_step=True for efforts that change from step to step, the same in every "
-        "trajectory, per_step=False for constant ones, each trajectory its own"
-    )
-
-
-def _flag(per_step: Any, effort: Array) -> bool:
-    per_step = true_or_false("per_step", per_step, "True, False or None")
-    if per_step and effort.ndim < 2:
-        raise InputError(
-            f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
-        )
-    return per_step
 
 
 UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))

@@ -33,7 +33,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
-from phipsi.motion.lane_code import FirstCalls, LaneCode, Part, always
+from phipsi.motion.lane_code import FirstCalls, LaneCode, always
 from phipsi.motion.step_calls import reproducible_source
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
@@ -42,6 +42,8 @@ from phipsi.motion.step_calls import reproducible_source
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
     DIRECTION, PHASE, PORTS,
 ) = range(14)  # fmt: skip
+SAMPLED = 1
+"""In RECORDS: the last record too has the samples of its step. Other numbers: it has those held."""
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,7 @@ class Run(LaneCode):
         self._lasting = dict(zip(same, self._code(i64(0)).write(same), strict=True))
         written = (*plan.records, *plan.gives)
         out = {name: self._where(f"record {name}", rows) for name in written}
+        samples_last = bool(plan.samples and plan.records)
 
         def at(i: Any) -> None:
             number = b.add(b.mul(i, self._job[DIRECTION]), self._job[FIRST])
@@ -312,13 +315,20 @@ class Run(LaneCode):
             with b.if_then(goes_on):
                 for name, bases in given.items():
                     self._read(name, bases, i)
-                for sample in plan.samples:
-                    hit = b.icmp_signed("==", b.urem(number, i64(sample.period)), i64(0))
-                    with b.if_then(hit):
-                        self._update(sample.updates, number)
+            since = b.add(i, self._job[PHASE])  # steps since the first record of this run
+            now = b.icmp_signed("==", b.urem(since, self._job[EVERY]), i64(0))
+            takes = goes_on
+            if samples_last:
+                # the last record has the samples of the step that would come next. The state that
+                # is left does not, so that a run which goes on from it takes them once
+                with b.if_then(b.not_(goes_on)):
+                    self._end(rows)
+                also = b.icmp_signed("==", self._job[RECORDS], i64(SAMPLED))
+                takes = b.or_(goes_on, b.and_(now, also))
+            if plan.samples:
+                with b.if_then(takes):
+                    self._sample(number)
             if plan.records:
-                since = b.add(i, self._job[PHASE])  # steps since the first record of this run
-                now = b.icmp_signed("==", b.urem(since, self._job[EVERY]), i64(0))
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
                     self._record(out, b.udiv(since, self._job[EVERY]), number)
             with b.if_then(goes_on):
@@ -333,7 +343,12 @@ class Run(LaneCode):
                     write_loop(b, i64(size), lambda i, x=place: self.store(e.constant(0.0), x, i))
                 self._update(plan.restart.results, self._job[FIRST])
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
-        for name in plan.states:
+        if not samples_last:
+            self._end(rows)
+
+    def _end(self, rows: Sequence[Any]) -> None:
+        """Write the states and statuses after the last step."""
+        for name in self.plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
         self._write_statuses(rows)
 
@@ -424,6 +439,28 @@ class Run(LaneCode):
             self._commit(code, updates, values, b.icmp_signed("==", self.zero, self.zero))
         else:
             self._commit(code, updates, values, self._go_on(number))
+
+    def _sample(self, number: Any) -> None:
+        """Take the samples whose step has come: all from the old values, whatever their periods."""
+        b, e, samples = self.b, self.e, self.plan.samples
+        hits = [b.icmp_signed("==", b.urem(number, i64(x.period)), i64(0)) for x in samples]
+        if len(samples) == 1:
+            with b.if_then(hits[0]):
+                self._update(samples[0].updates, number)
+            return
+        areas = [[Area(self.area(x.size)) for x in s.updates.values()] for s in samples]
+        for sample, hit, places in zip(samples, hits, areas, strict=True):
+            with b.if_then(hit):
+                code = self._code(number)
+                b.store(self.zero, self._bad)
+                values = self._values(code, sample.updates)
+                for node, value, area in zip(sample.updates.values(), values, places, strict=True):
+                    self._copy(code, value, node.size, area)
+                self._go_on(number)
+        for sample, hit, places in zip(samples, hits, areas, strict=True):
+            with b.if_then(hit):
+                alive = b.icmp_signed("==", b.load(self.failed, typ=e.integers), self.zero)
+                self._commit(self._code(number), sample.updates, places, alive)
 
     def _restart(self, restart: Restart, number: Any) -> None:
         """After a step, `number` being that of the next: see `Restart`."""
@@ -555,46 +592,8 @@ class Run(LaneCode):
     def copied(self, code: LawCode, value: Any, size: int) -> Area:
         """A value in memory of its own."""
         area = code.area(size)
-        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        self._copy(code, value, size, area)
         return area
 
-    def call_joints(
-        self,
-        code: LawCode,
-        args: Sequence[Any],
-        kinds: tuple[Sequence[str], Sequence[str]],
-        shapes: Sequence[tuple[int, ...]],
-        graph: Callable[[Any], Any],
-        direct: Callable[..., Any] | None,
-    ) -> list[Any]:
-        """A formula at every joint: `direct` on lanes, or its `graph` by group."""
-        takes, gives = kinds
-        given = [code.stored(x) for x in args]
-        results = [code.area(max(1, math.prod(shape))) for shape in shapes]
-
-        def read(part: Part, kind: str, area: Area) -> list[Lane]:
-            if kind == "one":
-                return [code.entry(area, 0)]
-            return part.places(area.base) if kind == "q" else part.rates(area.base)
-
-        def visit(part: Part) -> None:
-            numbers = [read(part, k, x) for k, x in zip(takes, given, strict=True)]
-            if direct is not None:
-                found = direct(part.group, *numbers, part.numbers)
-            else:
-                found = self._by_graph(graph(part.group), numbers)
-            for kind, values, area in zip(gives, found, results, strict=True):
-                put = part.put_places if kind == "q" else part.put_rates
-                put(values, area.base)
-
-        self.each_part(visit)
-        return results
-
-    def _by_graph(self, graph: Any, numbers: Sequence[Sequence[Lane]]) -> list[list[Lane]]:
-        given = {
-            x.data[0]: [y]
-            for part, values in zip(graph.inputs, numbers, strict=True)
-            for x, y in zip(part, values, strict=True)
-        }
-        code = LawCode(self.module, self.e, given, self.area, self)
-        return [[code.entry(x, 0) for x in code.write(part)] for part in graph.results]
+    def _copy(self, code: LawCode, value: Any, size: int, area: Area) -> None:
+        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))

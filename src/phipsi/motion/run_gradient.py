@@ -5,6 +5,7 @@ gradient of Σ w r goes backward,
 
     λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w,     by u: (∂F/∂u)* λ⁺ + (∂R/∂u)* w,     by π: the sum over steps
 
+begins with λ = (∂R/∂y)* w of the record after the last step, which has the inputs of that step,
 and is a run of its own, whose state is λ and the sums, and whose inputs are the states of the
 forward run in reverse. Only every so many of those are kept; the others are computed again.
 
@@ -46,8 +47,8 @@ class Pulled:
     """What a gradient is by: rows of trajectories first.
 
     **Attributes:** `value` (n,), Σ w r; `states`, by name, by q (n, nv) along the rates; `tau`
-    (n, steps, nv); `parameters`, by name: (n, *shape) of those that every trajectory has its own
-    of, the sum (*shape) of those that all share.
+    (n, nv) or (n, steps, nv), as the efforts were given; `parameters`, by name: (n, *shape) of
+    those that every trajectory has its own of, the sum (*shape) of those that all share.
     """
 
     value: Array
@@ -109,10 +110,11 @@ class RunGradient:
     """The forward and the backward run for the gradient of some records.
 
     **Arguments:** `graph`, `method`, of the steps; `records`, nodes at the start of the graph, by
-    name; `parameters`, the sizes of all parameters by name, those in `own` of every trajectory;
-    `wrt`, the parameters by which the gradient is wanted; `smoothing`, J, of contacts;
-    `reproducible`, whether it has the same bits on every processor: sums over steps are then in
-    machine code as well, where NumPy's products of matrices would be faster.
+    name, which are taken after the samples of their step; `parameters`, the sizes of all parameters
+    by name, those in `own` of every trajectory; `wrt`, the parameters by which the gradient is
+    wanted; `smoothing`, J, of contacts; `reproducible`, whether it has the same bits on every
+    processor: sums over steps are then in machine code as well, where NumPy's products of matrices
+    would be faster.
     """
 
     def __init__(
@@ -139,25 +141,24 @@ class RunGradient:
         self.states = {"q": start.q, "v": start.v, **start.states}
         ends = {"q": end.q, "v": end.v, **end.states}
         forward = {**ends, "t": end.t}
-        self.records = dict(records)
+        seen = graph.moved_to(begin, list(records.values()))
+        self.records = dict(zip(records, seen, strict=True))
         self.forward = Plan(
             graph.native, forward, {"tau": graph.tau.size}, mine, shared, (),
-            {**self.states, "t": start.t, **{f"of {n}": x for n, x in records.items()}},
+            {**self.states, "t": start.t, **{f"of {n}": x for n, x in self.records.items()}},
             reproducible=reproducible,
         )  # fmt: skip
         inputs = {name: x.size for name, x in self.states.items()}
         inputs |= {"t": 1, "tau": graph.tau.size}
         inputs |= {f"weights of {name}": x.size for name, x in records.items()}
         weights = {name: ops.given(f"to {name}", x.shape) for name, x in ends.items()}
-        later = dict(zip(records, graph.moved_to(begin, list(records.values())), strict=True))
-        self.backward = self._reverse(weights, ends, later, inputs, mine, shared)
-        self.last = self._reverse(weights, None, dict(records), inputs, mine, shared)
+        self.backward = self._reverse(weights, ends, inputs, mine, shared)
+        self.last = self._reverse(weights, None, inputs, mine, shared)
 
     def _reverse(
         self,
         weights: Mapping[str, Node],
         ends: Mapping[str, Node] | None,
-        records: Mapping[str, Node],
         inputs: Mapping[str, int],
         own: Mapping[str, int],
         shared: Mapping[str, int],
@@ -169,7 +170,7 @@ class RunGradient:
         if ends is not None:
             results += list(ends.values())
             bars += [weights[name] for name in ends]
-        for name, node in records.items():
+        for name, node in self.records.items():
             results.append(node)
             bars.append(ops.given(f"weights of {name}", node.shape))
         by = [*self.states.values(), graph.tau, *given.values()]
@@ -216,9 +217,13 @@ class RunGradient:
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
         `weights` (n, kept, *shape) of the records, every so many steps; `segment`, the number of
         steps between two kept states; `threads`; `first_trajectory`, the number of the first one.
+        The gradient by `tau` has its shape.
         """
+        given = tau
         if tau.ndim == 2:
             tau = np.broadcast_to(tau[:, None], (len(tau), max(steps, 1), tau.shape[-1]))
+        elif not steps:  # none are given, and the record has none
+            tau = np.zeros((len(tau), 1, tau.shape[-1]))
         count, length = len(tau), segment or self._segment(len(tau), steps)
         now = {name: arrays[name].copy() for name in self.forward.states}
         constants = {name: arrays[name] for name in self._shapes}
@@ -227,8 +232,8 @@ class RunGradient:
         firsts = list(range(0, max(steps, 1), length))
         kept = [{name: x.copy() for name, x in now.items()}]
         for start in firsts[:-1]:
-            forward.place("tau", tau, first=start, per_step=True)
-            forward.run(h, length, first + start, records=False)
+            number = first + start
+            forward.run_in_pieces(h, length, number, records=False, tau=tau, begin=start)
             kept.append({name: x.copy() for name, x in now.items()})
         found = self._pulled_rows(count)
         ending, back = (
@@ -236,7 +241,7 @@ class RunGradient:
             for one in (self.last, self.backward)
         )
         sums = {name: self._no_sum(name, count) for name in self._wrt}
-        value, by_tau = np.zeros(count), np.zeros((count, steps, tau.shape[-1]))
+        value, by_tau = np.zeros(count), np.zeros(tau.shape)
         for start in reversed(firsts):
             for name, x in kept.pop().items():
                 now[name][...] = x
@@ -247,13 +252,15 @@ class RunGradient:
                 break
             if stop == steps:
                 at = {name: x[:, -1:] for name, x in here.items()}
-                self._back(ending, at, tau[:, -1:], h, first + steps, sums)
+                ends = self._back(ending, at, tau[:, -1:], h, first + steps, sums)
                 value += self._value(at)
             if stop > start:
                 at = {name: x[:, :-1] for name, x in here.items()}
                 own = tau[:, start:stop]
                 by_tau[:, start:stop] = self._segment_back(back, at, own, h, first, start, sums)
                 value += self._value(at)
+            if stop == steps:
+                by_tau[:, -1:] += ends
         _take_failures(forward, ending.memory, back.memory)
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
@@ -261,6 +268,7 @@ class RunGradient:
         fine = all(np.isfinite(x).all() for x in sums.values())
         if not fine and not forward.status.any():
             raise _not_finite()
+        by_tau = by_tau.sum(axis=1) if given.ndim == 2 else by_tau[:, :steps]
         return Pulled(value, states, by_tau, sums), forward
 
     def _pulled_rows(self, count: int) -> dict[str, Array]:
@@ -317,8 +325,8 @@ class RunGradient:
         }
         for name, x in out.items():
             forward.place(f"record {name}", x)
-        forward.place("tau", tau, first=start if m else 0, per_step=True)
-        forward.run(h, m, first + start, records=True)
+        begin = start if m else 0
+        forward.run_in_pieces(h, m, first + start, records=True, tau=tau, begin=begin)
         return out
 
     def _weights(

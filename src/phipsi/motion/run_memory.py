@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, final
@@ -18,6 +19,8 @@ from phipsi.motion.run_code import Plan
 
 Array = NDArray[Any]
 _LINE = 64  # bytes
+_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
+_PIECE = 0.1  # s that machine code runs before Python sees Ctrl-C
 
 
 @final
@@ -146,3 +149,37 @@ class RunMemory:
         for job in self._jobs:
             job[run_code.DIRECTION], job[run_code.PHASE] = direction, phase
         return run_tasks(self._tasks)
+
+    def run_in_pieces(
+        self,
+        h: float,
+        steps: int,
+        first: int,
+        every: int = 1,
+        *,
+        records: bool,
+        tau: Array | None = None,
+        begin: int = 0,
+        after: Callable[[int], Any] = lambda done: None,
+    ) -> bool:
+        """The same as `run`, in pieces so short that Ctrl-C ends them within a second.
+
+        The exception comes between two pieces; `next_number` then says how far all trajectories
+        are. `tau` (n, nv), or (n, m, nv) whose rows from `begin` on are those of the steps, is
+        placed for every piece; `after` is called after each, with the number of steps so far.
+        There is one piece also if there are no steps.
+        """
+        done, piece, fine = 0, max(1, _FIRST_PIECE // max(1, self.count)), True
+        while True:
+            count = min(piece, steps - done)
+            if tau is not None:
+                along = tau.ndim == 3
+                self.place("tau", tau, first=begin + done if along else 0, per_step=along)
+            began = time.perf_counter()
+            fine = self.run(h, count, first + done, every, records=records, phase=done)
+            taken = time.perf_counter() - began
+            done = self.next_number - first
+            after(done)
+            if done >= steps:
+                return fine
+            piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))

@@ -543,17 +543,28 @@ class StepGraph:
         return substituted(nodes, self._known(place))
 
     def after_samples(self) -> Place:
-        """The place from which the step begins: samples are taken where their step has come."""
-        place, step = self.start, ops.given("step", ())
+        """The place from which the step begins: samples are taken where their step has come.
+
+        All new values are from the old ones, whatever their periods.
+        """
+        start, states = self.start, dict(self.start.states)
         for one in self.circuit.samplings:
-            turns = ops.apply("div", step, ops.constant(float(one.period)))
-            due = ops.apply("equal", turns, ops.apply("floor", turns))
-            new = {
-                name: ops.apply("where", due, x, place.states[name])
-                for name, x in self.sampled(place, one.updates).items()
-            }
-            place = place._replace(states={**place.states, **new})
-        return place
+            due = is_due(ops.given("step", ()), one.period)
+            for name, x in self.sampled(start, one.updates).items():
+                states[name] = ops.apply("where", due, x, start.states[name])
+        return start._replace(states=states)
+
+    def delayed(self, place: Place) -> dict[str, Node]:
+        """What states of `Circuit.delays` are after a step from a place, by name."""
+        out: dict[str, Node] = {}
+        for one in self.circuit.delays:
+            new = self.sampled(place, one.updates)
+            if one.period > 1:
+                later = ops.apply("add", ops.given("step", ()), ops.constant(1.0))
+                due = is_due(later, one.period)
+                new = {n: ops.apply("where", due, x, place.states[n]) for n, x in new.items()}
+            out |= new
+        return out
 
     def closed(self, place: Place, *, stiff: bool = False) -> Place:
         """The place on the constraints nearest to this one; of a tree, the same.
@@ -569,3 +580,9 @@ class StepGraph:
         callee = ProjectionCall(self._system, names)
         q, v = call(callee, place.q, place.v, *self._given_nodes(callee, inertia))
         return place._replace(q=q, v=v)
+
+
+def is_due(step: Node, period: int) -> Node:
+    """Whether the number of a step is a multiple of a period."""
+    turns = ops.apply("div", step, ops.constant(float(period)))
+    return ops.apply("equal", turns, ops.apply("floor", turns))

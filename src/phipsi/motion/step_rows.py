@@ -166,6 +166,8 @@ class StepRows:
         u = row_rates(plan, self._blocks, before) if solver.rebounds else None
         h: Any = Traced(STEP)
         parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
+        if self.caused is not None and layout.n_heads:
+            parts = self._followed_gaps(parts, h)
         self._near = near = parts.near
         sides = [as_node(x) for x in self._blocks]
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
@@ -224,6 +226,21 @@ class StepRows:
             dissipated = dissipated - np.sum((free - before) * Traced(self.back)) / h
         unsolved = np.where(status == 0.0, 0.0, 1.0)
         return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved, allowed)
+
+    def _followed_gaps(self, parts: ProblemParts, h: Any) -> ProblemParts:
+        """The same numbers, with derivatives of s by the gaps of contacts that rest.
+
+        Where g is rounding, s is 0. Above it is g/h, and below it bodies are moved apart: either
+        way the step closes the gap, and rounding must not decide whether its derivative does.
+        """
+        gap = self._start_gap
+        (fixed,) = call(Held(gap.shape), as_node(gap))
+        rests = is_rigid(self._materials) & parts.near & (np.abs(gap) <= _OVERLAP)
+        none = (gap - Traced(fixed)) / h
+        s, inelastic = (
+            x + np.where(rests & (x == 0.0), none, 0.0) for x in (parts.s, parts.inelastic)
+        )
+        return parts._replace(s=s, inelastic=inelastic)
 
     def _hit(
         self, solver: ConeCall, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any

@@ -23,7 +23,7 @@ from phipsi.contact.contact_rows import (
     row_impulses,
     slot_materials,
 )
-from phipsi.errors import InputError
+from phipsi.errors import InputError, warn
 from phipsi.forces.force import Elements, Force, State, bind_forces
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
@@ -39,6 +39,7 @@ from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_results import recorded_run
 from phipsi.simulation.undetermined_forces import TOLERANCE
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -187,6 +188,7 @@ def simulate_steps(
         found, proof = {n: run[n] for n in ("t", *names)}, run.certificate
     else:
         found, proof = _driven(sim, controller, start, steps, names, make_progress(progress, end))
+    complete = len(found["t"]) == steps + 1
     elements = Elements(forces, system.model, rows=True)
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
@@ -195,27 +197,47 @@ def simulate_steps(
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
         system.model, t, q_, v_, tau, integrator="time_stepping", stored=elements.stored,
-        system=loops, elements=elements.bound,
+        system=loops, elements=elements.bound, complete=complete,
     )  # fmt: skip
     if pairs is not None:
         modes = _modes(pairs, q_, found[IMPULSES])
         out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))
-    return out if times is None else out.resample(np.minimum(times, t[-1]))  # h n may round
+    if times is None:
+        return out
+    if not complete:  # those that were reached, and the last state
+        times = np.append(times[times < t[-1]], t[-1])
+    return out.resample(np.minimum(times, t[-1]))  # h n may round
 
 
 def _driven(
     sim: Simulator, controller: Any, state: Any, steps: int, names: Sequence[str], bar: Any
 ) -> tuple[dict[str, Array], Any]:
-    """The records of a run whose controller is called before every step; the certificate."""
-    parts = []
-    for i in range(steps):
-        tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
-        run = sim.rollout(state, tau, record=names, progress=False)
-        parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
-        state = run.state
-        bar.advance(float(state.t))
-    bar.close()
-    return {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}, run.certificate
+    """The records of a run whose controller is called before every step; the certificate.
+
+    Ctrl-C ends it, with a warning: there are then fewer records.
+    """
+    wanted = ("t", *names)
+    run = sim.rollout(state, None, 0, record=names, progress=False)
+    parts = [{n: run[n] for n in wanted}]
+    try:
+        for _ in range(steps):
+            tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
+            run = recorded_run(sim, state, tau, record=names, progress=False)
+            if run.state.status.any():
+                raise run.state.failure(run)
+            if not run.complete:
+                raise KeyboardInterrupt
+            parts.append({n: run[n][1:] for n in wanted})
+            state = run.state
+            bar.advance(float(state.t))
+    except KeyboardInterrupt:
+        warn(
+            f"interrupted after {len(parts) - 1} of {steps} steps; the trajectory ends there "
+            "(complete=False)."
+        )
+    finally:
+        bar.close()
+    return {n: np.concatenate([x[n] for x in parts]) for n in wanted}, state.certificate
 
 
 def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:

@@ -42,7 +42,8 @@ class Episodes:
       instead of the trajectory; "episode.over": 1 if one of the three is;
     - "episode.count", how many episodes are over;
     - "episode.final.<name>", a quantity of `keep` before the trajectory starts again, which is the
-      last value of the episode if it is over; "episode.<name>", the same after it.
+      last value of the episode if it is over; "episode.<name>", the same after it: as `rollout`
+      records it then, with the samples that laws take at that time.
 
     Where an episode is over, q, v, t, the states of laws and the parameters in `redraw` are taken
     from one of the starts of ``sim.start(…, restart=starts)``: ``state.own`` has the parameters of

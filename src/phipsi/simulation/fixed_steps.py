@@ -48,10 +48,10 @@ from phipsi.compiler import compile
 from phipsi.errors import SimulationError
 from phipsi.motion.implicit_solver import Image, largest, solve
 from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
-from phipsi.motion.rollout import COMPILED, rollout
+from phipsi.motion.rollout import whole_rollout
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.stiff_modes import ahead_of, metric_of_steps
-from phipsi.motion.tableaux import Method
+from phipsi.motion.tableaux import COMPILED, Method
 from phipsi.simulation.compiled_equations import Stretch, Stretched
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
@@ -171,7 +171,8 @@ class FixedSteps(Stepper):
         model, none = self._equations.model, np.zeros((steps + 1, 0))
         zero, name = np.zeros(model.nv), self._method.name
         try:
-            return Stretched(*rollout(model, q, v, zero, self._dt, steps, integrator=name), none)
+            states = whole_rollout(model, q, v, zero, self._dt, steps, integrator=name)
+            return Stretched(*states, none)
         except SimulationError:
             return None
 

@@ -46,17 +46,17 @@ from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import failure, per_step_efforts
+from phipsi.motion.rollout import failure
+from phipsi.motion.rollout_arguments import per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS, SIMULATED
-from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
-    beginning_of,
     own_rows,
+    recorded_run,
     weights_of,
 )
 from phipsi.simulation.simulator_state import SimulatorState, check_state
@@ -143,7 +143,7 @@ class Simulator:
             if not isinstance(episodes, Episodes):
                 raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
             periods = [one.period for one in self._circuit.samplings]
-            self._restart = episodes.restart(self._record, tuple(self._states), periods)
+            self._restart = episodes.restart(self._kept, tuple(self._states), periods)
             for name, node in {**self._restart.checks, **self._restart.results}.items():
                 self._states[name] = given_node(name, node.shape)
                 self._first[name] = np.zeros(node.shape)
@@ -215,6 +215,11 @@ class Simulator:
         known = ", ".join(map(repr, self.recordable))
         hint = did_you_mean(str(name), self.recordable)
         raise InputError(f"record={name!r} is not among {known}. {hint}")
+
+    def _kept(self, name: str) -> Node:
+        """A record between two steps, with the samples of the second: what `rollout` records."""
+        graph = self._graph
+        return graph.moved_to(graph.after_samples(), [self._record(name)])[0]
 
     # ---- states -------------------------------------------------------------------------------
 
@@ -448,40 +453,13 @@ class Simulator:
         **Returns:** `SimulatorRun`.
         """
         check_on_error(on_error)
-        check_state(self, state)
-        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
-        threads = whole_number("threads", threads)
-        names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
-        plan = self.plan(state.own, names)
-        now = state.copy()
-        kept = steps // every + 1
-        # what is never written stays NaN; where a trajectory has failed, run_code.py writes NaN
-        out = {
-            name: np.full((now.count, kept, *node.shape), np.nan)
-            for name, node in plan.records.items()
-        }
-        given = now.efforts
-        if tau is not None or per_step is not None:
-            given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        run = SimulatorRun(self, now, out, beginning_of(now, names, given, steps, every))
-        if not now.count:
-            return run
-        memory = now.memory(plan, threads)
-        for name, array in out.items():
-            memory.place(f"record {name}", array)
-        bar, first = make_progress(progress, steps * self.dt), now.steps
-        try:
-            now.run_in_pieces(memory, given, steps, every, bar)
-        except KeyboardInterrupt:
-            now.steps = memory.next_number
-            done = now.steps - first
+        options: Any = {"every": every, "record": record, "per_step": per_step}
+        run = recorded_run(self, state, tau, steps, threads=threads, progress=progress, **options)
+        if not run.complete:
+            done = run.state.steps - state.steps
             warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
-            run.end_after(done // every + 1)
-        finally:
-            bar.close()
-        now.status, now.failed_at = memory.status, memory.failed_at
-        if on_error == "raise" and memory.status.any():
-            raise now.failure(run)
+        if on_error == "raise" and run.state.status.any():
+            raise run.state.failure(run)
         return run
 
     def gradient(
@@ -509,7 +487,8 @@ class Simulator:
         gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
         `segment`, steps between two kept states;
         `smoothing`, J, that of the simulator if None. With 0, contacts have the derivatives of the
-        modes that they are in: open, sticking or sliding. If positive, the run stays as it is, and
+        modes that they are in: open, sticking or sliding; those that rest, of bodies just above
+        each other. If positive, the run stays as it is, and
         every contact within the margin has the derivatives of impulses inside the cones,
         y ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
         smoothing → 0 where modes are strict.
@@ -567,7 +546,7 @@ class Simulator:
         if forward.status.any():
             status = forward.status, forward.failed_at
             raise failure(self._mechanism, batch, *status, self.dt, None)
-        nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
+        nodes, by_tau = self._states, found.tau
         shaped = {
             n: x.reshape((*batch, *nodes[n].shape)) for n, x in found.states.items() if n != "q"
         }

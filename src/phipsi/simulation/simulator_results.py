@@ -16,7 +16,11 @@ from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, is_whole
+from phipsi.model.numbers import as_list, whole_number
+from phipsi.motion.rollout_arguments import per_step_efforts
+from phipsi.progress import make_progress
 from phipsi.simulation.one_trajectory import OwnForces, own_mechanism
+from phipsi.simulation.simulator_state import check_state
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -82,8 +86,10 @@ class SimulatorRun:
     """What `Simulator.rollout` recorded.
 
     **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
-    the first record being the state at the beginning; `state`, the last one, from which another
-    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
+    the first record being the state at the beginning, each with the samples of laws and the given
+    efforts of the step that begins there (the last one with the samples that the next step would
+    take, and the efforts of the last step); `state`, the last one, from which another run can go
+    on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
     of a system with contacts: `contacts`, gaps and forces by pair, and `certificate`.
     """
 
@@ -251,6 +257,51 @@ def _row(place: tuple[Any, ...], batch: tuple[int, ...]) -> int:
 def _unknown(t: Array, q: Array, v: Array) -> Array:
     """An energy that is not known."""
     return np.full(np.shape(t), np.nan)
+
+
+def recorded_run(
+    simulator: Any,
+    state: Any,
+    tau: ArrayLike | None = None,
+    steps: int = 1,
+    *,
+    every: int = 1,
+    record: Sequence[str] = ("q", "v"),
+    per_step: bool | None = None,
+    threads: int = 1,
+    progress: Any = None,
+) -> SimulatorRun:
+    """`Simulator.rollout`, with failures in its status and Ctrl-C in `complete`, without a word."""
+    check_state(simulator, state)
+    steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+    threads = whole_number("threads", threads)
+    names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
+    plan = simulator.plan(state.own, names)
+    now = state.copy()
+    kept = steps // every + 1
+    # what is never written stays NaN; where a trajectory has failed, run_code.py writes NaN
+    out = {
+        name: np.full((now.count, kept, *node.shape), np.nan) for name, node in plan.records.items()
+    }
+    given = now.efforts
+    if tau is not None or per_step is not None:
+        given = per_step_efforts(simulator.model, tau, now.batch, steps, per_step)
+    run = SimulatorRun(simulator, now, out, beginning_of(now, names, given, steps, every))
+    if not now.count:
+        return run
+    memory = now.memory(plan, threads)
+    for name, array in out.items():
+        memory.place(f"record {name}", array)
+    bar, first = make_progress(progress, steps * simulator.dt), now.steps
+    try:
+        now.run_in_pieces(memory, given, steps, every, bar)
+    except KeyboardInterrupt:
+        now.steps = memory.next_number
+        run.end_after((now.steps - first) // every + 1)
+    finally:
+        bar.close()
+    now.status, now.failed_at = memory.status, memory.failed_at
+    return run
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
-_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
-_PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
 
 
@@ -190,8 +187,14 @@ class SimulatorState:
             self._memory = self.memory(sim.plan(self.own, ()), threads)
             self.status, self.failed_at = self._memory.status, self._memory.failed_at
         assert self._memory is not None
-        fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
-        self.steps += steps
+        if not self.count:
+            self.steps += steps
+            return
+        memory = self._memory
+        try:
+            fine = memory.run_in_pieces(sim.dt, steps, self.steps, records=False)
+        finally:  # Ctrl-C leaves the state after the steps so far
+            self.steps = memory.next_number
         if not fine:
             raise self.failure(None)
 
@@ -202,19 +205,15 @@ class SimulatorState:
 
         `tau` (n, nv), or (n, steps, nv). There is one piece also if there are no steps.
         """
-        dt, first, along = self.simulator.dt, self.steps, tau.ndim == 3
-        done, piece, more = 0, max(1, _FIRST_PIECE // self.count), True
-        while more:
-            count = min(piece, steps - done)
-            memory.place("tau", tau, first=done if along else 0, per_step=along)
-            began = time.perf_counter()
-            memory.run(dt, count, self.steps, every, records=True, phase=done)
-            taken = time.perf_counter() - began
-            self.steps = memory.next_number
-            done = self.steps - first
+        if not steps:
+            tau = tau if tau.ndim == 2 else np.zeros_like(self.efforts)  # none is given
+        dt, first = self.simulator.dt, self.steps
+
+        def after(done: int) -> None:
+            self.steps = first + done
             bar.advance(done * dt)
-            more = done < steps
-            piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))
+
+        memory.run_in_pieces(dt, steps, first, every, records=True, tau=tau, after=after)
 
     def _stepper(self) -> Callable[[], Any]:
         sim = self.simulator

@@ -17,7 +17,7 @@ from phipsi.model.numbers import as_list, plain_numbers, whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
-from phipsi.simulation.simulator_results import SimulatorRun
+from phipsi.simulation.simulator_results import SimulatorRun, recorded_run
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
@@ -417,10 +417,11 @@ class Study:
     ) -> SimulatorRun:
         """The runs of draws, the first of which has this number."""
         state, tau = self._state(draws, first)
-        return self.simulator.rollout(
-            state, tau, self.steps, every=every or self.every, record=record, on_error="mask",
-            progress=False,
-        )  # fmt: skip
+        which: Any = {"every": every or self.every, "record": record, "progress": False}
+        run = recorded_run(self.simulator, state, tau, self.steps, **which)
+        if not run.complete:  # its records are not those of a run of this study
+            raise KeyboardInterrupt
+        return run
 
     def compile(self) -> None:
         """Compile what the runs need, without running them: forked workers then find it."""

@@ -117,7 +117,8 @@ static int look(Instance *s)
 {
 #ifdef HAS_LOOK
   if (!s->look_known) {
-    int code = run_look(&s->model, STEP_LENGTH, s->model.step, 0, 1);
+    /* 1: with the samples of the step that comes next; 2: as events of model exchange left them */
+    int code = run_look(&s->model, STEP_LENGTH, s->model.step, 0, s->model.tick ? 2 : 1);
     if (code) return failed(s, "outputs", DISCARD, code);
     s->look_known = 1;
   }

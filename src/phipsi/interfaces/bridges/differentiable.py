@@ -37,9 +37,10 @@ from phipsi.model.numbers import whole_number
 from phipsi.model.points import PointSet, point_set
 from phipsi.model.scalars import NUMPY_OPS, dot
 from phipsi.motion.gradients import rollout_gradient
-from phipsi.motion.rollout import rollout
+from phipsi.motion.rollout import rollout, whole_rollout
 from phipsi.operators import J
 from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_results import recorded_run
 from phipsi.simulation.simulator_state import SimulatorState
 
 Array = NDArray[Any]
@@ -219,7 +220,7 @@ class RolloutBridge(Bridge):
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The states."""
         q0, v0, tau = inputs
-        return rollout(
+        return whole_rollout(
             self.model, q0, v0, tau, self.dt, self.steps, integrator=self.integrator, per_step=True
         )
 
@@ -290,9 +291,12 @@ class SimulatorBridge(Bridge):
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The records."""
         state, tau = self._start(inputs)
-        run = self.simulator.rollout(
-            state, tau, self.steps, every=self.every, record=self.record, per_step=True
-        )
+        options: Any = {"every": self.every, "record": self.record, "per_step": True}
+        run = recorded_run(self.simulator, state, tau, self.steps, **options)
+        if run.state.status.any():
+            raise run.state.failure(run)
+        if not run.complete:  # frameworks know the shapes beforehand
+            raise KeyboardInterrupt
         return tuple(run[name] for name in self.record)
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
