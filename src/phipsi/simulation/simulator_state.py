@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
+from phipsi.contact.contact_rows import turns_at_joints
 from phipsi.errors import InputError, SimulationError
 from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
@@ -138,7 +139,9 @@ class SimulatorState:
                 "this run has no contacts to certify; contacts are part of the system:\n"
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
-        return Certificate.of(self.laws[WORST], self.laws[TOTALS], self._change(), self.steps)
+        sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
+        turns = turns_at_joints(sim.model, sim._circuit.joint_rows)
+        return Certificate.of(*numbers, self._change(), self.steps, turns=turns)
 
     def _change(self) -> Array | None:
         """Of kinetic and potential energy since the start (...), J; None if it is not known."""
