@@ -181,11 +181,32 @@ def check_overlap(contacts: Contacts, gaps: Array, fix: str) -> None:
     """Reject starts whose bodies overlap deeply: gaps (..., k), m. `fix` is a line of code."""
     if not gaps.size or gaps.min() >= -DEEP * contacts.margin:
         return
-    where, slot, depth = _deepest(gaps)
+    where, place = _deepest(gaps)[0], np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+    found = overlaps(contacts, gaps[place[:-1]], DEEP * contacts.margin)
     raise InputError(
-        f"at the start{where} {contacts.slot_names[slot]!r} overlap by {depth:.3g} m. Move the "
-        f"bodies apart, or have them moved apart without velocity:\n    {fix}"
+        f"at the start{where} {found}. Move the bodies apart, or have them moved apart without "
+        f"velocity:\n    {fix}"
     )
+
+
+_SHOWN = 6
+
+
+def overlaps(contacts: Contacts, gaps: Array, least: float = 0.0) -> str:
+    """The pairs that overlap by more than `least` (m), the deepest first; "" if there are none.
+
+    `gaps` (k,) of one configuration, m.
+    """
+    depths: dict[str, float] = {}
+    for name, gap in zip(contacts.slot_names, gaps.tolist(), strict=True):
+        depths[name] = max(depths.get(name, 0.0), -gap)
+    deep = sorted((x for x in depths.items() if x[1] > least), key=lambda x: -x[1])
+    if not deep:
+        return ""
+    (first, depth), *others = deep
+    more = [f"{name!r} by {x:.3g} m" for name, x in others[: _SHOWN - 1]]
+    rest = [f"{len(deep) - _SHOWN} more pairs"] if len(deep) > _SHOWN else []
+    return ", ".join([f"{first!r} overlap by {depth:.3g} m", *more, *rest])
 
 
 _BEYOND = 1e-6

@@ -84,6 +84,9 @@ Array = NDArray[Any]
 
 _FARTHEST = 0.1
 """How far (rad or m) bodies are moved apart in any case."""
+_FIRST_STEPS, _BIT_BY_BIT = 50, 10.0
+"""Steps of a run in which bodies that overlap may be moved apart bit by bit, and moves for which
+that is done, beside what is allowed."""
 _ELASTIC = K_e @ eta + C_e @ v
 """What the deformation of bodies resists with, (nv,)."""
 _GAIN = 1e-4
@@ -164,6 +167,7 @@ class ContactSteps:
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
             below: Any = Traced(depth)
+            lift = self._shortened(lift, below, start)
             farthest = as_node(np.maximum(_FARTHEST, TIMES_DEEPER * below))
             (lift,) = call(Bounded((model.nv,), WEDGED), lift, farthest)
             q = _moved_where(deep, [q, lift], model, q, lift)
@@ -182,6 +186,23 @@ class ContactSteps:
         totals = as_node(np.stack(sums))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         return graph.closed(start.after(q, rates, later))
+
+    def _shortened(self, lift: Node, below: Any, start: Place) -> Node:
+        """A move (nv,) apart; in the first steps, a part of one that is farther than allowed.
+
+        Where many bodies overlap deeply at the start, the least move along their normals may turn
+        a light one several times: normals hold for a short way only, and the next steps have
+        others. Much farther moves, and those that are still so far later, end the trajectory; so
+        do far moves of linkages, which would begin in another configuration.
+        """
+        if any(self._graph.model.parent[k] >= 0 for k in self.plan.bodies):
+            return lift
+        far: Any = np.max(np.abs(Traced(lift)))
+        taken: Any = Traced(start.states[TOTALS])[Totals._fields.index("taken")]
+        allowed = np.maximum(_FARTHEST, TIMES_DEEPER * below)
+        is_far = (far > allowed) & (far < _BIT_BY_BIT * allowed) & (taken < _FIRST_STEPS)
+        share = np.where(is_far, np.maximum(_FARTHEST, below) / np.where(is_far, far, 1.0), 1.0)
+        return as_node(Traced(lift) * share)
 
     def _moved(self, q: Node, moves: Sequence[tuple[Any, Any]], found: StepImpulses) -> Any:
         """How far a step moved a body beyond what velocities explain, m.

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
-from phipsi.contact.contact_rows import turns_at_joints
+from phipsi.contact.contact_points import contact_points
+from phipsi.contact.contact_rows import overlaps, turns_at_joints
 from phipsi.errors import InputError, SimulationError
 from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
@@ -219,7 +220,14 @@ class SimulatorState:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
         about = self.batch, self.status, self.failed_at, sim.dt, found
-        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i))
+        contacts = sim._mechanism.contact_pairs
+
+        def overlap(i: int) -> str:
+            if contacts is None:
+                return ""
+            return overlaps(contacts, contact_points(contacts, self._rows["q"][i]).gap)
+
+        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i), overlap)
 
 
 def check_state(simulator: Any, given: Any) -> None:
