@@ -22,7 +22,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
 from phipsi.algorithms.kinematics import motions
 from phipsi.contact.contact_points import contact_points
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, did_you_mean, true_or_false
 from phipsi.laws import signals
 from phipsi.laws.law import law
 from phipsi.model import joints
@@ -69,7 +69,8 @@ class VectorEnvironment(_Base):
     name that actions are; `observation` and `reward`, quantities by name out of `episodes.keep`;
     `low` and `high`, limits of actions;
     `pool`, how many starts are drawn at `reset`, of which each episode takes one; `threads`;
-    `parameters` of laws, (num_envs, ...) for copies that differ.
+    `parameters` of laws, (num_envs, ...) for copies that differ; `separate`, whether bodies may
+    overlap deeply at the starts, as for `Simulator.start`: the first steps then move them apart.
 
     Episodes start again in the step in which they end (`AutoresetMode.SAME_STEP`): the observation
     is of the new episode, `infos["final_obs"]` of the old one. A copy whose numbers are not finite
@@ -110,6 +111,7 @@ class VectorEnvironment(_Base):
         pool: int = 1024,
         threads: int = 1,
         parameters: Mapping[str, ArrayLike] | None = None,
+        separate: bool = False,
     ) -> None:
         gymnasium = import_optional("gymnasium", "phipsi.gym", "'phipsi[gym]'")
         vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
@@ -117,6 +119,7 @@ class VectorEnvironment(_Base):
         self.simulator, self.num_envs = simulator, whole_number("num_envs", num_envs)
         self._starts, self._count = starts, whole_number("pool", pool)
         self._threads = whole_number("threads", threads)
+        self._separate = true_or_false("separate", separate)
         self._observation, self._reward = self._kept(observation), self._kept(reward)
         if action not in simulator.parameters:
             known = ", ".join(map(repr, simulator.parameters)) or "none"
@@ -159,7 +162,10 @@ class VectorEnvironment(_Base):
         q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
         redrawn = sim.episodes.redraw if sim.episodes is not None else ()
         drawn = {name: found.pop(name) for name in redrawn if name in found}
-        state = sim.start(q, v, parameters={**(parameters or {}), **drawn}, restart=restart)
+        given = {**(parameters or {}), **drawn}
+        state = sim.start(q, v, parameters=given, restart=restart, separate=True)
+        if not self._separate:
+            sim.check_gaps(state, "phipsi.gym.VectorEnvironment(…, separate=True)")
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))

@@ -569,8 +569,49 @@ def test_bodies_that_no_joint_can_move_apart_are_an_error():
     q = model.neutral()
     q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
     q[7:] = 1.5, -3.0
-    with pytest.raises(pp.errors.PhipsiError, match="no joint can move apart"):
+    with pytest.raises(pp.errors.SimulationError, match=r"apart: 'foot.box' overlap by 0\.00\d+ m"):
         sim.rollout(sim.start(q, separate=True), steps=20)
+
+
+def test_bodies_that_no_joint_moves_apart_are_named_with_their_depth():
+    builder = pp.ModelBuilder()
+    rail = pp.joints.Prismatic((1, 0, 1e-3))  # a way of 50 m lifts it by 50 mm
+    builder.add_body("cart", joint=rail, inertia=pp.SpatialInertia.sphere(0.1, mass=1.0))
+    builder.add_shape("wheel", "cart", pp.shapes.Sphere(0.1), pp.Pose(None, (0, 0, 0.05)))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+    with pytest.raises(pp.errors.SimulationError) as found:
+        sim.rollout(sim.start([0.0], separate=True), steps=100)
+    text = str(found.value)
+    assert "that the step cannot move apart: 'wheel|ground' overlap by 0.0" in text
+    assert "exclude=[('wheel', 'ground')]" in text
+
+
+def test_free_boxes_that_overlap_deeply_are_moved_apart():
+    """The least move along normals would turn one of them several times, in one step."""
+    rng = np.random.default_rng(9)
+    builder = pp.ModelBuilder()
+    for i in range(4):
+        x, y, z = rng.uniform(0.08, 0.3, 3)
+        solid = pp.SpatialInertia.box((x, y, z), mass=10 ** rng.uniform(-1, 1))
+        builder.add_body(f"box{i}", joint=pp.joints.Free(), inertia=solid)
+        builder.add_shape(f"box{i}", f"box{i}", pp.shapes.Box((x, y, z)))
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.5))
+    system = pp.System(model, contacts=contacts)
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+    q = np.zeros((8, 4, 7))
+    q[..., :4] = rng.normal(size=(8, 4, 4))
+    q[..., :4] /= np.linalg.norm(q[..., :4], axis=-1)[..., None]
+    q[..., 4:] = rng.uniform(-0.12, 0.12, (8, 4, 3))
+    with pytest.raises(InputError) as found:
+        sim.start(q[0].ravel())
+    depths = -np.array([pp.contact_points(contacts, q[0].ravel()).gap])
+    text = str(found.value)
+    assert f"overlap by {depths.max():.3g} m, 'box" in text and text.count(" by ") == 6
+    run = sim.rollout(sim.start(q.reshape(8, -1), separate=True), steps=60, progress=False)
+    assert pp.contact_points(contacts, run.q[:, -1]).gap.min() > -1e-3
 
 
 def test_rebounds_beside_dry_friction_in_a_joint():
@@ -602,6 +643,22 @@ def test_contacts_without_a_pair_are_rejected():
     system = pp.System(model, contacts=pp.Contacts(model))
     with pytest.raises(InputError, match="no pair of shapes that may touch"):
         pp.Simulator(system, integrator="time_stepping")
+
+
+def test_a_ground_that_nothing_may_touch_is_named():
+    builder = pp.ModelBuilder()
+    ball = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
+    with pytest.warns(pp.errors.PhipsiWarning, match="No body has a shape"):
+        pp.Contacts(builder.build(), ground=True)
+    builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    with pytest.warns(
+        pp.errors.PhipsiWarning, match=r"Its shapes 'skin' are left out.*(?s:.*)'ground'\)\]"
+    ):
+        pp.Contacts(model, ground=True, exclude=["skin"])
+    assert len(pp.Contacts(model, ground=True).pairs) == 1
+    assert len(pp.Contacts(model, exclude=["skin"]).pairs) == 0  # as it says
 
 
 def test_modes_of_a_run_are_those_of_its_steps():

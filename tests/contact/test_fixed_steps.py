@@ -27,7 +27,8 @@ SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 def run(*given: Any) -> Any:
     """Fixed steps, all of them solved, without a gain of energy and without overlap."""
     found = steps_of(*given)
-    overlap, residual, gain, _ = found.worst[-1]
+    overlap, residual, gain, *_, moved = found.worst[-1]
+    assert moved == 0 and found.totals[-1, 3] == 0
     assert found.totals[-1, 2] == 0 and residual < 3e-10  # 1e-10 m/s, or rounding beside 10⁶ kg
     assert gain <= 1e-14 and overlap < 1e-9
     return found

@@ -221,3 +221,27 @@ def test_simulate_takes_the_same_steps():
     assert_array_equal(found.q, run.q)
     assert found.q.min() == pytest.approx(-0.6, abs=1e-9)
     assert found.energy[-1] < found.energy[0]
+
+
+def test_the_certificate_has_angles_beyond_stops_in_rad_and_lengths_in_m() -> None:
+    arm = pp.examples.planar_arm(2)
+    stop = pp.forces.JointStop("joint1", np.inf, lower=-0.5, upper=0.5)
+    sim = pp.Simulator(arm, [stop], dt=1e-3, integrator="time_stepping")
+    state = sim.start([0.7, 0.0], separate=True)
+    sim.step(state)
+    proof = state.certificate
+    assert proof.angle == pytest.approx(0.2) and proof.overlap == 0
+    assert "beyond a stop, farthest         0.2 rad" in str(proof) and "m/s or rad/s" in str(proof)
+    builder = pp.ModelBuilder()
+    slide = pp.joints.Prismatic((1, 0, 0))
+    builder.add_body("cart", joint=slide, inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1))
+    rail = pp.forces.JointStop("cart", np.inf, upper=0.5)
+    sim = pp.Simulator(builder.build(), [rail], dt=1e-3, integrator="time_stepping")
+    state = sim.start([0.7], separate=True)
+    sim.step(state)
+    assert state.certificate.overlap == pytest.approx(0.2) and state.certificate.angle == 0
+    assert "rad" not in str(state.certificate)
+    run = pp.simulate(arm, [-0.4, 0.0], [-1.0, 0.0], 0.2, forces=[stop])
+    text = str(run.contacts.certificate)
+    assert any(e.name == "stop of joint1 hits" for e in run.events)
+    assert "beyond a stop" in text and run.contacts.certificate.overlap == 0

@@ -291,6 +291,44 @@ def test_errors(make, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+def test_starts_that_overlap_say_what_the_environment_takes():
+    builder = pp.ModelBuilder()
+    ball = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+
+    @pp.law
+    def push(up):
+        return np.concatenate([np.zeros(5), np.stack([up])])
+
+    @pp.law
+    def task(q):
+        return {"seen": q, "reward": q[6]}
+
+    sim = pp.Simulator(
+        system, [push.bind(up=0.0), task], dt=1e-3, integrator="time_stepping",
+        episodes=pp.Episodes((), 1.0, every=4, keep=("task.seen", "task.reward")),
+    )  # fmt: skip
+    given = {"action": "push.up", "observation": "task.seen", "reward": "task.reward"}
+
+    def starts(rng, n):
+        return {"q": np.tile([1, 0, 0, 0, 0, 0, 0.06], (n, 1))}
+
+    make = phipsi.gym.VectorEnvironment
+    with pytest.raises(
+        pp.errors.InputError, match=r"0\.04 m.*(?s:.*)VectorEnvironment\(.*separate"
+    ):
+        make(sim, starts, 3, **given)
+    env = make(sim, starts, 3, separate=True, **given)
+    env.reset(seed=0)
+    seen = env.step(np.zeros(3))[0]
+    assert np.abs(seen[:, 6] - 0.1).max() < 1e-9
+    with pytest.raises(pp.errors.InputError, match="separate"):
+        make(sim, starts, 3, separate=1, **given)
+
+
 def test_without_gymnasium(monkeypatch):
     """The module can be read; an environment says what to install."""
     monkeypatch.setitem(sys.modules, "gymnasium", None)

@@ -15,26 +15,37 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 WORST = "contact.worst"
-"""State of a run: the largest of all steps so far, `Worst` as an array (4,)."""
+"""State of a run: the largest of all steps so far, `Worst` as an array (6,)."""
 TOTALS = "contact.totals"
-"""State of a run: sums over all steps so far, `Totals` as an array (3,)."""
+"""State of a run: sums over all steps so far, `Totals` as an array (5,)."""
 
 
 class Worst(NamedTuple):
-    """The largest of all steps: overlap m, residual m/s, gain of energy J, factorisations."""
+    """The largest of all steps.
+
+    Penetration m, residual m/s, gain of energy J, factorisations, the angle beyond a stop rad, and
+    the move of a body that velocities do not explain m.
+    """
 
     overlap: Any
     residual: Any
     gain: Any
     iterations: Any
+    angle: Any
+    moved: Any
 
 
 class Totals(NamedTuple):
-    """Sums over all steps: energy dissipated J, work of forces J, steps that are not solved."""
+    """Sums over all steps: energy dissipated J, work of forces J, and how many steps there were.
+
+    Those that are not solved, those that displaced bodies, and all.
+    """
 
     dissipated: Any
     work: Any
     unsolved: Any
+    displaced: Any
+    taken: Any
 
 
 def first_numbers() -> dict[str, Array]:
@@ -47,47 +58,65 @@ def first_numbers() -> dict[str, Array]:
 class Certificate:
     """The worst of all steps of every trajectory, and sums over them.
 
-    **Attributes:** arrays (...) with the batch of the run: `overlap`, m, the deepest at the start
-    of a step; `residual`, m/s, of Signorini's and Coulomb's laws; `gain`, J, the largest kinetic
-    energy that contacts added in a step, which exact impulses never do; `iterations`, the most
-    factorisations in a step; `dissipated`, J, −Σ p* (u⁻ + u⁺)/2, the energy that contacts took
-    (what compliant ones have stored is in it); `work`, J, of efforts and laws; `unsolved`, how many
-    steps have a residual above the tolerance and above rounding; `balance`, J, the change of
-    kinetic and potential energy + `dissipated` − `work`: the error of the steps, of first order in
-    dt. It is NaN where energies are not known, with episodes. `steps`, how many there were.
+    **Attributes:** arrays (...) with the batch of the run: `overlap`, m, the deepest penetration at
+    the start of a step, of contacts, ropes and stops of sliding joints; `angle`, rad, the farthest
+    that a turning joint was beyond a rigid stop there; `residual`, m/s (rad/s of turning joints),
+    of Signorini's and Coulomb's laws; `gain`, J, the largest kinetic energy that contacts added in
+    a step, which exact impulses never do; `iterations`, the most factorisations in a step; `moved`,
+    m, the farthest that a step moved a body beyond what its velocities before and after the impact,
+    and the penetration at the start of the step, explain; `dissipated`, J, −Σ p* (u⁻ + u⁺)/2, the
+    energy that contacts took (what compliant ones have stored is in it); `work`, J, of efforts and
+    laws; `unsolved`, how many steps have a residual above the tolerance and above rounding;
+    `displaced`, how many steps moved a body by more than 0.1 of the margin of the contacts beyond
+    what is explained, or began with rigid bodies that deep in each other, although their velocities
+    do not explain it; `balance`, J, the change of kinetic and potential energy + `dissipated` −
+    `work`: the error of the steps, of first order in dt. It is NaN where energies are not known,
+    with episodes. `steps`, how many there were; `turns`, whether joints that turn have stops or dry
+    friction.
     """
 
     overlap: Array
+    angle: Array
     residual: Array
     gain: Array
     iterations: Array
+    moved: Array
     dissipated: Array
     work: Array
     unsolved: Array
+    displaced: Array
     balance: Array
     steps: int
+    turns: bool = False
 
     @classmethod
     def of(
-        cls, worst: Array, totals: Array, change: Array | None = None, steps: int = 1
+        cls,
+        worst: Array,
+        totals: Array,
+        change: Array | None = None,
+        steps: int = 1,
+        *,
+        turns: bool = False,
     ) -> Certificate:
-        """From the numbers (..., 4), (..., 3) of steps, and the change of energy (...), J."""
+        """From the numbers (..., 6), (..., 5) of steps, and the change of energy (...), J."""
         w, sums = Worst(*np.moveaxis(worst, -1, 0)), Totals(*np.moveaxis(totals, -1, 0))
         unknown = np.full(np.shape(w.overlap), np.nan)
         balance = unknown if change is None else change + sums.dissipated - sums.work
-        counts = {"iterations": w.iterations.astype(int), "unsolved": sums.unsolved.astype(int)}
-        known = {**w._asdict(), **sums._asdict(), **counts}
-        return cls(**known, balance=balance, steps=steps)
+        known = {**w._asdict(), **sums._asdict()}
+        del known["taken"]
+        known |= {n: known[n].astype(int) for n in ("iterations", "unsolved", "displaced")}
+        return cls(**known, balance=balance, steps=steps, turns=turns)
 
     def __getitem__(self, index: Any) -> Certificate:
         """Of some trajectories."""
-        parts = {name: x[index] for name, x in vars(self).items() if name != "steps"}
+        parts = {n: x[index] for n, x in vars(self).items() if n not in ("steps", "turns")}
         return replace(self, **parts)
 
     @property
     def is_clean(self) -> bool:
-        """Whether every step of every trajectory was solved."""
-        return not np.any(self.unsolved)
+        """Whether every step of every trajectory was solved, and none displaced bodies."""
+        return not (np.any(self.unsolved) or np.any(self.displaced))
 
     def __str__(self) -> str:
         count = int(np.size(self.overlap))
@@ -102,16 +131,23 @@ class Certificate:
                 where = f"   in trajectory {', '.join(map(str, place))}"
             return f"{float(x[place]) + 0.0:10.3g} {unit}{where}"
 
+        unit, stops = "m/s", []
+        if self.turns:
+            unit = "m/s or rad/s"
+            stops = [f"  beyond a stop, farthest  {largest(self.angle, 'rad')}"]
         lines = [
             f"contacts of {many}, {self.steps} steps",
             f"  overlap, deepest         {largest(self.overlap, 'm')}",
-            f"  residual, largest        {largest(self.residual, 'm/s')}",
+            *stops,
+            f"  residual, largest        {largest(self.residual, unit)}",
+            f"  move without velocity    {largest(self.moved, 'm')}",
             f"  energy gained in a step  {largest(self.gain, 'J')}",
             f"  energy dissipated        {largest(self.dissipated, 'J')}",
             f"  work of efforts and laws {largest(self.work, 'J')}",
             f"  energy not accounted for {largest(self.balance, 'J')}",
             f"  factorisations in a step {largest(self.iterations, '')}".rstrip(),
             f"  steps not solved         {int(np.sum(self.unsolved)):10d} of {count * self.steps}",
+            f"  steps that displace      {int(np.sum(self.displaced)):10d} of {count * self.steps}",
         ]
         return "\n".join(lines)
 
@@ -122,19 +158,22 @@ class EventCertificate:
     """The worst of a run with events.
 
     **Attributes:** `overlap`, m, the largest distance of a closed gap from zero, or overlap of an
-    open one; `residual`, m/s or m/s², of the impulses and forces that were solved for; `outside`,
-    N, the largest pull, or force outside a friction cone; `gain`, J, the most kinetic energy that
-    an impact added, which exact impulses never do; `events`, how many there were; `balance`, J, the
+    open one; `angle`, rad, the same of rigid stops of joints that turn; `residual`, m/s or m/s², of
+    the impulses and forces that were solved for; `outside`, N (N·m at joints that turn), the
+    largest pull, or force outside a friction cone; `gain`, J, the most kinetic energy that an
+    impact added, which exact impulses never do; `events`, how many there were; `balance`, J, the
     largest |energy − energy[0] − work|; `dissipated`, J, by friction and impacts.
     """
 
     overlap: float
+    angle: float
     residual: float
     outside: float
     gain: float
     events: int
     balance: float
     dissipated: float
+    turns: bool = False
 
     @property
     def is_clean(self) -> bool:
@@ -142,11 +181,16 @@ class EventCertificate:
         return bool(np.isfinite(self.residual))
 
     def __str__(self) -> str:
+        rate, force, stops = "m/s or m/s²", "N", []
+        if self.turns:
+            rate, force = f"{rate}, rad/s or rad/s²", "N or N·m"
+            stops = [f"  beyond a stop, farthest  {self.angle:10.3g} rad"]
         lines = [
             f"contacts with {self.events} events",
             f"  overlap, deepest         {self.overlap:10.3g} m",
-            f"  residual, largest        {self.residual:10.3g} m/s or m/s²",
-            f"  force outside its cone   {self.outside:10.3g} N",
+            *stops,
+            f"  residual, largest        {self.residual:10.3g} {rate}",
+            f"  force outside its cone   {self.outside:10.3g} {force}",
             f"  energy gained in impacts {self.gain:10.3g} J",
             f"  balance of energy        {self.balance:10.3g} J",
             f"  energy dissipated        {self.dissipated:10.3g} J",

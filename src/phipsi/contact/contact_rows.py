@@ -26,7 +26,9 @@ from phipsi.contact.geometry.placed_shapes import across
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
+from phipsi.model.entry_units import entry_units
 from phipsi.model.model import Model
+from phipsi.model.shapes import farthest_point, is_surface
 from phipsi.model.value import read_only
 
 Array = NDArray[Any]
@@ -171,19 +173,40 @@ def _has_rows(contacts: Contacts) -> Array:
     return out
 
 
-_DEEP = 0.1
-"""Overlap at the start that is an error, beside the margin of the contacts."""
+DEEP = 0.1
+"""Penetration at the start that is an error, beside the margin of the contacts."""
 
 
 def check_overlap(contacts: Contacts, gaps: Array, fix: str) -> None:
     """Reject starts whose bodies overlap deeply: gaps (..., k), m. `fix` is a line of code."""
-    if not gaps.size or gaps.min() >= -_DEEP * contacts.margin:
+    if not gaps.size or gaps.min() >= -DEEP * contacts.margin:
         return
-    where, slot, depth = _deepest(gaps)
+    where, place = _deepest(gaps)[0], np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+    found = overlaps(contacts, gaps[place[:-1]], DEEP * contacts.margin)
     raise InputError(
-        f"at the start{where} {contacts.slot_names[slot]!r} overlap by {depth:.3g} m. Move the "
-        f"bodies apart, or have them moved apart without velocity:\n    {fix}"
+        f"at the start{where} {found}. Move the bodies apart, or have them moved apart without "
+        f"velocity:\n    {fix}"
     )
+
+
+_SHOWN = 6
+
+
+def overlaps(contacts: Contacts, gaps: Array, least: float = 0.0) -> str:
+    """The pairs that overlap by more than `least` (m), the deepest first; "" if there are none.
+
+    `gaps` (k,) of one configuration, m.
+    """
+    depths: dict[str, float] = {}
+    for name, gap in zip(contacts.slot_names, gaps.tolist(), strict=True):
+        depths[name] = max(depths.get(name, 0.0), -gap)
+    deep = sorted((x for x in depths.items() if x[1] > least), key=lambda x: -x[1])
+    if not deep:
+        return ""
+    (first, depth), *others = deep
+    more = [f"{name!r} by {x:.3g} m" for name, x in others[: _SHOWN - 1]]
+    rest = [f"{len(deep) - _SHOWN} more pairs"] if len(deep) > _SHOWN else []
+    return ", ".join([f"{first!r} overlap by {depth:.3g} m", *more, *rest])
 
 
 _BEYOND = 1e-6
@@ -199,8 +222,9 @@ def check_joint_rows(
     if stops.size and stops.min() < -_BEYOND:
         where, i, beyond = _deepest(stops)
         joint, side = names[i].removeprefix("stop of "), ("upper", "lower")[joints.stops[i][1] > 0]
+        unit = "rad" if plan.turning[i] else "m"
         raise InputError(
-            f"at the start{where} joint {joint!r} is {beyond:.3g} rad or m beyond its rigid "
+            f"at the start{where} joint {joint!r} is {beyond:.3g} {unit} beyond its rigid "
             f"{side} stop. Begin within its limits, or have it moved there without velocity:\n"
             f"    {fix}"
         )
@@ -303,6 +327,25 @@ class RowPlan:
         return (*pairs, *stops, *ropes, *rubs)
 
     @property
+    def turning(self) -> Array:
+        """Which gaps (heads,) are angles: those of stops of joints that turn."""
+        units = entry_units(self.model)[1]
+        own = [units[rate] == "rad/s" for rate, _ in self.joints.stops]
+        ropes = [False] * len(self.joints.ropes)
+        return np.array([*[False] * self.n_slots, *own, *ropes], dtype=bool)
+
+    @property
+    def radii(self) -> Array:
+        """How far (m) shapes reach from the origins of the frames of hosts (bodies,), at most."""
+        out = np.zeros(len(self.bodies))
+        places = {self.model.body_names[k]: i for i, k in enumerate(self.bodies)}
+        for placed in () if self.contacts is None else self.contacts.shapes:
+            if placed.body in places and not is_surface(placed.shape):
+                i = places[placed.body]
+                out[i] = max(out[i], farthest_point(placed))
+        return out
+
+    @property
     def margins(self) -> Array:
         """Gaps of slots and stops below which they are listed."""
         margin = 0.0 if self.contacts is None else self.contacts.margin
@@ -338,6 +381,13 @@ class RowPlan:
         return len(self.table.slot) + len(self.joints.stops) + np.arange(len(self.joints.ropes))
 
 
+def turns_at_joints(model: Model, joints: JointRows) -> bool:
+    """Whether joints that turn have stops or dry friction."""
+    units = entry_units(model)[1]
+    rates = {*(rate for rate, _ in joints.stops), *joints.rubs}
+    return any(units[rate] == "rad/s" for rate in rates)
+
+
 def _root(parent: Any, body: int) -> int:
     while parent[body] >= 0:
         body = parent[body]
@@ -359,8 +409,8 @@ class ProblemParts(NamedTuple):
     """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
 
     b are the velocities without impulses, of contacts that rebound at the time of the impact;
-    `back` (k,), s: how long before the end of the step contacts that rebound were hit; the step
-    moves bodies by the velocity before the impact for the rest. None if nothing rebounds.
+    `bounces` (k,), which contacts rebound in this step, and `late` (k,), the share of the step
+    during which these move with the velocity before the impact. None if nothing rebounds.
     """
 
     b: Any
@@ -369,7 +419,8 @@ class ProblemParts(NamedTuple):
     compliance: Any
     coefficients: Any
     near: Any
-    back: Any
+    bounces: Any = None
+    late: Any = None
 
 
 def problem_parts(
@@ -390,7 +441,7 @@ def problem_parts(
     normals = layout.normals
     if not layout.n_heads:
         none = np.zeros(0)
-        return ProblemParts(free, none, none, none, h * bounds, none, None)
+        return ProblemParts(free, none, none, none, h * bounds, none)
     k, rigid = materials[:, STIFFNESS], is_rigid(materials)
     d = materials[:, DISSIPATION] + k * materials[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
     firm = np.where(rigid, 1.0, h * k + d)
@@ -399,20 +450,20 @@ def problem_parts(
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
     inelastic = s = every = np.where(near, soft, 2 * INACTIVE)
-    b, back = free, None
+    b, bounces, late = free, None, None
     if before is not None:
         hits = rebound(gap, before[normals], free[normals], materials[:, RESTITUTION], h)
         bounces = rigid & near & hits.there
         s = np.where(bounces, hits.s, inelastic)
         every = np.where(bounces, 0.0, inelastic)
-        back = np.where(bounces, hits.back, 0.0)
+        late = np.where(bounces, hits.back / h, 0.0)
         later = np.where(bounces, hits.later, 0.0)[np.minimum(layout.heads, layout.n_heads - 1)]
         b = free - np.where(np.isin(np.arange(layout.n_rows), normals), later, 0.0)
     parts = [row_coefficients(layout, table, materials)] if plan.n_slots else []
     parts += [np.ones(layout.stops)] if layout.stops else []
     parts += [h * bounds] if layout.limits else []
     coefficients = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return ProblemParts(b, s, every, compliance, coefficients, near, back)
+    return ProblemParts(b, s, every, compliance, coefficients, near, bounces, late)
 
 
 class Hits(NamedTuple):

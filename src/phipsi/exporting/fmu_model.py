@@ -29,8 +29,9 @@ from phipsi.exporting.quoted_texts import xml_text
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.model.entry_units import entry_units
 from phipsi.model.model import Model
-from phipsi.motion.entry_names import entry_names, entry_units, modal_rates, rates_of
+from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_graph import Place

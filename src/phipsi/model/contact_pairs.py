@@ -203,6 +203,8 @@ class Contacts(Value):
             groups.setdefault(pair.group, []).append(pair)
         made = _numbered(pair for group in groups.values() for pair in group)
         self._fill(tree, shapes, made, margin, points)
+        if ground and not made:
+            _warn_of_nothing(tree, shapes)
 
     def _fill(
         self,
@@ -283,6 +285,26 @@ def _numbered(pairs: Iterable[ContactPair]) -> tuple[ContactPair, ...]:
     for pair in pairs:
         out.append(replace(pair, first=out[-1].first + out[-1].slots if out else 0))
     return tuple(out)
+
+
+def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape]) -> None:
+    """Say why nothing touches the ground."""
+    moving = [x.name for x in shapes if x.body != "world"]
+    if moving:
+        why = (
+            f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
+            "left out by exclude=, pairs=, or their groups and masks, or do not move. Say which "
+            f"may touch:\n    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
+        )
+    else:
+        body = model.body_names[-1] if model.n_bodies else "body"
+        why = (
+            "no body has a shape, so that all fall through it. Add one when the model is built:\n"
+            f'    builder.add_shape("skin", {body!r}, pp.shapes.Sphere(0.1))\n'
+            "or use the collision meshes of its file:\n"
+            '    pp.Contacts(model, ground=True, meshes="hull")'
+        )
+    warn(f"nothing of {model!r} may touch the ground: there are 0 pairs. {why[0].upper()}{why[1:]}")
 
 
 def _again(*parts: Any) -> Contacts:

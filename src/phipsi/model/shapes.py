@@ -493,6 +493,13 @@ class BodyShape:
         return not np.array_equal(self.placement.rotation, np.eye(3))
 
 
+def farthest_point(placed: BodyShape) -> float:
+    """How far (m) points of a shape are from the origin of its body, at most."""
+    x, y, z, radius = bounding_ball(placed.shape)
+    centre = placed.placement.rotation @ np.array([x, y, z]) + placed.placement.translation
+    return float(np.linalg.norm(centre) + radius)
+
+
 def make_shape(
     name: Any,
     body: Any,

@@ -62,8 +62,9 @@ from phipsi.motion.checks import (
     common_batch,
 )
 from phipsi.motion.conditional import where_needed
+from phipsi.motion.displacement import TIMES_DEEPER, farthest_allowed, farthest_move
 from phipsi.motion.exponential_chart import chart_of
-from phipsi.motion.group_calls import euler_step, moved, pushed_rates
+from phipsi.motion.group_calls import euler_step, moved, placed_step, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, HostDynamics, Place, StepGraph
 from phipsi.motion.step_rows import (
@@ -81,8 +82,11 @@ from phipsi.operators import C_e, J, K_e, eta, pose, v
 Array = NDArray[Any]
 
 
-_FARTHEST, _TIMES_DEEPER = 0.1, 20.0
-"""How far (rad or m) bodies are moved apart at most; and how many times their overlap."""
+_FARTHEST = 0.1
+"""How far (rad or m) bodies are moved apart in any case."""
+_FIRST_STEPS, _BIT_BY_BIT = 50, 10.0
+"""Steps of a run in which bodies that overlap may be moved apart bit by bit, and moves for which
+that is done, beside what is allowed."""
 _ELASTIC = K_e @ eta + C_e @ v
 """What the deformation of bodies resists with, (nv,)."""
 _GAIN = 1e-4
@@ -144,31 +148,78 @@ class ContactSteps:
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
-        q, rates = euler_step(model, start.q, start.v, total, STEP)
+        lag = hit = deep = lift = None
         if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
-            known = [start.q, q, rows.back, *more]
             hit = as_node(np.max(np.abs(Traced(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)
-            q = _moved_where(hit, known, model, q, ops.apply("neg", lag))
+            (lag,) = where_needed(hit, [start.q, rows.back, *more], [lag])
+        if lag is not None and rows.rebounds:
+            late = ops.apply("sub", change, ops.apply("div", lag, STEP))
+            mean = ops.apply("add", free, late)
+            q, rates = placed_step(model, start.q, start.v, total, mean, STEP)
+        else:
+            q, rates = euler_step(model, start.q, start.v, total, STEP)
+            if hit is not None and lag is not None:
+                q = _moved_where(hit, [q, lag], model, q, ops.apply("neg", lag))
         if plan.layout.n_heads:
             deep, apart, depth = rows.separation()
             fixed = [start.q, *rows.fixed, *more]
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
             below: Any = Traced(depth)
-            farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * below))
+            lift = self._shortened(lift, below, start)
+            farthest = as_node(np.maximum(_FARTHEST, TIMES_DEEPER * below))
             (lift,) = call(Bounded((model.nv,), WEDGED), lift, farthest)
             q = _moved_where(deep, [q, lift], model, q, lift)
         later = {**start.along(forces.rates), **found.states}
         if multipliers is not None and reaction is not None:
             both = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
             later[LOOPS] = ops.apply("neg", both)
-        worst = as_node(np.stack(self._checked_gain(start, free, forces, found)))
+        moved = self._moved(start.q, [(hit, lag), (deep, lift)], found)
+        bad = np.where(moved > farthest_allowed(plan), 1.0, 0.0)
+        bad = np.maximum(bad, found.buried)
+        worst = self._checked_gain(start, free, forces, found)._replace(moved=moved)
+        worst = as_node(np.stack(worst))
         later[WORST] = ops.apply("maximum", start.states[WORST], worst)
         work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
-        totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
+        sums = Totals(found.dissipated, work, found.unsolved, bad, 1.0)
+        totals = as_node(np.stack(sums))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         return graph.closed(start.after(q, rates, later))
+
+    def _shortened(self, lift: Node, below: Any, start: Place) -> Node:
+        """A move (nv,) apart; in the first steps, a part of one that is farther than allowed.
+
+        Where many bodies overlap deeply at the start, the least move along their normals may turn
+        a light one several times: normals hold for a short way only, and the next steps have
+        others. Much farther moves, and those that are still so far later, end the trajectory; so
+        do far moves of linkages, which would begin in another configuration.
+        """
+        if any(self._graph.model.parent[k] >= 0 for k in self.plan.bodies):
+            return lift
+        far: Any = np.max(np.abs(Traced(lift)))
+        taken: Any = Traced(start.states[TOTALS])[Totals._fields.index("taken")]
+        allowed = np.maximum(_FARTHEST, TIMES_DEEPER * below)
+        is_far = (far > allowed) & (far < _BIT_BY_BIT * allowed) & (taken < _FIRST_STEPS)
+        share = np.where(is_far, np.maximum(_FARTHEST, below) / np.where(is_far, far, 1.0), 1.0)
+        return as_node(Traced(lift) * share)
+
+    def _moved(self, q: Node, moves: Sequence[tuple[Any, Any]], found: StepImpulses) -> Any:
+        """How far a step moved a body beyond what velocities explain, m.
+
+        `moves`: whether there is one, and the move (nv,) itself; their ways are added up.
+        """
+        moves = [(there, z) for there, z in moves if z is not None]
+        if not self._points or not moves:
+            return 0.0
+        needed: Any = 0.0
+        for there, _ in moves:
+            needed = np.where(Traced(there) != 0.0, 1.0, needed)
+        along = [self._motions(q, z) for _, z in moves]
+        way = as_node(farthest_move(self.plan, along, found.motions, found.worst.overlap))
+        fixed = [as_node(x) for x in (found.worst.overlap, *found.motions)]
+        (way,) = where_needed(as_node(needed), [q, *(z for _, z in moves), *fixed], [way])
+        return Traced(way)
 
     def _checked_gain(self, start: Place, free: Node, forces: Forces, found: StepImpulses) -> Worst:
         """The worst of a step that is a failure where contacts add energy beyond rounding.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.model.entry_units import entry_units
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 
@@ -50,28 +51,7 @@ def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
     return out
 
 
-_NAMED = {"theta": "rad", "eta": "mode"}  # coordinates by their names; others are lengths
 _WORDS = {"1": "1 (quaternions)", "mode": "1 (modes)", "mode/s": "1/s (modes)"}
-
-
-def entry_units(model: Model) -> tuple[list[str], list[str]]:
-    """Units of the entries of q and v: rad, m, 1 for quaternions, and "mode" for amplitudes."""
-    places: list[str] = []
-    rates: list[str] = []
-    for joint in model.joints:
-        for group, i, _ in joint.parts(0, 0):
-            if group.rotation is None:
-                names = joint.coordinate_names[i : i + group.nq]
-                kinds = [
-                    next((u for n, u in _NAMED.items() if x.startswith(n)), "m") for x in names
-                ]
-                places += kinds
-                rates += kinds
-            else:
-                size = group.rotation.size
-                places += ["rad" if size == 1 else "1"] * size + ["m"] * group.space
-                rates += ["rad"] * group.rotation.rates + ["m"] * group.space
-    return places, [f"{x}/s" for x in rates]
 
 
 def unit_texts(model: Model) -> tuple[str, str]:

@@ -70,6 +70,7 @@ def _same(group: Group, q: Any, x: Any, numbers: Any) -> Any:
 MOVE = Formula("move", ("q", "v"), ("q",))
 RATE = Formula("rate", ("v", "v"), ("v",))
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"))
+PLACED = Formula("placed", ("q", "v", "v", "v", "one"), ("q", "v"))
 PUSHED = Formula("pushed", ("v", "v", "one"), ("v",), _pushed)
 MIDDLE = Formula("middle", ("q", "v", "one"), ("q",))
 END = Formula("end", ("q", "v", "one"), ("q",))
@@ -260,6 +261,14 @@ def rate_of(model: Model, z: Node, v: Node) -> Node:
 def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Node, Node]:
     """q⁺ and v⁺ of a semi-implicit step."""
     q1, v1 = _at_joints(EULER, model, q, v, vdot, h)
+    return q1, v1
+
+
+def placed_step(
+    model: Model, q: Node, v: Node, vdot: Node, mean: Node, h: Node
+) -> tuple[Node, Node]:
+    """The same where q moves with the rates `mean`, in the axes at the start of the step."""
+    q1, v1 = _at_joints(PLACED, model, q, v, vdot, mean, h)
     return q1, v1
 
 

@@ -24,6 +24,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     POINTER,
     Emitter,
     Lane,
+    fold_loop,
     i64,
     write_cases,
     write_loop,
@@ -104,6 +105,36 @@ class LaneCode:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         self.e.store(value, where)
+
+    def each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
+        """Code for every entry of a value: a loop over memory, registers one by one."""
+        if isinstance(value, Area):
+            write_loop(self.b, i64(size), one)
+        else:
+            for i in range(size):
+                one(i)
+
+    def copied(self, code: LawCode, value: Any, size: int) -> Area:
+        """A value in memory of its own."""
+        area = code.area(size)
+        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        return area
+
+    def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> Any:
+        """Where no number of some values is infinite or not a number."""
+        e, total = self.e, self.e.constant(0.0)
+        for value, size in zip(values, sizes, strict=True):
+
+            def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
+                return [e.spoiled(Lane(e, sums[0]), code.entry(value, i)).value]
+
+            if isinstance(value, Area):
+                (found,) = fold_loop(self.b, i64(size), 1, [total.value], add)
+                total = Lane(e, found)
+            else:
+                for i in range(size):
+                    total = Lane(e, add(i, [total.value])[0])
+        return e.compare("==", total, 0.0)
 
     def pack(self, bases: Values, packed: Any, count: Any) -> None:
         """Rows of numbers, one per lane, into vectors."""

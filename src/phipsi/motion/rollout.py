@@ -23,8 +23,6 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
-from phipsi.constraints import Motor
-from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import (
     InputError,
     PhipsiError,
@@ -39,6 +37,7 @@ from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import checked_time, reject_unfit
+from phipsi.motion.contact_failures import reason_of_contacts
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit_solver import UNSOLVED
 from phipsi.motion.motion import Motion
@@ -456,11 +455,6 @@ _REASONS = {
 }
 
 
-def _motors(model: Any) -> list[Motor]:
-    """Those of a system."""
-    return [x for x in getattr(model, "constraints", ()) if isinstance(x, Motor)]
-
-
 def failure(
     model: Model,
     batch: tuple[int, ...],
@@ -469,10 +463,12 @@ def failure(
     dt: float,
     found: Any,
     contact: Callable[[int], str] | None = None,
+    overlap: Callable[[int], str] | None = None,
 ) -> SimulationError:
     """What went wrong first, in which trajectory and step.
 
-    `contact` describes the contact of a trajectory whose impulses were not found.
+    `contact` describes the contact of a trajectory whose impulses were not found, `overlap` the
+    pairs of its last good state that overlap.
     """
     bad = np.flatnonzero(status)
     first = int(bad[np.argmin(failed_at[bad])])
@@ -480,7 +476,7 @@ def failure(
     body, code = one % 2**32 // 8 - 1, one % 8
     why = (
         _reason_of_control(model, one >> 32, body)
-        or _reason_of_contacts(model, one, lambda: f": {contact(first)}" if contact else "")
+        or reason_of_contacts(model, one, first, contact, overlap)
         or _reason_of_dynamics(model, one, body, lambda: _bent_at(model, found, first))
         or _REASONS.get(code, _REASONS[NOT_FINITE])
     )
@@ -508,45 +504,6 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
         return (
             "the loops cannot be closed with the independent joints where the reference of a "
             "controller has them: the mechanism does not reach so far"
-        )
-    return ""
-
-
-def _reason_of_contacts(model: Model, status: int, which: Callable[[], str]) -> str:
-    """Why contacts and stops have no impulses; empty if they have. `which` names the contact."""
-    if status == WEDGED and _motors(model):
-        names = ", ".join(f"{x.name!r} (joint {x.joint!r})" for x in _motors(model))
-        return (
-            f"a motor and a rigid stop, rope or contact contradict each other: {names} moves on "
-            "whatever effort that takes, and the other lets nothing pass. End the motion before "
-            "it, or drive the joint with an effort that has a bound, in place of the Motor:\n"
-            "    @pp.law\n"
-            "    def drive(v, *, rate, most):\n"
-            "        return np.clip(100.0 * (rate - v), -most, most)\n"
-            f"    drive = drive.on({_motors(model)[0].joint!r}).bind(rate=1.0, most=10.0)\n"
-            "    pp.simulate(model, q0, v0, 1.0, forces=forces, controller=drive)\n"
-            "    pp.Simulator(model, [*forces, drive], dt, integrator='time_stepping')\n"
-            "If nothing drives against a stop, bodies overlap that no joint can move apart: "
-            "pp.distances(contacts, q) shows them"
-        )
-    if status == WEDGED:
-        return (
-            "bodies overlap that no joint can move apart along the normal of their contact. "
-            "pp.distances(contacts, q) shows them; leave out pairs that overlap by design:  "
-            "pp.Contacts(model, exclude=[(…, …)])"
-        )
-    if status == GAINS_ENERGY:
-        return (
-            "the impulses of contacts add kinetic energy, which rounding alone does not: they are "
-            "so large that their errors count, as between bodies that are wedged. "
-            "pp.distances(contacts, q) shows pairs that overlap; leave out those that do by "
-            "design, pp.Contacts(model, exclude=[(…, …)]), or give them a stiffness="
-        )
-    if status == UNSOLVED_CONTACTS:
-        return (
-            f"the impulses of contacts were not found{which()}. A smaller dt, materials with a "
-            "stiffness=, or fewer points that carry the same load help; the run with what was "
-            "recorded before the failure comes with on_error='mask'"
         )
     return ""
 

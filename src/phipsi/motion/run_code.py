@@ -1,7 +1,8 @@
 """Machine code of a run: the graph of a step in the loops over trajectories and steps.
 
 Lanes are trajectories. Their states stay packed, one vector per number, from the first step to the
-last. A trajectory that fails keeps its last good state while others go on, and records NaN.
+last. A trajectory that fails keeps its last good state while others go on, and records NaN; see
+failed_lanes.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
@@ -27,12 +28,12 @@ from phipsi.backends.native.text.lane_arithmetic import (
     WORD,
     Emitter,
     Lane,
-    fold_loop,
     i64,
     write_loop,
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
+from phipsi.motion.failed_lanes import FrozenLanes, write_nothing
 from phipsi.motion.lane_code import FirstCalls, LaneCode, always
 from phipsi.motion.step_calls import reproducible_source
 
@@ -225,6 +226,8 @@ class Run(LaneCode):
         self._status = self.area(1)
         packed = {**dict.fromkeys(plan.states), **plan.inputs, **plan.own}
         self._areas = {name: self.area(self._ports[name]) for name in packed}
+        sizes = [(self._areas[name], self._ports[name]) for name in packed]
+        self._frozen = FrozenLanes(self, sizes) if lanes > 1 else None
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
         # programs of one lane may share their scratch memory with others
@@ -287,8 +290,7 @@ class Run(LaneCode):
         step = self.e.splat(self.as_number(number))
         inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
         if self.plan.restart:
-            over = b.icmp_signed("!=", b.load(self.failed, typ=self.e.integers), self.zero)
-            inputs["failed"] = [self.e.select(over, 1.0, 0.0)]
+            inputs["failed"] = [self.e.select(self._over(), 1.0, 0.0)]
         return LawCode(self.module, self.e, inputs, self.area, self)
 
     # ---- loops
@@ -326,13 +328,15 @@ class Run(LaneCode):
                 also = b.icmp_signed("==", self._job[RECORDS], i64(SAMPLED))
                 takes = b.or_(goes_on, b.and_(now, also))
             if plan.samples:
-                with b.if_then(takes):
+                with b.if_then(b.and_(takes, self._goes_on())):
                     self._sample(number)
             if plan.records:
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.udiv(since, self._job[EVERY]), number)
+                    record = b.udiv(since, self._job[EVERY])
+                    note = partial(self._record, out, record, number)
+                    self._where_alive(note, plan.records, out, record)
             with b.if_then(goes_on):
-                self._step(number, out, i)
+                self._where_alive(partial(self._step, number, out, i), plan.gives, out, i)
                 if plan.restart:
                     self._restart(plan.restart, b.add(number, i64(1)))
 
@@ -351,6 +355,30 @@ class Run(LaneCode):
         for name in self.plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
         self._write_statuses(rows)
+
+    def _goes_on(self) -> Any:
+        """Whether a trajectory of the group has not failed."""
+        return self.b.not_(self.all(self._over()))
+
+    def _over(self) -> Any:
+        """Lanes that have failed."""
+        return self.b.icmp_signed("!=", self.b.load(self.failed, typ=self.e.integers), self.zero)
+
+    def _where_alive(
+        self, write: Callable[[], None], nodes: Mapping[str, Node], out: Mapping[str, Any], at: Any
+    ) -> None:
+        """Code that runs if a trajectory has not failed; if none has, records are not numbers."""
+        with self.b.if_else(self._goes_on()) as (some, none):
+            with some:
+                write()
+            with none:
+                rows = {n: (self._rows_at(n, out, at), x.size) for n, x in nodes.items()}
+                write_nothing(self, rows)
+
+    def _rows_at(self, name: str, out: Mapping[str, Any], at: Any) -> list[Any]:
+        """The addresses of record number `at` of a quantity."""
+        offset = self.b.mul(at, self._job[self._word_of(f"record {name}") + 2])
+        return [self.b.at(x, offset) for x in out[name]]
 
     def _rows_from(self, first: Any) -> list[Any]:
         """The rows of a group of trajectories, one for each lane, whose numbers are kept."""
@@ -414,12 +442,9 @@ class Run(LaneCode):
         record: Any,
     ) -> None:
         """Values in the arrays of a port; not a number where a trajectory has failed."""
-        b, e = self.b, self.e
-        over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
+        e, over = self.e, self._over()
         for (name, node), value in zip(nodes.items(), values, strict=True):
-            offset = b.mul(record, self._job[self._word_of(f"record {name}") + 2])
-            bases = [b.at(x, offset) for x in out[name]]
-            area = code.area(node.size)
+            bases, area = self._rows_at(name, out, record), code.area(node.size)
 
             def one(i: Any, value: Any = value, area: Area = area) -> None:
                 x = e.select(over, float("nan"), code.entry(value, i))
@@ -486,16 +511,21 @@ class Run(LaneCode):
 
     def _step(self, number: Any, out: Mapping[str, list[Any]], i: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
+        if self._frozen is not None:
+            self._frozen.put_aside(self._over())
         b, e, code = self.b, self.e, self._code(number)
         code.take(self._lasting)
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
         gives = self.plan.gives
         self._write_out(code, gives, code.write(list(gives.values())), out, i)
-        self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
+        sizes = [x.size for x in self.plan.states.values()]
+        self.note(b.select(self.all_finite(code, values, sizes), self.zero, e.integer(NOT_FINITE)))
         found = dict(zip(self.plan.states, values, strict=True))
         moving = {n: x for n, x in self.plan.states.items() if not _stays(n, x)}
         self._commit(code, moving, [found[n] for n in moving], self._go_on(number))
+        if self._frozen is not None:
+            self._frozen.put_back()
 
     def _go_on(self, number: Any) -> Any:
         """Lanes that have not failed, now either; what has failed now is kept with its step."""
@@ -531,30 +561,6 @@ class Run(LaneCode):
 
             self.each(value, node.size, one)
 
-    def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
-        """Where no number is infinite or not a number."""
-        e, total = self.e, self.e.constant(0.0)
-        for value, node in zip(values, self.plan.states.values(), strict=True):
-
-            def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
-                return [e.spoiled(Lane(e, sums[0]), code.entry(value, i)).value]
-
-            if isinstance(value, Area):
-                (found,) = fold_loop(self.b, i64(node.size), 1, [total.value], add)
-                total = Lane(e, found)
-            else:
-                for i in range(node.size):
-                    total = Lane(e, add(i, [total.value])[0])
-        return e.compare("==", total, 0.0)
-
-    def each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
-        """Code for every entry of a value: a loop over memory, registers one by one."""
-        if isinstance(value, Area):
-            write_loop(self.b, i64(size), one)
-        else:
-            for i in range(size):
-                one(i)
-
     # ---- calls
 
     def call_program(
@@ -588,12 +594,6 @@ class Run(LaneCode):
             self.note_status(self._status, allowed)
 
         return call
-
-    def copied(self, code: LawCode, value: Any, size: int) -> Area:
-        """A value in memory of its own."""
-        area = code.area(size)
-        self._copy(code, value, size, area)
-        return area
 
     def _copy(self, code: LawCode, value: Any, size: int, area: Area) -> None:
         self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import Plane, bounding_ball, is_round, is_surface
+from phipsi.model.shapes import Plane, bounding_ball, farthest_point, is_round, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -75,7 +75,7 @@ class SlotPlaces:
         self._far = np.where(self._round, np.inf, _FAR * np.array(radii))
         self.solid = ~np.array([is_surface(p.b.shape) for p in pairs])
         self._width = 2.0 * np.array(radii)
-        self._reach = np.array([_farthest(p.a) for p in pairs])
+        self._reach = np.array([farthest_point(p.a) for p in pairs])
         self._k, self.same = k, np.arange(k)
         self._is_slot, self._any_round = self.slots >= 0, bool(self._round.any())
         self._mine = [row[row >= 0] for row in self.slots]
@@ -154,13 +154,6 @@ def points_change(pair: ContactPair) -> bool:
 
 def _radius(shape: Any) -> float:
     return float(bounding_ball(shape)[3])
-
-
-def _farthest(placed: Any) -> float:
-    """How far (m) points of a shape are from the origin of its body, at most."""
-    x, y, z, radius = bounding_ball(placed.shape)
-    centre = placed.placement.rotation @ np.array([x, y, z]) + placed.placement.translation
-    return float(np.linalg.norm(centre) + radius)
 
 
 def _nearest_stay(distance: Array) -> tuple[Array, Array]:

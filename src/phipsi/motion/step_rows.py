@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.failures import NOT_FINITE
-from phipsi.contact.certificate import Worst
+from phipsi.contact.certificate import TOTALS, WORST, Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_derivatives import SmoothedCall
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
@@ -45,6 +45,7 @@ from phipsi.laws.circuit import JointRows
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.conditional import where_needed
+from phipsi.motion.displacement import is_buried
 from phipsi.motion.step_graph import STEP
 
 Array = NDArray[Any]
@@ -66,7 +67,9 @@ WRONG = 1e-4
 class StepImpulses(NamedTuple):
     """What the impulses of a step do: forces on hosts, new values of states, nodes; energies.
 
-    `allowed`, J: the kinetic energy that rounding and contacts that give may add.
+    `allowed`, J: the kinetic energy that rounding and contacts that give may add; `buried`, 1 where
+    bodies are deeper in each other than velocities explain; `motions` of hosts before the step,
+    without impulses and with them.
     """
 
     forces: Node
@@ -75,6 +78,8 @@ class StepImpulses(NamedTuple):
     dissipated: Any
     unsolved: Any
     allowed: Any
+    buried: Any
+    motions: tuple[Any, Any, Any]
 
 
 class StepProblem(NamedTuple):
@@ -87,11 +92,10 @@ class StepProblem(NamedTuple):
     p: Node
 
 
-class _Hit(NamedTuple):
-    """Whether a contact closes suddenly; s, impulses and change of motions of that problem."""
+class _Again(NamedTuple):
+    """Whether a step has another problem; its impulses, and the change of motions by these."""
 
     there: Any
-    s: Any
     p: Any
     error: Any
     iterations: Any
@@ -113,7 +117,7 @@ class StepRows:
         last: Mapping[str, Node],
     ) -> None:
         self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
-        self._admittance = admittance
+        self._admittance, self._origins = admittance, origins
         gaps, slacks, pulls, self._bounds = (
             None if x is None else Traced(x)
             for x in (joints.gaps, joints.slacks, joints.pulls, joints.bounds)
@@ -132,6 +136,7 @@ class StepRows:
         self.known: list[Node] = [admittance]
         self.caused: Callable[[Node], Any] | None = None
         self.back: Node | None = None
+        self.rebounds = False
         self.problem: StepProblem
         self._compliance: Any
         self._factors: list[Node] | None = None
@@ -169,6 +174,7 @@ class StepRows:
         if self.caused is not None and layout.n_heads:
             parts = self._followed_gaps(parts, h)
         self._near = near = parts.near
+        self.rebounds = parts.bounces is not None
         sides = [as_node(x) for x in self._blocks]
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
         factors = [*sides, self._admittance, *more]
@@ -187,29 +193,39 @@ class StepRows:
         f: Any = Traced(self._forces(p))
         change, s = self._change(f.node), parts.s
         overlap: Any = 0.0
+        angle: Any = 0.0
+        buried: Any = 0.0
         speed: Any = np.max(np.abs(b))
         if layout.n_heads:
             normals = layout.normals
-            after = row_rates(plan, self._blocks, free + change, normals=True)
+            placing, along = f, change  # what moves bodies
+            if parts.bounces is not None:
+                moves = self._moves(solver, smoothed, parts, W, free, change, known[0], p)
+                error, status = np.maximum(error, moves.error), np.maximum(status, moves.status)
+                iterations = iterations + moves.iterations
+                placing = Traced(self._forces(np.where(moves.there, moves.p, p)))
+                along = np.where(moves.there, moves.change, change)
+                self.back = as_node(h * (f - placing))  # zero without a rebound
+            after = row_rates(plan, self._blocks, free + along, normals=True)
             self._gap = self._start_gap + h * after
-            if parts.back is not None:
-                back = np.concatenate(
-                    [parts.back, np.zeros(layout.limits)]
-                )  # limits do not rebound
-                self.back = self._forces(p * back[layout.heads])
-                self._gap = self._gap - self._product(self.back)
             if smoothed is None and not {"normal"}.issuperset(layout.contacts):
-                hit = self._hit(solver, parts, given, known[0], p)
-                p, s = (np.where(hit.there, x, y) for x, y in ((hit.p, p), (hit.s, s)))
+                hit, stopped = self._hit(solver, parts, given, known[0], p)
+                p, s = (np.where(hit.there, x, y) for x, y in ((hit.p, p), (stopped, s)))
                 error, status = np.maximum(error, hit.error), np.maximum(status, hit.status)
                 iterations = iterations + hit.iterations
                 change = np.where(hit.there, hit.change, change)
                 later: Any = Traced(self._forces(p))
-                moved = h * (later - f)  # zero without a hit
-                self.back = as_node(moved if self.back is None else Traced(self.back) + moved)
+                self.back = as_node(h * (later - placing))  # zero without a hit
                 f = later
             self._W = Traced(W)[np.ix_(normals, normals)]
-            overlap = np.max(np.where(near, -self._start_gap, 0.0))
+            turning, depth = plan.turning, np.where(near, -self._start_gap, 0.0)
+            overlap = np.max(np.where(turning, 0.0, depth) if turning.any() else depth)
+            if turning.any():
+                angle = np.max(np.where(turning, depth, 0.0))
+            if self._slots is not None:
+                own = np.where(is_rigid(self._materials), depth, 0.0)[: plan.n_slots]
+                last = {name: self._last[name] for name in (WORST, TOTALS)}
+                buried = is_buried(plan, self._slots, self._origins, own, before, last)
             speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
         self.problem = StepProblem(W, as_node(b), as_node(s), known[0], as_node(p))
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
@@ -220,12 +236,57 @@ class StepRows:
             allowed = allowed + np.sum(p[layout.normals] * spring)
         bound = as_node(WRONG * np.maximum(speed, 1.0))
         (error,) = call(Bounded((), UNSOLVED_CONTACTS), as_node(error), bound)
-        worst = Worst(overlap, Traced(error), np.maximum(gained, 0.0), iterations)
+        gain = np.maximum(gained, 0.0)
+        worst = Worst(overlap, Traced(error), gain, iterations, angle, 0.0)
         dissipated = -0.5 * np.sum(f * (before + free + change))
         if self.back is not None:  # the work of all forces along this move, which has no rates
             dissipated = dissipated - np.sum((free - before) * Traced(self.back)) / h
         unsolved = np.where(status == 0.0, 0.0, 1.0)
-        return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved, allowed)
+        known = as_node(f), self._recorded(p), worst, dissipated, unsolved, allowed
+        return StepImpulses(*known, buried, (before, free, free + change))
+
+    def _moves(
+        self,
+        solver: ConeCall,
+        smoothed: SmoothedCall | None,
+        parts: ProblemParts,
+        W: Node,
+        free: Any,
+        change: Any,
+        mu: Node,
+        first: Any,
+    ) -> _Again:
+        """Impulses that move bodies in a step in which contacts rebound, all at once.
+
+        A contact that is hit moves with the velocity u_f without impulses first, for a share λ of
+        the step, and then with u⁺: by ū = u⁺ + λ (u_f − u⁺) on the mean. All others obey the laws
+        of a step without impacts, s = g/h, so that those which carry what is hit stay closed: their
+        impulses have no time of their own. Rows of friction at contacts that are hit have the
+        velocities u − ū + u⁺: they stick and slide as after the impact. Where nothing else touches
+        the bodies, impulses are (1 − λ) p.
+        """
+        plan, layout = self._plan, self._layout
+        h: Any = Traced(STEP)
+        u_f = row_rates(plan, self._blocks, free)
+        u = row_rates(plan, self._blocks, free + change)
+        of_rows = np.minimum(layout.heads, layout.n_heads - 1)
+        limits = layout.heads >= layout.n_heads  # which do not rebound
+        late = np.where(limits, 0.0, parts.late[of_rows])
+        mean = u + late * (u_f - u)
+        is_normal = np.isin(np.arange(layout.n_rows), layout.normals)
+        b = as_node(np.where(is_normal, u_f, u_f - late * (u_f - u)))
+        s = np.minimum(-mean[layout.normals], np.maximum(self._start_gap, 0.0) / h)
+        s = as_node(np.where(parts.bounces, s, parts.inelastic))
+        start = as_node((1.0 - late) * first)
+        there = np.max(np.where(parts.bounces, 1.0, 0.0))
+        if smoothed is None:
+            plain = ConeCall(
+                layout, solver.tolerance, smoothing=solver.smoothing, masks=solver.masks
+            )
+            return self._again(there, plain, [W, b, s], [mu, start])
+        weight = ops.constant(np.zeros(layout.n_rows))
+        p, *_, status = (Traced(x) for x in call(smoothed, W, b, s, mu, weight))
+        return _Again(there > 0.0, p, 0.0, 0.0, status, self._change(self._forces(p)))
 
     def _followed_gaps(self, parts: ProblemParts, h: Any) -> ProblemParts:
         """The same numbers, with derivatives of s by the gaps of contacts that rest.
@@ -244,8 +305,8 @@ class StepRows:
 
     def _hit(
         self, solver: ConeCall, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any
-    ) -> _Hit:
-        """Impulses of a step in which a contact without restitution closes suddenly, all at once.
+    ) -> tuple[_Again, Any]:
+        """Impulses and s of a step in which a contact without restitution closes suddenly.
 
         s = g/h lets a contact close in the step and go on with the speed g/h, which the next step
         stops. Without friction the two impulses are one; with friction they are not, since a slip
@@ -260,27 +321,28 @@ class StepRows:
         there = np.where(np.max(np.where(closed, gap, 0.0)) > _SUDDEN * h * h, 1.0, 0.0)
         stopped = as_node(np.where(closed, 0.0, Traced(s)))
         calm = [as_node(np.where(closed, 0.0, parts.inelastic))] if solver.rebounds else []
-        p, error, iterations, status = self._solved(
-            solver, [W, b, stopped, *calm, mu, as_node(first)]
-        )
+        again = self._again(there, solver, [W, b, stopped, *calm], [mu, as_node(first)])
+        return again, Traced(stopped)
+
+    def _again(
+        self, there: Any, solver: ConeCall, given: Sequence[Node], more: Sequence[Node]
+    ) -> _Again:
+        """Another problem of the same rows, solved where it is there."""
+        W, *known = given
+        p, error, iterations, status = self._solved(solver, [*given, *more])
         change = self._change(self._forces(p))
         blocks, soft = [as_node(x) for x in self._blocks], as_node(self._compliance)
-        fixed = [*(self._factors or [W]), b, stopped, *calm, mu, as_node(first)]
+        fixed = [*(self._factors or [W]), *known, *more]
         fixed += [*blocks, soft, *self.known]
         results = [as_node(x) for x in (p, error, iterations, status, change)]
         found = where_needed(as_node(there), fixed, results)
-        p, error, iterations, status, change = (Traced(x) for x in found)
-        return _Hit(there > 0.0, Traced(stopped), p, error, iterations, status, change)
+        return _Again(there > 0.0, *(Traced(x) for x in found))
 
     def _change(self, forces: Node) -> Any:
         """Motions of hosts that forces on them cause."""
         if self.caused is not None:
             return self.caused(forces)
         return host_motions(self._plan, self._admittance, forces)
-
-    def _product(self, forces: Node) -> Any:
-        """Velocities of normals that forces on hosts cause."""
-        return row_rates(self._plan, self._blocks, self._change(forces), normals=True)
 
     def separation(self) -> tuple[Node, Node, Node]:
         """Whether bodies overlap after the step, forces on hosts that move them apart, how far.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from phipsi.contact.certificate import EventCertificate
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
+from phipsi.contact.contact_rows import turns_at_joints
 from phipsi.motion.contact_motion import RowState
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.contact_modes import AT_REST, INSTANT, ContactModes, Free
@@ -78,8 +79,9 @@ class ContactEvents:
     """Locates events of contacts, and changes the modes.
 
     **Attributes:** `modes`, as `ContactModes` has them; `count`, how many events there were;
-    `deepest`, m, and `outside`, N, how far a sample was out of a gap or a cone; `gained`, J, the
-    most kinetic energy that an impact added.
+    `deepest`, m, `angle`, rad, and `outside`, N, how far a sample was out of a gap, beyond a stop
+    of a joint that turns, or out of a cone; `gained`, J, the most kinetic energy that an impact
+    added.
     """
 
     def __init__(self, contacts: ContactModes, free: Free, end: float) -> None:
@@ -89,6 +91,7 @@ class ContactEvents:
         self._recent: list[float] = []
         self._calm, self._before = 0, -math.inf
         self.count, self.deepest, self.outside, self.gained = 0, 0.0, 0.0, 0.0
+        self.angle, self._angles = 0.0, contacts.motion.plan.turning
 
     # ---- locating -----------------------------------------------------------------------------
 
@@ -169,8 +172,10 @@ class ContactEvents:
 
     def _note(self, sample: _Sample) -> None:
         closed, soft = self.contacts.modes.closed, self.contacts.at.soft
-        gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)[~soft]
-        self.deepest = max(self.deepest, float(gaps.max(initial=0.0)))
+        gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)
+        angles = self._angles
+        self.deepest = max(self.deepest, float(gaps[~soft & ~angles].max(initial=0.0)))
+        self.angle = max(self.angle, float(gaps[angles].max(initial=0.0)))
         m = sample.margins
         worst = min(float(m.push.min(initial=0.0)), float(m.stick.min(initial=0.0)))
         self.outside = max(self.outside, -worst)
@@ -292,8 +297,10 @@ class ContactEvents:
 
     def certificate(self, balance: float, dissipated: float) -> EventCertificate:
         """The worst so far, with the energies of the run."""
-        worst = self.deepest, self.contacts.worst_residual, self.outside, self.gained
-        return EventCertificate(*worst, self.count, balance, dissipated)
+        found, plan = self.contacts, self.contacts.motion.plan
+        worst = self.deepest, self.angle, found.worst_residual, self.outside, self.gained
+        turns = turns_at_joints(plan.model, plan.joints)
+        return EventCertificate(*worst, self.count, balance, dissipated, turns)
 
     # ---- acting -------------------------------------------------------------------------------
 

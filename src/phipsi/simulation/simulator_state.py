@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
+from phipsi.contact.contact_points import contact_points
+from phipsi.contact.contact_rows import overlaps, turns_at_joints
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.law_values import Evaluation
 from phipsi.motion.contact_steps import energy_change
@@ -146,7 +148,9 @@ class SimulatorState:
                 "this run has no contacts to certify; contacts are part of the system:\n"
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
-        return Certificate.of(self.laws[WORST], self.laws[TOTALS], self._change(), self.steps)
+        sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
+        turns = turns_at_joints(sim.model, sim._circuit.joint_rows)
+        return Certificate.of(*numbers, self._change(), self.steps, turns=turns)
 
     def _change(self) -> Array | None:
         """Of kinetic and potential energy since the start (...), J; None if it is not known."""
@@ -230,7 +234,14 @@ class SimulatorState:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
         about = self.batch, self.status, self.failed_at, sim.dt, found
-        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i))
+        contacts = sim._mechanism.contact_pairs
+
+        def overlap(i: int) -> str:
+            if contacts is None:
+                return ""
+            return overlaps(contacts, contact_points(contacts, self._rows["q"][i]).gap)
+
+        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i), overlap)
 
 
 def check_state(simulator: Any, given: Any) -> None:

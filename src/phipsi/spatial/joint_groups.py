@@ -115,6 +115,12 @@ class Group(ABC):
         """q⁺ and v⁺ of the semi-implicit step."""
 
     @abstractmethod
+    def placed(
+        self, q: Numbers, v: Numbers, vdot: Numbers, mean: Numbers, h: Any, ops: Any
+    ) -> tuple[Numbers, Numbers]:
+        """The same where q moves with the rates `mean`, in the axes at the start of the step."""
+
+    @abstractmethod
     def middle(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
         """The configuration at the middle of a step with the rates w."""
 
@@ -171,6 +177,11 @@ class _Flat(Group):
     ) -> tuple[Numbers, Numbers]:
         new = self.pushed(v, vdot, h)
         return plus(q, h, new), new
+
+    def placed(
+        self, q: Numbers, v: Numbers, vdot: Numbers, mean: Numbers, h: Any, ops: Any
+    ) -> tuple[Numbers, Numbers]:
+        return plus(q, h, mean), self.pushed(v, vdot, h)
 
     def middle(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
         return plus(q, h * 0.5, w)
@@ -286,13 +297,18 @@ class _Rigid(Group):
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
+        return self.placed(q, v, vdot, self.pushed(v, vdot, h), h, ops)
+
+    def placed(
+        self, q: Numbers, v: Numbers, vdot: Numbers, mean: Numbers, h: Any, ops: Any
+    ) -> tuple[Numbers, Numbers]:
         rotation, (r, x) = self.rotation, self._places(q)
-        spin, s = self._rates(self.pushed(v, vdot, h))
-        turned = rotation.turn(r, times(h, spin), ops)
+        (spin, s), (turn, way) = self._rates(self.pushed(v, vdot, h)), self._rates(mean)
+        turned = rotation.turn(r, times(h, turn), ops)
         if not self.space:
             return turned, spin
-        place = plus(x, h, rotation.apply(r, s, ops))
-        by = rotation.between(r, spin, 0, h)
+        place = plus(x, h, rotation.apply(r, way, ops))
+        by = rotation.between(r, turn, 0, h)
         return (*turned, *place), (*spin, *rotation.back(by, s, ops))
 
     def middle(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
