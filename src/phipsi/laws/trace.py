@@ -377,6 +377,9 @@ def as_array(x: Any) -> Any:
     return Traced(as_node(x)) if holds_traced(x) else np.asarray(x, dtype=np.float64)
 
 
+_DIVISIONS = ("div", "floor_divide", "remainder")
+
+
 def entrywise(name: str, *args: Any) -> Traced:
     """An operation on single entries, of values that NumPy's rules bring to one shape."""
     nodes = [as_node(x) for x in args]
@@ -392,7 +395,7 @@ def entrywise(name: str, *args: Any) -> Traced:
         if name != "add":
             fail("comparisons cannot be subtracted", "make numbers of them:  1.0 * (x > 0)")
         name = "either"  # NumPy's sum of truths
-    if name == "div" and nodes[1].operation.name == "constant" and not nodes[1].data.all():
+    if name in _DIVISIONS and nodes[1].operation.name == "constant" and not nodes[1].data.all():
         fail("the function divides by the constant 0", "divide by another number")
     if name == "power":
         out = ops.power(*(_fitted(x, shape) for x in nodes))

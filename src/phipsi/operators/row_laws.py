@@ -12,6 +12,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.operators.recorded_steps import Numbers, Program
 
 Entries = Sequence[Any]
+_JUMPING = ("floor", "floor_divide", "remainder", "sign")
 
 
 @final
@@ -81,7 +82,7 @@ class TracedLaw:
     @property
     def jumps(self) -> tuple[str, ...]:
         """Operations whose values jump, which no motion could follow."""
-        return tuple(name for name in ("floor", "sign") if name in self.program.branches)
+        return tuple(name for name in _JUMPING if name in self.program.branches)
 
 
 def _run(program: Program, blocks: Sequence[Entries], ops: Any) -> list[Any]:
