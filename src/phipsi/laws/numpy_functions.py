@@ -291,9 +291,10 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.
 
 def _rint(x: Any) -> Traced:
     """The nearest whole number; of two the even one."""
-    below = entrywise("floor", x)
+    below: Any = entrywise("floor", x)
     rest: Any = entrywise("sub", x, below)
-    odd: Any = below - 2.0 * entrywise("floor", 0.5 * below)
+    half: Any = entrywise("floor", 0.5 * below)
+    odd = below - 2.0 * half
     whole: Any = _where(rest == 0.5, below + odd, entrywise("add", below, rest > 0.5))
     return _where(whole == 0.0, entrywise("mul", x, 0.0), whole)  # zero has the sign of x
 
