@@ -14,6 +14,7 @@ import random
 import sys
 import time
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from phipsi.laws.law_errors import fail, is_ours
 
 _T = TypeVar("_T")
 _MOST = 4000  # things that are looked at, in search of generators
+_WITHOUT = ("phipsi.model.", "phipsi.backends.", "phipsi.algorithms.", "phipsi.expressions.")
 _PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic)
 _CLOCKS = {
     f: f"time.{f.__name__}"
@@ -157,16 +159,16 @@ def _generators(function: Any) -> list[Any]:
     shared: list[Any] = [random.random, np.random.normal]
     found: dict[int, Any] = {id(x.__self__): x.__self__ for x in shared}
     seen: set[int] = set()
-    stack: list[tuple[Any, frozenset[str]]] = [(function, frozenset())]
-    while stack and len(seen) < _MOST:
-        thing, names = stack.pop()
+    queue: deque[tuple[Any, frozenset[str]]] = deque([(function, frozenset())])
+    while queue and len(seen) < _MOST:
+        thing, names = queue.popleft()
         if isinstance(thing, _PLAIN) or id(thing) in seen:
             continue
         seen.add(id(thing))
         if isinstance(thing, _kinds()):
             found[id(thing)] = thing
         else:
-            stack += [(x, names) if n is None else (x, n) for x, n in _inside(thing, names)]
+            queue += [(x, names) if n is None else (x, n) for x, n in _inside(thing, names)]
     return list(found.values())
 
 
@@ -193,16 +195,26 @@ def _inside(thing: Any, names: frozenset[str]) -> Iterable[tuple[Any, frozenset[
         return [(x, None) for x in thing]
     if isinstance(thing, Mapping):
         return [(x, None) for x in thing.values()]
-    if isinstance(getattr(thing, "__self__", None), _kinds()):  # rng.normal, under a name
+    if isinstance(_attribute(thing, "__self__"), _kinds()):  # rng.normal, under a name
         return [(thing.__self__, None)]
     kind = thing if isinstance(thing, type) else type(thing)
-    ours = kind.__module__.partition(".")[0] in ("builtins", "numpy", "phipsi")
+    if str(kind.__module__).startswith(_WITHOUT):
+        return []
+    ours = str(kind.__module__).partition(".")[0] in ("builtins", "numpy", "phipsi")
     classes = [] if ours else [x for x in kind.__mro__ if x is not object]
     reached = [x for one in classes for x in vars(one).values()]
     if not isinstance(thing, type):
-        reached += [*getattr(thing, "__dict__", {}).values()]
-        reached += [getattr(thing, n, None) for one in classes for n in _slots(one)]
+        own = _attribute(thing, "__dict__")
+        reached += own.values() if isinstance(own, dict) else ()
+        reached += [_attribute(thing, n) for one in classes for n in _slots(one)]
     return [(x, None) for x in reached]
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # whatever a property of somebody else's object raises
+        return None
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
