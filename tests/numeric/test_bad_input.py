@@ -218,6 +218,22 @@ WRITERS = {
 }
 
 
+BEAM = pp.FlexibleInertia.beam(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".html", ".png", ".urdf", ".fmu", ".xyz", ""])
+@pytest.mark.parametrize("name", [*WRITERS, "flexible body"])
+def test_no_file_has_the_name_of_another_format(name, suffix, tmp_path):
+    write, own = WRITERS[name] if name in WRITERS else (BEAM.save, ".npz")
+    if suffix == own:
+        return
+    with pytest.raises(pp.errors.InputError, match=rf"x{suffix}") as found:
+        write(tmp_path / f"x{suffix}")
+    assert own in str(found.value) and not list(tmp_path.iterdir())
+    if (name, suffix) == ("save", ".csv"):
+        assert "run.to_csv(" in str(found.value)
+
+
 @pytest.mark.filterwarnings("ignore::phipsi.errors.PhipsiWarning")
 @pytest.mark.parametrize("name", WRITERS)
 def test_files_that_cannot_be_written(name, tmp_path, monkeypatch):
