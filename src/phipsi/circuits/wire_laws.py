@@ -20,6 +20,7 @@ from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 
 
 def circuit(mechanism: Model, laws: Any, dt: float) -> Circuit:
@@ -165,7 +166,7 @@ class _Laws:
 
     def _previous_signal(self, signal: Signal, initial: Any) -> Any:
         node = as_node(getattr(self.wiring, signal.kind)(*signal.of))
-        array = np.asarray(initial, dtype=np.float64)
+        array = as_floats("initial", initial)
         if array.shape not in ((), node.shape):
             raise LawError(
                 f"initial={short(initial)} has shape {array.shape}, but {signal!r} has shape "

@@ -24,6 +24,7 @@ from phipsi.laws.trace import (
     holds_traced,
     is_truth,
 )
+from phipsi.model.numbers import as_floats
 
 
 def _matmul(x: Any, y: Any) -> Traced:
@@ -316,6 +317,8 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
     >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0
     """
+    if not holds_traced(x):
+        x = as_floats("x", x)
     try:
         knots, rows = _pieces(xs, ys, kind)
     except ValueError as error:
@@ -330,7 +333,7 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
 
 def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
     """Knots and coefficients of the curve through points; constant before and behind them."""
-    xs, ys = (np.array(z, dtype=np.float64) for z in (xs, ys))
+    xs, ys = (as_floats(name, z) for name, z in (("xs", xs), ("ys", ys)))
     if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
         raise LawError("a table needs two or more places xs that increase, and as many numbers ys")
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):

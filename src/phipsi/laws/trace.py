@@ -20,6 +20,7 @@ import numpy as np
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_errors import fail, is_read_by_a_user, short
+from phipsi.model.numbers import as_floats
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}
@@ -416,7 +417,11 @@ def _gathered(array: Any) -> Node:
 
 def as_array(x: Any) -> Any:
     """Numbers as an array of float64; traced values, and lists of them, stay traced."""
-    return Traced(as_node(x)) if holds_traced(x) else np.asarray(x, dtype=np.float64)
+    if holds_traced(x):
+        return Traced(as_node(x))
+    if type(x) is np.ndarray and x.dtype == np.float64:
+        return x
+    return as_floats("an argument", x)
 
 
 _DIVISIONS = ("div", "floor_divide", "remainder")

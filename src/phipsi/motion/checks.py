@@ -226,8 +226,8 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
     if times is None:
         return None
     try:
-        array = np.array(times, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.array(as_floats("output_times", times))
+    except InputError:
         array = np.array([[np.nan]])
     if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(

@@ -29,6 +29,7 @@ from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
 from phipsi.motion.exponential_chart import chart_of
@@ -191,7 +192,8 @@ def simulate_steps(
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
     if controller is not None and not is_law:
-        tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
+        states = zip(t.tolist(), q_, v_, strict=True)
+        tau = np.array([as_floats("tau of the controller", controller(*x)) for x in states], float)
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
         system.model, t, q_, v_, tau, integrator="time_stepping", stored=elements.stored,
@@ -209,7 +211,8 @@ def _driven(
     """The records of a run whose controller is called before every step; the certificate."""
     parts = []
     for i in range(steps):
-        tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
+        given = controller(float(state.t), state.q.copy(), state.v.copy())
+        tau = as_floats("tau of the controller", given)
         run = sim.rollout(state, tau, record=names, progress=False)
         parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
         state = run.state

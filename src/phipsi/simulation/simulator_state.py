@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
 from phipsi.errors import InputError, SimulationError
+from phipsi.model.numbers import as_floats
 from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
@@ -150,6 +151,8 @@ class SimulatorState:
 
     def set_efforts(self, tau: ArrayLike) -> None:
         """Efforts (..., nv) from now on, besides those of the laws."""
+        if type(tau) is not np.ndarray or tau.dtype.kind not in "fiu":
+            tau = as_floats("tau", tau)
         try:
             self.efforts.reshape(*self.batch, -1)[...] = tau
         except (TypeError, ValueError):
