@@ -33,6 +33,7 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, whole_number
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import Material, Sphere
+from phipsi.motion.checks import check_room
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.simulator import Simulator
@@ -115,6 +116,7 @@ class VectorEnvironment(_Base):
         vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
         self.metadata = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
         self.simulator, self.num_envs = simulator, whole_number("num_envs", num_envs)
+        check_room(simulator.bytes_per_trajectory, count=self.num_envs)
         self._starts, self._count = starts, whole_number("pool", pool)
         self._threads = whole_number("threads", threads)
         self._observation, self._reward = self._kept(observation), self._kept(reward)

@@ -244,3 +244,34 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
         outside = array[0] if array[0] < 0 else array[-1]
         raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
     return array
+
+
+_WORTH_A_QUESTION = 2**30  # bytes: less is simply asked for where it is needed
+
+
+def check_room(each: int, *given: tuple[Any, int], count: int | None = None) -> None:
+    """Reject a batch for which there is no memory, before any of its numbers is looked at.
+
+    **Arguments:** `each`, bytes that one trajectory takes; `given`, arrays with the number of their
+    own axes, whose leading axes are the batch; or its size, `count`.
+    """
+    if count is None:
+        shapes = [getattr(x, "shape", ()) for x, _ in given]
+        axes = [n for _, n in given]
+        try:
+            leading = [s[: max(len(s) - n, 0)] for s, n in zip(shapes, axes, strict=True)]
+            count = math.prod(np.broadcast_shapes(*leading))
+        except (TypeError, ValueError):  # said where the shapes are checked
+            return
+    size = each * count
+    if size < _WORTH_A_QUESTION:
+        return
+    try:
+        if size >= 2**63:
+            raise MemoryError
+        np.empty(size, dtype=np.uint8)
+    except MemoryError:
+        raise InputError(
+            f"{count:,} trajectories of {each} bytes each take {float(size):.2g} bytes, and there "
+            f"is no memory for them. Run fewer at a time"
+        ) from None

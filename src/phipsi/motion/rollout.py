@@ -31,7 +31,13 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.checks import check_quaternions, checked_time, common_batch, reject_unfit
+from phipsi.motion.checks import (
+    check_quaternions,
+    check_room,
+    checked_time,
+    common_batch,
+    reject_unfit,
+)
 from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit_solver import UNSOLVED
@@ -112,6 +118,7 @@ def rollout(
     reproducible = _checked_reproducible(
         reproducible, system=bool(rows), prescribed=prescribed is not None
     )
+    check_room(8 * (2 * tree.nq + 3 * tree.nv), (q0, 1), (v0, 1))
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
