@@ -18,7 +18,7 @@ from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
-from phipsi.operators.inputs import check_tables, leaves_of
+from phipsi.operators.inputs import about_points, check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.cheapest_plan import STANDARD, plans_of
 from phipsi.sweeps.request import (
@@ -95,6 +95,11 @@ def compile(
     request = Request.make(
         expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
     )
+    if axes is not None and points is None and not any(map(about_points, request.expressions)):
+        raise InputError(
+            f"axes={axes!r} has no effect: axes are those of motions and forces at points, and the "
+            f"expression has none. Leave axes out"
+        )
     tree = model
 
     def once() -> Program:

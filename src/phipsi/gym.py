@@ -30,9 +30,10 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import as_floats, whole_number
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import Material, Sphere
+from phipsi.motion.checks import check_room
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.simulator import Simulator
@@ -117,6 +118,7 @@ class VectorEnvironment(_Base):
         vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
         self.metadata = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
         self.simulator, self.num_envs = simulator, whole_number("num_envs", num_envs)
+        check_room(simulator.bytes_per_trajectory, count=self.num_envs)
         self._starts, self._count = starts, whole_number("pool", pool)
         self._threads = whole_number("threads", threads)
         self._separate = true_or_false("separate", separate)
@@ -129,7 +131,12 @@ class VectorEnvironment(_Base):
         shape = () if value is None else value.shape
         self._action, self._given = action, dict(parameters or {})
         Box, repeated = gymnasium.spaces.Box, vector.utils.batch_space
-        limits = (np.broadcast_to(np.asarray(x, np.float32), shape) for x in (low, high))
+        limits = [
+            np.broadcast_to(as_floats(name, x).astype(np.float32), shape)
+            for name, x in (("low", low), ("high", high))
+        ]
+        if not (limits[0] <= limits[1]).all():
+            raise InputError(f"low={low!r} must not be above high={high!r}, and neither NaN")
         self.single_action_space = Box(*limits, dtype=np.float32)
         seen = self._draw(np.random.default_rng(0), 1)
         size = seen.laws[f"episode.{observation}"].shape[1:]
@@ -139,6 +146,10 @@ class VectorEnvironment(_Base):
         self.action_space = repeated(self.single_action_space, self.num_envs)
         self.observation_space = repeated(self.single_observation_space, self.num_envs)
         self.state: SimulatorState | None = None
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InputError("the environment is closed; make another one")
 
     def _kept(self, name: str) -> str:
         episodes = self.simulator.episodes
@@ -170,7 +181,7 @@ class VectorEnvironment(_Base):
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))
                 raise InputError(f"starts gives {name!r}, which is not a state: {known}")
-            state.laws[name][...] = value
+            state.laws[name][...] = as_floats(f"{name!r} of starts", value)
         return state
 
     def reset(
@@ -178,8 +189,17 @@ class VectorEnvironment(_Base):
     ) -> tuple[Array, dict[str, Any]]:
         """Draw new starts for all copies, and for their later episodes.
 
+        `options` has no effect on any task and is rejected: copies start again by themselves, and
+        `starts` says where.
         **Returns:** observations (num_envs, ...), and an empty dictionary.
         """
+        self._check_open()
+        if options:
+            raise InputError(
+                f"reset takes no options: {', '.join(map(repr, options))} would have no effect. "
+                "Every copy is reset, from the initial states of `starts`; a single copy starts "
+                "again by itself when its episode is over"
+            )
         super().reset(seed=seed)
         rng = self.np_random
         own = np.zeros((self.num_envs, *self.single_action_space.shape))
@@ -195,10 +215,11 @@ class VectorEnvironment(_Base):
         **Returns:** observations, rewards, terminated, truncated, infos: new arrays.
         """
         sim, state = self.simulator, self.state
+        self._check_open()
         if state is None or sim.episodes is None:
             raise InputError("the environment has no state yet:  env.reset(seed=0)")
         space, own = self.single_action_space, state.own[self._action]
-        given = np.asarray(actions, dtype=np.float64)
+        given = as_floats("actions", actions)
         if given.shape != (self.num_envs, *space.shape):
             want = (self.num_envs, *space.shape)
             raise InputError(f"actions have shape {given.shape} instead of {want}")

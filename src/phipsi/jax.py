@@ -39,6 +39,7 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
 
     def call(*arrays: Any) -> Any:
         given = [jnp.asarray(x) for x in arrays]
+        bridge.check_real([(x.dtype, jnp.issubdtype(x.dtype, jnp.complexfloating)) for x in given])
         dtype = jnp.result_type(float, *given)
         batch = bridge.batch([x.shape for x in given])
         full = [

@@ -43,6 +43,7 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
 
     def call(*tensors: Any) -> Any:
         given = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in tensors]
+        bridge.check_real([(x.dtype, x.dtype.is_complex) for x in given])
         dtype = given[0].dtype
         for x in given:
             dtype = torch.promote_types(dtype, x.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,31 @@ def checked_target(path: Any, *, in_place: bool = False) -> Path:
 
 def checked_page(path: Any) -> Path:
     """The same for an HTML page, whose name says so."""
+    return checked_target(named_as(path, "a page", (".html", ".htm")))
+
+
+def named_as(path: Any, what: str, suffixes: Sequence[str], **others: str) -> Path:
+    """A path whose suffix says what the file is; no file pretends to be of another format.
+
+    **Arguments:** `what` is written; `suffixes` that say so, in small letters, the usual one first;
+    `others`, by suffix without its dot, the line that writes that format, with {} for the path.
+
+    >>> from phipsi.whole_files import named_as
+    >>> named_as("run.csv", "an archive", (".npz",), csv="run.to_csv({})")
+    Traceback (most recent call last):
+        ...
+    phipsi.errors.InputError: run.csv: this is an archive; give it a name that ends in .npz.
+    For .csv write  run.to_csv('run.csv')...
+    """
     target = path_of(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{shown(target)}: this is a page; give it a name that ends in .html")
-    return checked_target(target)
+    suffix = target.suffix.lower()
+    if suffix in suffixes:
+        return target
+    line = others.get(suffix[1:], "").format(repr(os.fspath(target)))
+    raise InputError(
+        f"{shown(target)}: this is {what}; give it a name that ends in {suffixes[0]}."
+        + (f"\nFor {suffix} write  {line}" if line else "")
+    )
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> Path:

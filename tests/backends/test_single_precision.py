@@ -145,7 +145,26 @@ def test_the_ends_of_the_range() -> None:
     np.testing.assert_array_equal(function("exp", 1, False)(ends)[0], [inf, 0, nan, 1])
     np.testing.assert_array_equal(function("log", 1, False)(ends)[0], [inf, nan, nan, -inf])
     np.testing.assert_array_equal(function("tanh", 1, False)(ends)[0], [1, -1, nan, 0])
-    assert set(FUNCTIONS) | {"sincos", "log"} == set(EXACT)
+    assert set(FUNCTIONS) | {"sincos", "log"} == {*EXACT, *DIVISIONS}
+
+
+DIVISIONS = ("fmod", "floor_divide", "remainder")
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_quotients_and_remainders_have_the_bits_of_numpy(name: str) -> None:
+    rng = np.random.default_rng(2)
+    one = [0.0, 1.0, 0.1, 0.3, 6.0, 2.0**24 - 1, 1e38, 1e-45, 2.0**-126, np.inf, np.nan]
+    x, y = (a.ravel() for a in np.meshgrid(*[[*one, *(-z for z in one)]] * 2))
+    step = np.ldexp(rng.uniform(-1, 1, 500), rng.integers(-20, 20, 500)).astype(np.float32)
+    multiples = step * rng.integers(-(10**4), 10**4, 500).astype(np.float32)
+    args = [np.float32(np.append(a, b)) for a, b in ((x, multiples), (y, step))]
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(*args)
+    (found,) = np.atleast_2d(function(name, 4, single_target().fused)(*args))
+    np.testing.assert_array_equal(found, wanted)
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
 
 
 # ---- programs

@@ -237,6 +237,8 @@ def test_exact_numbers_and_rows_reject_what_they_cannot_do(engine):
         (lambda x, y: y, "'shaft'"),
         (lambda x, y: np.array([x, y]), "one number"),
         (lambda x, y: y - np.floor(x), "jump"),
+        (lambda x, y: y - x % 1.0, "remainder, whose value jumps"),
+        (lambda x, y: y - x // 1.0, "floor_divide, whose value jumps"),
         (lambda x, y: y if x > 0 else -y, "np.where"),
         (3.0, "function"),
         (lambda x, y: y - np.where(x > 1, 1.0, 0.0), "'shaft' is at 1;"),

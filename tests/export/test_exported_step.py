@@ -22,7 +22,8 @@ from phipsi.exporting.exported_step import exported_step
 
 @pp.law
 def hold(q, v, kp, target):
-    return kp * (target - q) - 0.3 * v
+    away = (target - q + np.pi) % (2 * np.pi) - np.pi  # the short way round
+    return kp * away - 0.3 * v
 
 
 def with_laws() -> pp.Simulator:

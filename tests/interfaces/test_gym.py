@@ -366,3 +366,27 @@ def test_the_page_for_learners():
     space: dict[str, object] = {}
     for block in blocks:
         exec(block, space)
+
+
+def test_what_an_environment_would_not_use_is_rejected():
+    env = phipsi.gym.cart_pole_swing_up(2)
+    for options in ({"reset_mask": np.array([True, False])}, {"low": 1}):
+        with pytest.raises(PhipsiError, match=r"no options.*no effect"):
+            env.reset(seed=0, options=options)
+    env.reset(seed=0, options={})
+    good = np.zeros((2, 1))
+    for bad, why in (
+        (good + 1j, "real numbers"),
+        (np.ma.masked_array(good, mask=[[True], [False]]), "masked"),
+        (good.astype(str), "not numbers"),
+        (good > 1, "not numbers"),
+    ):
+        with pytest.raises(PhipsiError, match=why):
+            env.step(bad)
+    assert np.isfinite(env.step(np.ma.masked_array(good))[0]).all()  # a twin: nothing is masked
+    with pytest.raises(PhipsiError, match="no memory"):
+        phipsi.gym.cart_pole_swing_up(10**12)
+    env.close()
+    for call in (lambda: env.step(good), lambda: env.reset(seed=0)):
+        with pytest.raises(PhipsiError, match="closed"):
+            call()

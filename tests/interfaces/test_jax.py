@@ -113,3 +113,11 @@ def test_articulated_quantities_and_loops():
         return (v[-1] ** 2).sum() + pj.forward_dynamics(system, q0, jnp.zeros(3), efforts[0]).sum()
 
     check_grads(end, (jnp.ones((4, 3)),), order=1, modes=("rev",), atol=1e-6, rtol=1e-6)
+
+
+def test_complex_arrays_are_rejected():
+    """Their imaginary parts would be lost."""
+    arm = pp.examples.planar_arm(2)
+    q = np.array([0.1, 0.2])
+    with pytest.raises(pp.errors.InputError, match="v holds .*complex.*must be real"):
+        pj.forward_dynamics(arm, q, q + 1j, q)

@@ -170,8 +170,9 @@ def _controllers(arm: pp.Model, q: np.ndarray) -> dict[str, object]:
     kept[3] = 0.5
     return {
         f'type = "ComputedTorque"\nkp = 100\nkd = 20\n{PATH}': c.ComputedTorque(arm, path, 100, 20),
-        'type = "PDGravity"\nkp = [9, 8, 7, 6, 5, 4, 3]\nkd = 1\nhold.elbow_pitch = 0.5': (
-            c.PDGravity(arm, kept, [9, 8, 7, 6, 5, 4, 3], 1)
+        'type = "PDGravity"\nkp = [9, 8, 7, 6, 5, 4, 3]\nkd = 1\nhold.elbow_pitch = 0.5\n'
+        f"actuated = {list(arm.joint_names)}": c.PDGravity(
+            arm, kept, [9, 8, 7, 6, 5, 4, 3], 1, actuated=arm.joint_names
         ),
         'type = "PDGravity"\nkp = 50\nkd = 1\nhold.elbow_pitch = 3\nlargest_effort = 4.0': (
             c.Saturated(c.PDGravity(arm, np.where(np.arange(7) == 3, 3.0, q), 50, 1), arm, 4.0)

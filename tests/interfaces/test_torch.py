@@ -133,3 +133,11 @@ def test_articulated_quantities_and_loops():
         return (v[-1] ** 2).sum() + pt.forward_dynamics(system, q0, rest, u[0]).sum()
 
     assert torch.autograd.gradcheck(end, (efforts,), atol=1e-6, rtol=1e-6)
+
+
+def test_complex_tensors_are_rejected():
+    """Their imaginary parts would be lost."""
+    arm = pp.examples.planar_arm(2)
+    q = np.array([0.1, 0.2])
+    with pytest.raises(pp.errors.InputError, match="v holds .*complex.*must be real"):
+        pt.forward_dynamics(arm, q, q + 1j, q)

@@ -77,7 +77,16 @@ y = np.float64(x)
 y = np.zeros(x)
 y = hex(x)
 y = bytes(x)
-y = divmod(x, 2)
+y = len(str(x))
+y = f"{x:.3f}"
+y = f"{x!r}"
+y = "%s" % x
+y = repr(q)
+print(q)
+y = {x: 1}
+y = q.std()
+y = q.any()
+y = hasattr(q, "argmax")
 """.strip().splitlines()  # fmt: skip
 
 UNKNOWN_FUNCTIONS = """

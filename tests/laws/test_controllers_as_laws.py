@@ -39,8 +39,10 @@ CASES = {
     "operational space": (ARM, lambda m: OperationalSpace(
         m, m.body_names[-1], (0.3, 0.2, 0.5), 25, 10, components="position",
         null_space=PDGravity(m, np.zeros(7), 5, 1))),
-    "rotations": (FLYER, lambda m: ComputedTorque(m, m.random_configuration(4), kp=25, kd=10)),
-    "rotations pd": (FLYER, lambda m: PDGravity(m, m.random_configuration(4), kp=5, kd=1)),
+    "rotations": (FLYER, lambda m: ComputedTorque(
+        m, m.random_configuration(4), kp=25, kd=10, actuated=m.joint_names)),
+    "rotations pd": (FLYER, lambda m: PDGravity(
+        m, m.random_configuration(4), kp=5, kd=1, actuated=m.joint_names)),
 }  # fmt: skip
 
 

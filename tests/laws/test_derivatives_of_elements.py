@@ -57,7 +57,8 @@ ELEMENTS = {
     "gravity": (ARM, pp.control.PDGravity(ARM, 0.1 * np.ones(3), 20, 5)),
     "saturated": (ARM, pp.control.Saturated(
         pp.control.PDGravity(ARM, 0.1 * np.ones(3), 20, 5), ARM, 1e3)),
-    "rotations": (FLYER, pp.control.ComputedTorque(FLYER, FLYER.random_configuration(4), 9, 6)),
+    "rotations": (FLYER, pp.control.ComputedTorque(
+        FLYER, FLYER.random_configuration(4), 9, 6, actuated=FLYER.joint_names)),
 }  # fmt: skip
 WEIGHTS = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 

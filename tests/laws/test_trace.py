@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from traced_functions import ALL, FUNCTIONS, REAL_ONLY, A, S, X, Y, traced, values
 
 from phipsi.errors import LawError
@@ -10,7 +10,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.numpy_functions import table
-from phipsi.laws.trace import Traced, as_node
+from phipsi.laws.trace import UFUNCS, Traced, as_node
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -64,6 +64,48 @@ def test_adjoints_are_transposed_tangents(name):
             (value,) = evaluate([bar], at | {"w": w})
             total += np.sum(value * step[f"d{x.data[0]}"])
     assert_allclose(total, np.sum(w * change), rtol=1e-13)
+
+
+SPECIAL = [0.0, 1.0, 0.3, 0.5, 2.5, 6.0, 0.1, 1e200, 1e308, 5e-324, 1e-200, 709.0, np.inf, np.nan]
+
+
+def ulps(found, wanted):
+    """The distance of numbers; zeros of two signs are apart, infinities and NaN are as they are."""
+    same = (found == wanted) & (np.signbit(found) == np.signbit(wanted))
+    same |= np.isnan(found) & np.isnan(wanted)
+    with np.errstate(all="ignore"):
+        far = np.abs(found - wanted) / np.spacing(np.abs(wanted))
+    return np.where(same, 0.0, np.where(np.isnan(far) | (wanted == 0), np.inf, far))
+
+
+@pytest.mark.parametrize("name", sorted(UFUNCS))
+def test_special_values_are_those_of_numpy(name):
+    """Infinities, zeros of both signs, numbers whose squares overflow, exact multiples."""
+    if name in ("matmul", "clip", "bitwise_and", "bitwise_or", "invert"):
+        return
+    function = getattr(np, name)
+    numbers = np.array([*SPECIAL, *(-x for x in SPECIAL)])
+    grid = [x.ravel() for x in np.meshgrid(*[numbers] * function.nin)]
+    inputs = [ops.given(f"x{i}", ()) for i in range(function.nin)]
+    node = as_node(function(*map(Traced, inputs)))
+    (found,) = evaluate([node], {f"x{i}": x for i, x in enumerate(grid)})
+    with np.errstate(all="ignore"):
+        wanted = function(*grid).astype(float)
+    if name == "hypot":  # of an infinite number and NaN it is infinite in C
+        wanted = np.where(np.isnan(grid[0]) | np.isnan(grid[1]), np.nan, wanted)
+    most = {"float_power": 8.0, "power": 8.0, "hypot": 1.0}.get(name, 0.0)
+    far = ulps(found, wanted)
+    worst = int(np.argmax(far))
+    assert far[worst] <= most, ([x[worst] for x in grid], found[worst], wanted[worst])
+
+
+def test_tables_keep_their_ends_at_infinity():
+    x = np.array([np.inf, -np.inf, np.nan, 0.5, 1.0, 0.0, 7.0])
+    (found,) = evaluate(
+        [as_node(np.interp(Traced(ops.given("x", (7,))), [0, 1], [2, 3]))], {"x": x}
+    )
+    assert_array_equal(found, np.interp(x, [0, 1], [2, 3]))
+    assert_array_equal(table(x[:2], [0, 1], [2, 3], "cubic"), [3.0, 2.0])
 
 
 def test_equal_subexpressions_are_one_node():

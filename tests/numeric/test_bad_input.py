@@ -218,6 +218,22 @@ WRITERS = {
 }
 
 
+BEAM = pp.FlexibleInertia.beam(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".html", ".png", ".urdf", ".fmu", ".xyz", ""])
+@pytest.mark.parametrize("name", [*WRITERS, "flexible body"])
+def test_no_file_has_the_name_of_another_format(name, suffix, tmp_path):
+    write, own = WRITERS[name] if name in WRITERS else (BEAM.save, ".npz")
+    if suffix == own:
+        return
+    with pytest.raises(pp.errors.InputError, match=rf"x{suffix}") as found:
+        write(tmp_path / f"x{suffix}")
+    assert own in str(found.value) and not list(tmp_path.iterdir())
+    if (name, suffix) == ("save", ".csv"):
+        assert "run.to_csv(" in str(found.value)
+
+
 @pytest.mark.filterwarnings("ignore::phipsi.errors.PhipsiWarning")
 @pytest.mark.parametrize("name", WRITERS)
 def test_files_that_cannot_be_written(name, tmp_path, monkeypatch):
@@ -366,3 +382,56 @@ def test_an_error_in_a_recursion_stays_what_it_is():
 
     with pytest.raises(TypeError, match="^mine$"):
         pp.own.operator(*_STEP, recursion=wrong)
+
+
+# ---- numbers that are not real -------------------------------------------------------------------
+
+
+@pp.law
+def _hold(q, k):
+    return -k * q
+
+
+SIM = pp.Simulator(ARM, [_hold.bind(k=1.0)], dt=1e-3)
+TAKERS = {
+    "efforts": lambda f: SIM.step(SIM.start(O), f(O)),
+    "times": lambda f: pp.simulate(ARM, O, O, 0.01, output_times=f([0.0, 0.01])),
+    "controller": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q)),
+    "sampled": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q), rate=1e3),
+    "prescribed": lambda f: pp.simulate(
+        ARM, O, O, 0.01, prescribed={"joint1": lambda t, q, v: f([0.0])}
+    ),
+    "event": lambda f: pp.simulate(
+        ARM, O, O, 0.01, events=[pp.Event(lambda t, q, v: f(q)[0] + 1.0)]
+    ),
+    "quadrature": lambda f: pp.simulate(
+        ARM, O, O, 0.01, quadratures={"x": lambda t, q, v: f(q)[0]}
+    ),
+    "table": lambda f: pp.laws.table(f([0.5, 0.6]), [0, 1], [1, 2]),
+    "numbers of a table": lambda f: pp.laws.table(0.5, f([0, 1]), [1, 2]),
+    "bound": lambda f: _hold.bind(k=f(O)),
+    "first value": lambda f: pp.law(lambda q, x: {"tau": q, "x": x}, states={"x": f(O)}),
+    "previous": lambda f: pp.Simulator(
+        ARM, [_hold.bind(k=pp.signals.previous("_hold", "tau", initial=f(O)))]
+    ),
+    "q of a controller": lambda f: pp.control.PDGravity(ARM, O, 1, 1)(0.0, f(O), O),
+    "v of a controller": lambda f: pp.control.ComputedTorque(ARM, O, 1, 1)(0.0, O, f(O)),
+    "frame": lambda f: pp.control.OperationalSpace(
+        ARM, "tip", (1.0, 1.0, 0), 1, 1, components=(4,)
+    )(0.0, f(O), O),
+    "saturated": lambda f: pp.control.Saturated(lambda t, q, v: f(q), ARM, efforts=5.0)(0.0, O, O),
+}
+
+
+def _masked(x):
+    return np.ma.masked_array(np.array(x, float), mask=[True] + [False] * (np.size(x) - 1))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", TAKERS)
+def test_imaginary_parts_and_masks_are_not_dropped(name):
+    TAKERS[name](np.asarray)
+    with pytest.raises(pp.errors.PhipsiError):
+        TAKERS[name](lambda x: np.asarray(x) + 1j)
+    with pytest.raises(pp.errors.PhipsiError):
+        TAKERS[name](_masked)

@@ -12,6 +12,7 @@ from random_models import ALL, branching, chain, model_from_parents, models, ran
 from rounding import ALLOWED, dense_with_rounding, excess
 
 from phipsi.backends.dense import dense
+from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
 from phipsi.expressions.node import identity, zero
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
@@ -509,8 +510,29 @@ def test_unknown_options():
     model = chain(2)
     with pytest.raises(InputError, match="order"):
         dense(phi, model, model.neutral(), order="forward")
-    with pytest.raises(InputError, match="inertial"):
+    with pytest.raises(InputError, match=r"no effect.*inertial"):
         dense(phi, model, model.neutral(), axes="world")
+    with pytest.raises(InputError, match="inertial"):
+        dense(phi, model, model.neutral(), axes="wrold")
+    with pytest.raises(InputError, match="no effect"):
+        compile(phi, model, axes="spatial")
+    with pytest.raises(InputError, match="points are given with axes='world'"):
+        dense(J, model, model.neutral(), points=point_set(model, ["b1"]), axes="body")
+
+
+@pytest.mark.parametrize("axes", [None, "world", "body", "spatial"])
+def test_axes_of_points_are_those_of_compile(axes):
+    model = branching(5, 3)
+    rng = np.random.default_rng(0)
+    q, rates = model.random_configuration(rng), rng.standard_normal(model.nv)
+    points = [(name, (0.1, -0.2, 0.3)) for name in model.body_names[-2:]]
+    for expr in (J, B, J.T, Lambda, J @ mass_matrix.inv @ J.T, J @ v):
+        program = compile(expr, model, points=points, axes=axes, mode="dense")
+        args = (q, rates) if "v" in program.inputs else (q,)
+        found = dense(expr, model, *args, points=points, axes=axes)
+        assert_allclose(found, program(*args).reshape(found.shape), rtol=1e-9, atol=1e-11)
+        if axes in ("body", "spatial"):
+            assert np.abs(found - dense(expr, model, *args, points=points)).max() > 1e-2
 
 
 def massless_wrist(armature: float = 0.0) -> Model:

@@ -22,6 +22,7 @@ FUNCTIONS = {
     "abs": lambda v: np.abs(v) + abs(v - 0.2),
     "sign": lambda v: np.sign(v) * v,
     "floor": lambda v: np.floor(3 * v) + np.ceil(v) + (2 * v) // 0.7 + v % 0.4 + np.rint(2 * v),
+    "remainder": lambda v: v % 0.4 - (1.3 * v) % -0.7 + 2.0 % (3 + v) + (2 * v) // 0.7,
     "sqrt": lambda v: np.sqrt(v * v) + (1 + v**2) ** 0.5,
     "exp": lambda v: np.exp(-v) - np.sinh(v) * np.cosh(0.3 * v),
     "log": lambda v: np.log(1 + v * v),
@@ -97,7 +98,9 @@ def test_gradients_are_transposed_changes(changes):
         assert_allclose(gradient @ U, changes[name] @ weights, rtol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "trigonometry", "angles", "arcs", "power", "cubic"])
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "remainder", "trigonometry", "angles", "arcs", "power", "cubic"]
+)
 def test_fifty_digits(name):
     """Long decimals agree with floats, and are no floats themselves."""
     f = FORMULAS[name].row.value.function.program(1)
@@ -113,7 +116,7 @@ def test_symbols():
     sympy = pytest.importorskip("sympy")
     t = sympy.Symbol("t", real=True)
     arm = pp.examples.planar_arm(1)
-    for name in ("abs", "limits", "where", "arcs", "angles", "power"):
+    for name in ("abs", "limits", "where", "remainder", "arcs", "angles", "power"):
         program = pp.compile(FORMULAS[name], arm, backend="reference")
         found = program(np.array([t], object), np.array([sympy.Integer(1)], object))[0]
         assert float(found.subs(t, 0.3)) == pytest.approx(FUNCTIONS[name](np.array([0.3]))[0])

@@ -85,8 +85,10 @@ def test_computed_torque_at_every_joint(monkeypatch: pytest.MonkeyPatch):
     model = branching(len(ALL), 11, ALL, armature=True)
     gains = np.random.default_rng(1).uniform(1, 9, (2, model.nv))
     make = pp.control.ComputedTorque
-    check(make(model, moving(model), *gains, compensate_damping=True), monkeypatch)
-    check(pp.control.PDGravity(model, moving(model), *gains), monkeypatch)
+    every = model.joint_names
+    control = make(model, moving(model), *gains, compensate_damping=True, actuated=every)
+    check(control, monkeypatch)
+    check(pp.control.PDGravity(model, moving(model), *gains, actuated=every), monkeypatch)
 
 
 def test_other_gains_and_errors_are_not_lost(monkeypatch: pytest.MonkeyPatch):

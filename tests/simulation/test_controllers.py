@@ -144,7 +144,9 @@ def test_computed_torque_on_all_joint_types(model, seed):
     q, v, q_ref, v_ref, vdot_ref = references_of(model, seed)
     rng = np.random.default_rng(seed)
     kp, kd = rng.uniform(1, 9, (2, model.nv))
-    control = pp.control.ComputedTorque(model, lambda t: (q_ref, v_ref, vdot_ref), kp, kd)
+    control = pp.control.ComputedTorque(
+        model, lambda t: (q_ref, v_ref, vdot_ref), kp, kd, actuated=model.joint_names
+    )
     vdot = accelerations(model, control, q, v)
     tracking = Tracking(model)
     e, e_rate, _ = tracking.errors(q, v, q_ref, v_ref, vdot_ref)
@@ -170,7 +172,9 @@ def test_computed_torque_on_all_joint_types(model, seed):
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_on_the_reference_computed_torque_is_inverse_dynamics(model, seed):
     q, v, _, _, vdot = references_of(model, seed)
-    control = pp.control.ComputedTorque(model, lambda t: (q, v, vdot), 5.0, 3.0)
+    control = pp.control.ComputedTorque(
+        model, lambda t: (q, v, vdot), 5.0, 3.0, actuated=model.joint_names
+    )
     np.testing.assert_allclose(
         control(0.0, q, v), pp.inverse_dynamics(model, q, v, vdot), rtol=1e-9, atol=1e-9
     )
@@ -215,7 +219,7 @@ def test_pd_energy_falls_by_the_power_of_its_dampers(model, seed):
     """d/dt (½ v* ℳ v + ½ kp |e|²) = −kd |v|² at random states of all joint types."""
     q, v, q_ref, _, _ = references_of(model, seed)
     kp, kd = 7.0, 3.0
-    control = pp.control.PDGravity(model, q_ref, kp, kd)
+    control = pp.control.PDGravity(model, q_ref, kp, kd, actuated=model.joint_names)
     tracking, zero = Tracking(model), np.zeros(model.nv)
     e = tracking.errors(q, v, q_ref, zero, zero).e
     assume(np.abs(e).max(initial=0) < 3)
@@ -253,7 +257,7 @@ def test_computed_torque_turns_quaternion_joints_by_the_closed_form(ball_arm):
     off[:3], off[6:9], off[9:] = 1.2 * axis, -0.9 * axis, (0.3, -0.4)
     start = ball_arm.integrate(goal, off)
     kp, kd = 16.0, 5.0
-    control = pp.control.ComputedTorque(ball_arm, goal, kp, kd)
+    control = pp.control.ComputedTorque(ball_arm, goal, kp, kd, actuated=ball_arm.joint_names)
     times = np.linspace(0, 2, 5)
     zero = np.zeros(ball_arm.nv)
     run = pp.simulate(ball_arm, start, zero, 2.0, controller=control, output_times=times)
@@ -270,7 +274,9 @@ def test_pd_brings_quaternion_joints_to_rest(ball_arm):
     felt = np.diagonal(pp.mass_matrix(ball_arm, goal)).copy()
     for at in ball_arm.v_slices:
         felt[at] = felt[at].mean()  # the same in all directions of a joint
-    control = pp.control.PDGravity(ball_arm, goal, 9 * felt, 6 * felt)
+    control = pp.control.PDGravity(
+        ball_arm, goal, 9 * felt, 6 * felt, actuated=ball_arm.joint_names
+    )
     zero = np.zeros(ball_arm.nv)
     run = pp.simulate(
         ball_arm, start, zero, 8.0, controller=control, output_times=[0, 4, 8], rtol=1e-6, atol=1e-8
@@ -290,7 +296,7 @@ def operational(model, frame, seed, **options):
     motion = rng.standard_normal((2, 6))
     kp, kd = rng.uniform(1, 9, (2, 6))
     control = pp.control.OperationalSpace(
-        model, frame, lambda t: (near, *motion), kp, kd, **options
+        model, frame, lambda t: (near, *motion), kp, kd, actuated=model.joint_names, **options
     )
     X = pp.poses(model, q, [frame])[0]
     V = pp.velocities(model, q, v, [frame], axes="world")[0]
@@ -318,7 +324,9 @@ def states_with_six_directions():
         frame = f"f{model.n_bodies - 1}"
         if model.nv < 6:
             continue
-        probe = pp.control.OperationalSpace(model, frame, pp.Pose(), 1, 1)
+        probe = pp.control.OperationalSpace(
+            model, frame, pp.Pose(), 1, 1, actuated=model.joint_names
+        )
         for seed in seeds(3):
             q = model.random_configuration(np.random.default_rng(seed))
             if probe.conditioning(q) > 1e-3:
@@ -344,7 +352,9 @@ def test_the_null_space_task_does_not_disturb_the_frame():
         N = control.null_projector(q)
         np.testing.assert_allclose(J @ inverse @ N @ push, 0, atol=1e-9 * scale)
         np.testing.assert_allclose(N @ N, N, atol=1e-9 * (1 + np.abs(N).max()) ** 2)
-        other = pp.control.OperationalSpace(model, frame, control.reference, control.kp, control.kd)
+        other = pp.control.OperationalSpace(
+            model, frame, control.reference, control.kp, control.kd, actuated=model.joint_names
+        )
         difference = tau - other(0.0, q, v)
         size = np.abs(N).sum(axis=-1).max() * np.abs(tau).max()
         np.testing.assert_allclose(N @ difference, difference, rtol=0, atol=1e-9 * size)
@@ -505,6 +515,28 @@ def test_saturation_by_the_ratings_of_the_file():
 
 
 # ---- refusals --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m, **a: pp.control.ComputedTorque(m, m.neutral(), 9, 6, **a),
+        lambda m, **a: pp.control.PDGravity(m, m.neutral(), 9, 6, **a),
+        lambda m, **a: pp.control.OperationalSpace(m, "left_tool", pp.Pose(), 9, 6, **a),
+    ],
+)
+def test_a_base_that_floats_has_no_drive_unless_it_is_named(make):
+    flyer = pp.examples.free_flyer().with_gravity((0, 0, -9.81))
+    base, *rest = flyer.joint_names
+    with pytest.raises(
+        pp.errors.InputError, match=rf"free joint '{base}' has no drive(?s:.)*pp\.laws\.pid"
+    ):
+        make(flyer)
+    v = np.zeros(flyer.nv)
+    with pytest.raises(pp.errors.InputError, match="cannot drive this motion"):
+        make(flyer, actuated=rest)(0.0, flyer.random_configuration(0), v)
+    tau = make(flyer, actuated=flyer.joint_names)(0.0, flyer.random_configuration(0), v)
+    assert tau.shape == (flyer.nv,) and np.abs(tau[:6]).max() > 1
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_rotations_follow_their_path():
     model = random_tree(3, 3, joints=["spherical", "free"])
     q = model.random_configuration(np.random.default_rng(2))
     path = joint_path(model, q)
-    control = pp.control.ComputedTorque(model, path, kp=400, kd=40)
+    control = pp.control.ComputedTorque(model, path, kp=400, kd=40, actuated=model.joint_names)
     sim = pp.Simulator(model, [control], H)
     run = sim.rollout(sim.start(q), steps=STEPS)
     for k in (10, 40, STEPS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -349,3 +350,20 @@ def test_a_trajectory_knows_its_force_elements_and_their_energy():
     assert_allclose(
         same.energy - held, pp.Trajectory(arm, same.t, same.q, same.v, 0 * same.v).energy
     )
+
+
+def test_a_batch_without_memory_for_it_fails_at_once():
+    """Before anything of it is looked at, drawn or copied: of 10⁹ trajectories that takes long."""
+    arm = pp.examples.planar_arm(2)
+    sim, many = pp.Simulator(arm), np.broadcast_to(np.zeros(2), (10**12, 2))
+    begun = time.perf_counter()
+    for call in (
+        lambda: sim.start(many),
+        lambda: sim.start(v=many),
+        lambda: sim.start(t=np.broadcast_to(0.0, (10**6, 10**6))),
+        lambda: pp.rollout(arm, many, np.zeros(2), np.zeros(2), 1e-3, 1),
+    ):
+        with pytest.raises(PhipsiError, match=r"1,000,000,000,000 trajectories.*no memory"):
+            call()
+    assert time.perf_counter() - begun < 1.0
+    assert sim.start(many[:100_000]).batch == (100_000,)

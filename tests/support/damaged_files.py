@@ -211,7 +211,7 @@ def trajectory_outcome(path: Path) -> str:
             raise AssertionError("numbers that are not finite came in")
         _check_text(repr(run))
         run.to_csv(path.with_suffix(".csv"))
-        again = path.with_suffix(".again")
+        again = path.with_suffix(".again.npz")
         run.save(again)
         np.testing.assert_array_equal(pp.Trajectory.load(again).q, run.q)
         if len(run):

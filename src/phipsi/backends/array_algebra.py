@@ -79,8 +79,10 @@ def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
             if package == "sympy"
             else (xs[0] if less else xs[1])
         )
-    if name == "power":
-        return xs[0] ** xs[1]
+    if name in _OF_TWO:
+        return _OF_TWO[name](*xs)
+    if name == "floor_divide":
+        return module.floor(xs[0] / xs[1])
     return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
 
 
@@ -92,6 +94,8 @@ _RELATIONS: dict[str, Callable[..., Any]] = {
     "either": lambda x, y: (x != 0) | (y != 0),
     "not": lambda x: (x <= 0) & (0 <= x),
 }
+
+_OF_TWO: dict[str, Callable[..., Any]] = {"power": operator.pow, "remainder": operator.mod}
 
 FUNCTIONS: dict[type, Any] = {}
 """Classes of numbers, and an object with the functions of them; SymPy and mpmath are known."""

@@ -12,6 +12,7 @@ from phipsi.errors import LawError, PhipsiError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
+from phipsi.laws.hidden_inputs import traced_twice
 from phipsi.laws.law import OUTPUTS, RESERVED, Law
 from phipsi.laws.law_errors import fail, short, traced_call
 from phipsi.laws.law_operations import constant, expand
@@ -19,6 +20,7 @@ from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal, seeded
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 
 
 def circuit(mechanism: Model, laws: Any, dt: float, given: Sequence[str] = ()) -> Circuit:
@@ -165,7 +167,7 @@ class _Laws:
 
     def _previous_signal(self, signal: Signal, initial: Any) -> Any:
         node = as_node(getattr(self.wiring, signal.kind)(*signal.of))
-        array = np.asarray(initial, dtype=np.float64)
+        array = as_floats("initial", initial)
         if array.shape not in ((), node.shape):
             raise LawError(
                 f"initial={short(initial)} has shape {array.shape}, but {signal!r} has shape "
@@ -191,9 +193,9 @@ class _Laws:
 
     def _wired(self, law: Law) -> dict[str, Any]:
         arguments = {name: self._argument(law, name) for name in law.arguments}
-        found = _traced(law, arguments, self.wiring)
-        again = _traced(law, arguments, self.wiring)
-        _check_repeated(law, found, again)
+        found = traced_twice(
+            lambda: _traced(law, arguments, self.wiring), _are_alike, law.function, law.place
+        )
         for name in (*law.states, *law.discrete):
             if name not in found:
                 what = "rate" if name in law.states else "next value"
@@ -331,17 +333,10 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: Wiring) -> dict[str,
     return out
 
 
-def _check_repeated(law: Law, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
-    """The law gives the same graph when it runs again: it has no memory of its own."""
-    if list(first) == list(second) and all(
+def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether a law returns the same graphs under the same names."""
+    return list(first) == list(second) and all(
         as_node(x) is as_node(second[n]) for n, x in first.items()
-    ):
-        return
-    fail(
-        "the law does something else when it runs again: it depends on a counter, on random "
-        "numbers or on another thing that changes outside",
-        "keep what it remembers in states={…} or discrete={…}, and use pp.signals.noise",
-        law.place,
     )
 
 

@@ -23,6 +23,7 @@ from phipsi.laws.program_calls import recording
 from phipsi.laws.signals import noise_numbers
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import A, J, V, as_expression, pose
 from phipsi.operators.inputs import inputs_of
@@ -91,7 +92,7 @@ class Wiring:
 
     def state(self, name: str, first: Any) -> Traced:
         """A state of a law."""
-        array = np.array(first, dtype=np.float64)
+        array = np.array(as_floats(f"the first value of {name}", first))
         return self.given(name, "state", array.shape, array)
 
     def state_shape(self, name: str) -> Shape:

@@ -7,7 +7,8 @@
 
 They keep no state that changes the answer, and batch on leading axes of q and v. They take trees
 and mechanisms with loops. `actuated` names the joints that have a drive, by default all; the drives
-must suffice for every motion, so a free base without a drive (a walking robot) is rejected.
+must suffice for every motion, so a free base without a drive (a walking robot) is rejected. A free
+joint has a drive only if `actuated` names it: a spacecraft with thrusters says so.
 
 In a compiled run their gains are parameters, by the names that `parameters` of the class lists:
 "PDGravity.kp", or "Saturated.controller.kp" of one inside another; so is a target that is held.

@@ -40,6 +40,31 @@ def _without_motors(mechanism: Any) -> list[str] | None:
     return left if left and moved else None
 
 
+def _reject_floating(tree: Model, controller: str) -> None:
+    """Reject efforts at free joints that nobody has called driven."""
+    pairs = list(zip(tree.joint_names, tree.joints, strict=True))
+    floating = [name for name, joint in pairs if joint.kind == "free"]
+    if not floating:
+        return
+    rest = [name for name in tree.joint_names if name not in floating]
+    shown = repr(rest[:3])[:-1] + (", …]" if len(rest) > 3 else "]")
+    listed = ", ".join(map(repr, floating))
+    alone = (
+        f"For a robot on legs, control its joints alone:\n"
+        f"    pp.laws.pid({shown}, target, kp=…, kd=…)\n"
+        f"For a weightless one whose base reacts to its joints:\n"
+        f"    {controller}(model, …, actuated={shown})\n"
+        if rest
+        else ""
+    )
+    raise InputError(
+        f"{controller} computes efforts at every joint, and the free joint {listed} has no drive: "
+        f"a base that floats is moved by contacts, or by thrusters.\n{alone}"
+        f"If thrusters give all six of its efforts, say so:\n"
+        f"    {controller}(model, …, actuated=model.joint_names)"
+    )
+
+
 @final
 class DrivenMechanism:
     """A mechanism and its drives.
@@ -49,9 +74,9 @@ class DrivenMechanism:
     than degrees of freedom, Σ tau² is least.
 
     **Arguments:** the mechanism; the controller it is for; names of the `actuated` joints, None for
-    all that no `Motor` moves. **Attributes:** `tree`; `is_tree`, whether it has no constraints and
-    every joint a drive, so that efforts and accelerations stay as they are; `driven` (nv,), 1 at
-    rates with a drive.
+    all that no `Motor` moves, if none of them is free and floats. **Attributes:** `tree`;
+    `is_tree`, whether it has no constraints and every joint a drive, so that efforts and
+    accelerations stay as they are; `driven` (nv,), 1 at rates with a drive.
     """
 
     def __init__(
@@ -59,9 +84,12 @@ class DrivenMechanism:
     ) -> None:
         self._whole = whole = mechanism_of(mechanism, controller)
         self.tree: Model = whole.model
-        actuated = _without_motors(whole) if actuated is None else actuated
-        self.is_tree = actuated is None and not whole.n_rows
+        if actuated is None:
+            _reject_floating(self.tree, controller.__name__)
+            actuated = _without_motors(whole)
         self._rows, self._drives = rows_of(whole), Drives(whole, actuated)
+        every = len(np.unique(self._drives.rates)) == self.tree.nv
+        self.is_tree = (actuated is None or every) and not whole.n_rows
         self._equations = RowEquations(whole)
         self.driven = np.zeros(self.tree.nv)
         self.driven[self._drives.rates] = 1.0

@@ -194,7 +194,7 @@ class OperationalSpace:
         """Return tau (..., nv)."""
         if isinstance(q, Traced):
             return self._traced(t, q, v)
-        q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
+        q, v = as_floats("q", q), as_floats("v", v)
         reference, null = pose_state_at(self.reference, t), self.null_space
         second, own = () if null is None else (np.asarray(null(t, q, v)),), null is None
         settings = np.array((self.null_damping, self.singularity))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phipsi.array_archives import read_archive
 from phipsi.errors import FileError, ParseError, shown
 from phipsi.spatial import skew
-from phipsi.whole_files import MissingPath, path_of, whole_file
+from phipsi.whole_files import MissingPath, named_as, path_of, whole_file
 
 FloatArray = NDArray[np.float64]
 Invariants = dict[str, Any]  # the arguments of FlexibleInertia that are integrals over the mass
@@ -123,6 +123,7 @@ def write_arrays(path: str | os.PathLike[str], arguments: dict[str, Any]) -> Non
 
     Ports and shape are dictionaries; docs/flexible.md describes the arrays.
     """
+    path = named_as(path, "an archive of arrays", (".npz",))
     arrays = {name: arguments[name] for name in _NUMBERS}
     ports, shape = arguments["ports"], arguments["shape"] or {}
     arrays["port_names"] = np.array([port["name"] for port in ports], dtype=np.str_)

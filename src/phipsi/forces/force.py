@@ -18,9 +18,11 @@ from phipsi.circuits.wiring import Wiring
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
+from phipsi.laws.hidden_inputs import traced_twice
 from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.laws.named_numbers import named_numbers, with_numbers
+from phipsi.laws.trace import as_node
 from phipsi.model.model import Model
 from phipsi.model.numbers import floats_of
 from phipsi.operators import V, pose
@@ -206,7 +208,7 @@ def _wire(element: Force, wiring: Wiring) -> None:
         if not provides(element, method):
             continue
         function = getattr(traced, method)
-        found = traced_call(function, state)
+        found = _traced(function, state, element)
         if found is None:
             continue
         if np.shape(found) != shape:
@@ -215,6 +217,19 @@ def _wire(element: Force, wiring: Wiring) -> None:
         wiring.add(_SUMS[method], found)
     if element.has_rows:
         wiring.add_rows(traced.joint_rows(state))
+
+
+def _traced(function: Any, state: State, element: Force) -> Any:
+    """What a method returns; that of a user's class must depend on the state only."""
+    if type(element).__module__.startswith("phipsi."):
+        return traced_call(function, state)
+
+    def are_alike(x: Any, y: Any) -> bool:
+        return x is y is None if x is None or y is None else as_node(x) is as_node(y)
+
+    return traced_twice(
+        lambda: traced_call(function, state), are_alike, function, place_of(function)
+    )
 
 
 def reject_rows(elements: Iterable[Force]) -> None:

@@ -15,6 +15,7 @@ from phipsi.laws.graph import Array
 from phipsi.laws.law_errors import fail, place_of, short
 from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal
+from phipsi.model.numbers import is_masked
 
 RESERVED = ("t", "q", "v", "tau_given")
 """Arguments that every law may have: time (s), configuration, rates, efforts given from outside."""
@@ -225,13 +226,16 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     elif callable(value):
         hint = "a function of time is called in the law itself"
     try:
-        out = np.array(value, dtype=np.float64)
+        found = np.array(value)
+        if np.iscomplexobj(found):
+            raise TypeError("complex numbers")
+        out = found.astype(np.float64)
     except (TypeError, ValueError):
         out = np.array(np.nan)
         if not hint:
             hint = "give numbers of one shape, an expression, or one of pp.signals"
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
-    if np.asarray(value).dtype.kind not in "biuf":
+    if np.asarray(value).dtype.kind not in "biuf" or is_masked(value):
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
     if np.isnan(out).any():
         fail(f"{name}={short(value)} is not finite", place=place)

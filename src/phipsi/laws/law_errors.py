@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,20 +15,44 @@ import numpy as np
 
 from phipsi.errors import LawError
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_NUMPY = str(Path(np.__file__).resolve().parent)
-_INSTALLED = str(Path(np.__file__).resolve().parents[1])
+
+def _folders(file: str, up: int) -> tuple[str, str]:
+    """A folder above a file, as it is named and without symbolic links, as frames may name it."""
+    found = Path(file).absolute().parents[up], Path(file).resolve().parents[up]
+    return f"{found[0]}{os.sep}", f"{found[1]}{os.sep}"
+
+
+_OURS = (*_folders(__file__, 1), *_folders(str(np.__file__), 0), "<__array_function__")
+_INSTALLED = _folders(str(np.__file__), 1)
+_FAILURES: ContextVar[list[LawError] | None] = ContextVar("failures", default=None)
+"""What has failed in the function that is traced, None outside of one."""
 
 
 def fail(why: str, instead: str = "", place: str | None = None) -> NoReturn:
-    """Raise a LawError that names the line of the law."""
+    """Raise a LawError that names the line of the law.
+
+    While a function is traced the error is kept: one that the function catches is raised later.
+    """
     place = _line_of_the_law() if place is None else place
-    raise LawError(f"{place}{why}." + (f"\n{instead[0].upper()}{instead[1:]}." if instead else ""))
+    text = f"{place}{why}." + (f"\n{instead[0].upper()}{instead[1:]}." if instead else "")
+    error = LawError(text)
+    failures = _FAILURES.get()
+    if failures is not None:
+        failures.append(error)
+    raise error
+
+
+def is_read_by_a_user() -> bool:
+    """Whether code that is neither ours nor NumPy's called the caller, while it is traced."""
+    if _FAILURES.get() is None:
+        return False
+    frame = sys._getframe(2)
+    return not is_ours(frame.f_code.co_filename)
 
 
 def _fail_as(error: Exception, place: str) -> NoReturn:
     """Raise what went wrong inside a law as a LawError that names the line."""
-    frames = [x for x in traceback.extract_tb(error.__traceback__) if not _is_ours(x.filename)]
+    frames = [x for x in traceback.extract_tb(error.__traceback__) if not is_ours(x.filename)]
     where = place
     if frames:
         last = frames[-1]
@@ -37,20 +63,37 @@ def _fail_as(error: Exception, place: str) -> NoReturn:
 
 
 def traced_call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call a function of a user on traced values; whatever goes wrong names its line."""
+    """Call a function of a user on traced values; whatever goes wrong names its line.
+
+    An error of the trace that the function catches is raised all the same: the function would
+    otherwise be recorded with what it does instead, whatever its values are.
+    """
+    outer, failures = _FAILURES.get(), list[LawError]()
+    token = _FAILURES.set(failures)
     try:
-        return function(*args, **named)
-    except LawError:
+        found = function(*args, **named)
+    except LawError as error:
+        if outer is not None:
+            outer.append(error)
         raise
     except Exception as error:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, LawError):
             raise cause from None
         _fail_as(error, place_of(function))
+    finally:
+        _FAILURES.reset(token)
+    if failures:
+        raise LawError(
+            f"{failures[0].args[0]}\nThe function catches this error, so what it does then would "
+            f"be recorded for all values."
+        )
+    return found
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith((_PACKAGE, _NUMPY, "<__array_function__"))
+def is_ours(file: str) -> bool:
+    """Whether a file is one of this library or of NumPy."""
+    return file.startswith(_OURS)
 
 
 def _line_of_the_law() -> str:
@@ -59,7 +102,7 @@ def _line_of_the_law() -> str:
     found = ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_ours(file):
+        if not is_ours(file):
             found = found or _place(file, frame.f_lineno, frame.f_code.co_name)
             if not file.startswith(_INSTALLED):
                 return _place(file, frame.f_lineno, frame.f_code.co_name)

@@ -262,6 +262,9 @@ _entries("sinh", np.sinh, "sinh({0})", lambda f, x: (apply("cosh", x),))
 _entries("cosh", np.cosh, "cosh({0})", lambda f, x: (apply("sinh", x),))
 _entries("tanh", np.tanh, "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(f, f)),))
 _entries("power", np.power, "{0} ** {1}", lambda f, x, y: _power(f, x, y))
+_entries("floor_divide", np.floor_divide, "{0} // {1}", _flat)
+_entries("remainder", np.remainder, "{0} % {1}",
+         lambda f, x, y: (ONE(), _minus(apply("floor_divide", x, y))))  # fmt: skip
 _entries("minimum", np.minimum, "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
 _entries("maximum", np.maximum, "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
 for _name, _text in {

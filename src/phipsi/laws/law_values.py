@@ -121,7 +121,7 @@ def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
         return OPERATIONS[name].array(*map(np.asarray, args), data=data)
 
 
-_STEPS = ("sign", "floor", "less", "less_equal", "equal", "both", "either", "not")
+_STEPS = ("sign", "floor", "floor_divide", "less", "less_equal", "equal", "both", "either", "not")
 
 
 def _complex_angle(y: Any, x: Any) -> Any:
@@ -132,10 +132,17 @@ def _complex_angle(y: Any, x: Any) -> Any:
     return np.where(steep, np.pi / 2 * sign - np.arctan(x / y), flat)
 
 
+def _complex_remainder(x: Any, y: Any) -> Any:
+    """The remainder of the real parts, and the change x − n y for whole n."""
+    times = np.floor_divide(np.real(x), np.real(y))
+    return np.remainder(np.real(x), np.real(y)) + 1j * (np.imag(x) - times * np.imag(y))
+
+
 _OF_COMPLEX: dict[str, Callable[..., Any]] = {
     "abs": lambda x: np.where(np.real(x) < 0, -x, x),
     "minimum": lambda x, y: np.where(np.real(x) <= np.real(y), x, y),
     "maximum": lambda x, y: np.where(np.real(x) >= np.real(y), x, y),
     "where": lambda c, x, y: np.where(np.real(c) != 0, x, y),
     "arctan2": _complex_angle,
+    "remainder": _complex_remainder,
 }

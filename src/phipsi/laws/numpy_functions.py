@@ -24,6 +24,7 @@ from phipsi.laws.trace import (
     holds_traced,
     is_truth,
 )
+from phipsi.model.numbers import as_floats
 
 
 def _matmul(x: Any, y: Any) -> Traced:
@@ -209,7 +210,21 @@ def _inner(x: Any, y: Any) -> Traced:
 
 
 def _hypot(x: Any, y: Any) -> Traced:
-    return entrywise("sqrt", entrywise("add", _square(x), _square(y)))
+    """The root of the sum of squares, which neither overflow nor vanish: both are scaled first."""
+    largest: Any = entrywise("maximum", entrywise("abs", x), entrywise("abs", y))
+    scale = _where(largest > 2.0**500, 2.0**-600, _where(largest < 2.0**-500, 2.0**600, 1.0))
+    squares = [_square(entrywise("mul", z, scale)) for z in (x, y)]
+    return entrywise("div", entrywise("sqrt", entrywise("add", *squares)), scale)
+
+
+def _but_not_nan(name: str) -> Callable[[Any, Any], Traced]:
+    """The smaller or larger number; the other one where one is NaN."""
+
+    def of(x: Any, y: Any) -> Traced:
+        chosen = _where(entrywise("equal", y, y), entrywise(name, x, y), x)
+        return _where(entrywise("equal", x, x), chosen, y)
+
+    return of
 
 
 def _square(x: Any) -> Traced:
@@ -275,20 +290,14 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.
     return Traced(as_node(out))
 
 
-def _floor_divide(x: Any, y: Any) -> Traced:
-    return entrywise("floor", entrywise("div", x, y))
-
-
-def _remainder(x: Any, y: Any) -> Traced:
-    return entrywise("sub", x, entrywise("mul", y, _floor_divide(x, y)))
-
-
 def _rint(x: Any) -> Traced:
     """The nearest whole number; of two the even one."""
-    below = entrywise("floor", x)
+    below: Any = entrywise("floor", x)
     rest: Any = entrywise("sub", x, below)
-    tie = entrywise("add", below, _remainder(below, 2.0))
-    return _where(rest == 0.5, tie, entrywise("add", below, rest > 0.5))
+    half: Any = entrywise("floor", 0.5 * below)
+    odd = below - 2.0 * half
+    whole: Any = _where(rest == 0.5, below + odd, entrywise("add", below, rest > 0.5))
+    return _where(whole == 0.0, entrywise("mul", x, 0.0), whole)  # zero has the sign of x
 
 
 def _interp(x: Any, xp: Any, fp: Any) -> Array:
@@ -308,19 +317,23 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
     >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0
     """
+    if not holds_traced(x):
+        x = as_floats("x", x)
     try:
         knots, rows = _pieces(xs, ys, kind)
     except ValueError as error:
         fail(str(error))
-    out = ops.curve(as_node(x), knots, rows)
+    # an infinite number times the slope zero beyond the ends would be NaN
+    inside: Any = (_clip if holds_traced(x) else np.clip)(x, knots[1], knots[-1])
+    out = ops.curve(as_node(inside), knots, rows)
     if holds_traced(x):
         return Traced(out)  # type: ignore[return-value]
-    return out.operation.array(np.asarray(x, dtype=np.float64), data=out.data)
+    return out.operation.array(np.asarray(inside, dtype=np.float64), data=out.data)
 
 
 def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
     """Knots and coefficients of the curve through points; constant before and behind them."""
-    xs, ys = (np.array(z, dtype=np.float64) for z in (xs, ys))
+    xs, ys = (as_floats(name, z) for name, z in (("xs", xs), ("ys", ys)))
     if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
         raise LawError("a table needs two or more places xs that increase, and as many numbers ys")
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
@@ -353,12 +366,12 @@ UFUNCS |= {
     "floor": "floor", "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos",
     "tan": "tan", "arcsin": "arcsin", "arccos": "arccos", "arctan": "arctan",
     "arctan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "minimum": "minimum",
-    "maximum": "maximum", "fmin": "minimum", "fmax": "maximum", "less": "less",
-    "less_equal": "less_equal", "equal": "equal", "logical_and": "both", "logical_or": "either",
-    "logical_not": "not", "bitwise_and": _truths("both", "&"),
+    "maximum": "maximum", "fmin": _but_not_nan("minimum"), "fmax": _but_not_nan("maximum"),
+    "less": "less", "less_equal": "less_equal", "equal": "equal", "logical_and": "both",
+    "logical_or": "either", "logical_not": "not", "bitwise_and": _truths("both", "&"),
     "bitwise_or": _truths("either", "|"), "invert": _truths("not", "~"),
     "square": _square, "hypot": _hypot, "positive": lambda x: Traced(as_node(x)),
-    "matmul": _matmul, "floor_divide": _floor_divide, "remainder": _remainder,
+    "matmul": _matmul, "floor_divide": "floor_divide", "remainder": "remainder",
     "greater": lambda x, y: entrywise("less", y, x),
     "greater_equal": lambda x, y: entrywise("less_equal", y, x),
     "not_equal": lambda x, y: ~entrywise("equal", x, y),

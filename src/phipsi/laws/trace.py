@@ -19,7 +19,8 @@ import numpy as np
 
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, Shape
-from phipsi.laws.law_errors import fail, short
+from phipsi.laws.law_errors import fail, is_read_by_a_user, short
+from phipsi.model.numbers import as_floats
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}
@@ -49,7 +50,6 @@ class Traced:
     """
 
     __slots__ = ("__weakref__", "_node", "_owed", "_owned", "_parts")
-    __hash__ = None  # type: ignore[assignment]  # == is entry by entry
     dtype = np.dtype(np.float64)
     is_traced = True
 
@@ -76,6 +76,23 @@ class Traced:
                 "name the array:  x[:3] += …",
             )
         return self._node
+
+    @property
+    def __class__(self) -> Any:
+        """That of the array or number of NumPy for which it stands, if the function asks for it."""
+        if not is_read_by_a_user():
+            return Traced
+        return np.ndarray if self._node.shape else np.float64
+
+    def __hash__(self) -> int:
+        if self.shape:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        self._known_only_later()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("__") and hasattr(np.ndarray, name):
+            fail(f"{name} of arrays is not among what is traced", _listed())
+        raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
 
     # ---- shape
 
@@ -106,7 +123,7 @@ class Traced:
 
     def __len__(self) -> int:
         if not self.shape:
-            fail("a scalar has no length")
+            raise TypeError("a number has no length")  # as NumPy's, which NumPy itself asks for
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Traced]:
@@ -242,6 +259,20 @@ class Traced:
     __float__ = __int__ = __index__ = __complex__ = _known_only_later
     item = tolist = __round__ = __trunc__ = _known_only_later
 
+    def __repr__(self) -> str:
+        if is_read_by_a_user():
+            fail(
+                "the function prints a value that is known only when it runs, or makes text of it",
+                "print its shape; return the value under a name of its own to record it",
+            )
+        return f"<traced {self._node.shape}>"
+
+    def __format__(self, spec: str) -> str:
+        if is_read_by_a_user():
+            self.__repr__()
+            self._known_only_later()
+        return repr(self)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """The entries as an array of objects, for np.array([a, b]) of traced values.
 
@@ -260,7 +291,19 @@ class Traced:
         """The array itself: its numbers are real."""
         return self
 
+    def __copy__(self) -> Traced:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Traced:
+        return self.copy()
+
     # ---- operators
+
+    def __divmod__(self, other: Any) -> Any:
+        return entrywise("floor_divide", self, other), entrywise("remainder", self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return entrywise("floor_divide", other, self), entrywise("remainder", other, self)
 
     def __neg__(self) -> Traced:
         return entrywise("neg", self)
@@ -374,7 +417,14 @@ def _gathered(array: Any) -> Node:
 
 def as_array(x: Any) -> Any:
     """Numbers as an array of float64; traced values, and lists of them, stay traced."""
-    return Traced(as_node(x)) if holds_traced(x) else np.asarray(x, dtype=np.float64)
+    if holds_traced(x):
+        return Traced(as_node(x))
+    if type(x) is np.ndarray and x.dtype == np.float64:
+        return x
+    return as_floats("an argument", x)
+
+
+_DIVISIONS = ("div", "floor_divide", "remainder")
 
 
 def entrywise(name: str, *args: Any) -> Traced:
@@ -392,7 +442,7 @@ def entrywise(name: str, *args: Any) -> Traced:
         if name != "add":
             fail("comparisons cannot be subtracted", "make numbers of them:  1.0 * (x > 0)")
         name = "either"  # NumPy's sum of truths
-    if name == "div" and nodes[1].operation.name == "constant" and not nodes[1].data.all():
+    if name in _DIVISIONS and nodes[1].operation.name == "constant" and not nodes[1].data.all():
         fail("the function divides by the constant 0", "divide by another number")
     if name == "power":
         out = ops.power(*(_fitted(x, shape) for x in nodes))

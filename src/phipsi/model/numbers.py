@@ -36,7 +36,7 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
         a = np.asarray(value)
     except (ValueError, TypeError) as e:
         raise InputError(f"{name} is not an array of numbers: {e}") from None
-    if a is not value and a.ndim:
+    if a is not value:
         _reject_masked(name, value, a.ndim)
     if a.dtype is _FLOAT64:
         return a
@@ -114,6 +114,12 @@ def _reject_masked(name: str, value: Any, depth: int) -> None:
     elif depth > 1 and isinstance(value, (list, tuple)):
         for x in value:
             _reject_masked(name, x, depth - 1)
+
+
+def is_masked(value: Any) -> bool:
+    """Whether an entry of an array is masked, and so no number."""
+    is_other = isinstance(value, np.ndarray) and type(value) is not np.ndarray
+    return is_other and bool(np.ma.is_masked(value))
 
 
 def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:

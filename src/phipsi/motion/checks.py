@@ -226,8 +226,8 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
     if times is None:
         return None
     try:
-        array = np.array(times, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.array(as_floats("output_times", times))
+    except InputError:
         array = np.array([[np.nan]])
     if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(
@@ -274,3 +274,34 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
                 f"{default} and cannot change it: {why}"
             )
     return array
+
+
+_WORTH_A_QUESTION = 2**30  # bytes: less is simply asked for where it is needed
+
+
+def check_room(each: int, *given: tuple[Any, int], count: int | None = None) -> None:
+    """Reject a batch for which there is no memory, before any of its numbers is looked at.
+
+    **Arguments:** `each`, bytes that one trajectory takes; `given`, arrays with the number of their
+    own axes, whose leading axes are the batch; or its size, `count`.
+    """
+    if count is None:
+        shapes = [getattr(x, "shape", ()) for x, _ in given]
+        axes = [n for _, n in given]
+        try:
+            leading = [s[: max(len(s) - n, 0)] for s, n in zip(shapes, axes, strict=True)]
+            count = math.prod(np.broadcast_shapes(*leading))
+        except (TypeError, ValueError):  # said where the shapes are checked
+            return
+    size = each * count
+    if size < _WORTH_A_QUESTION:
+        return
+    try:
+        if size >= 2**63:
+            raise MemoryError
+        np.empty(size, dtype=np.uint8)
+    except MemoryError:
+        raise InputError(
+            f"{count:,} trajectories of {each} bytes each take {float(size):.2g} bytes, and there "
+            f"is no memory for them. Run fewer at a time"
+        ) from None

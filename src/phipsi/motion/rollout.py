@@ -36,7 +36,7 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.checks import checked_time, reject_unfit
+from phipsi.motion.checks import check_room, checked_time, reject_unfit
 from phipsi.motion.contact_failures import reason_of_contacts
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit_solver import UNSOLVED
@@ -159,6 +159,7 @@ def whole_rollout(
     reproducible = _checked_reproducible(
         reproducible, system=bool(rows), prescribed=prescribed is not None
     )
+    check_room(8 * (2 * tree.nq + 3 * tree.nv), (q0, 1), (v0, 1))
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)

@@ -6,6 +6,7 @@ It is traced as laws are (`laws/trace.py`): on blocks that are not known yet.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import is_memoryless
 from phipsi.laws.graph import Node
+from phipsi.laws.hidden_inputs import traced_twice
 from phipsi.laws.law_errors import fail, place_of, short, traced_call
 from phipsi.laws.law_operations import constant, join
 from phipsi.laws.trace import Traced, as_node, at_most
@@ -134,10 +136,15 @@ def _traced(
     shapes = [block_shape(kind_of(x), width) for x in args]
     names = [x for x in inspect.signature(function).parameters if x not in constants]
     place = place_of(function)
-    try:
+
+    def block_of() -> Node:
         given = [Traced(argument(n, shape), owned=True) for n, shape in enumerate(shapes)]
         found = traced_call(function, **dict(zip(names, given, strict=True)), **constants)
-        return recorded(scalars(_block(found, rows, cols, takes is ONE, place)))
+        return _block(found, rows, cols, takes is ONE, place)
+
+    try:
+        block = traced_twice(block_of, operator.is_, function, place)
+        return recorded(scalars(block))
     except LawError as error:
         text = str(error)
         raise InputError(text if ", line " in text else place + text) from None

@@ -52,6 +52,12 @@ def leaves_of(x: Expr) -> frozenset[Expr]:
     return frozenset(y for y in nodes_of(x) if y.op is Op.LEAF)
 
 
+def about_points(expr: Expr) -> list[Expr]:
+    """The leaves of an expression that are motions or forces at points, or lead to these."""
+    found = sorted(leaves_of(expr), key=str)
+    return [x for x in found if "point" in {s.index for s in (x.takes, x.gives)}]
+
+
 @lru_cache(maxsize=2**10)
 def written_nodes(expressions: tuple[Expr, ...]) -> frozenset[Expr]:
     """All parts of expressions and of the definitions of their leaves."""

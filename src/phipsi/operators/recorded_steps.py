@@ -23,10 +23,16 @@ The step ("entry", n, i, j) is entry (i, j) of argument n. A tuple is the data o
 Operand = int | float
 
 _EXPENSIVE = set(
-    "sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh exp log power curve".split()
+    (
+        "sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh exp log power floor_divide "
+        "remainder curve"
+    ).split()
 )
 _NOT_SMOOTH = set(
-    "abs sign floor minimum maximum less less_equal equal both either not where curve".split()
+    (
+        "abs sign floor floor_divide remainder minimum maximum less less_equal equal both either "
+        "not where curve"
+    ).split()
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, final
@@ -12,6 +13,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.operators.recorded_steps import Numbers, Program
 
 Entries = Sequence[Any]
+_JUMPING = ("floor", "floor_divide", "remainder", "sign")
 
 
 @final
@@ -81,7 +83,7 @@ class TracedLaw:
     @property
     def jumps(self) -> tuple[str, ...]:
         """Operations whose values jump, which no motion could follow."""
-        return tuple(name for name in ("floor", "sign") if name in self.program.branches)
+        return tuple(name for name in _JUMPING if name in self.program.branches)
 
 
 def _run(program: Program, blocks: Sequence[Entries], ops: Any) -> list[Any]:
@@ -128,6 +130,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     import inspect
 
     from phipsi.errors import LawError
+    from phipsi.laws.hidden_inputs import traced_twice
     from phipsi.laws.law_errors import place_of, traced_call
     from phipsi.laws.trace import Traced, as_node
     from phipsi.operators.step_graphs import argument, recorded, scalars
@@ -164,17 +167,11 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         return recorded(scalars(node))
 
     try:
-        first, second = steps(), steps()
+        return TracedLaw(traced_twice(steps, operator.eq, function, place_of(function)), size)
     except (LawError, InputError) as error:
         text = str(error)
         place = "" if ", line " in text else place_of(function)
         raise ModelError(f"{who}: {place}{text}") from None
-    if first != second:
-        raise ModelError(
-            f"{who} gives another formula in a second call. It must depend on its arguments only: "
-            f"no random numbers, and nothing that it changes."
-        )
-    return TracedLaw(first, size)
 
 
 @final

@@ -73,7 +73,7 @@ class _Tape:
         a, b = xs[0], xs[-1]
         if name in ("add", "sub"):
             return a if _is(b, 0.0) else b if name == "add" and _is(a, 0.0) else None
-        if name == "div" and _is(b, 0.0):
+        if name in ("div", "floor_divide", "remainder") and _is(b, 0.0):
             fail("the formula divides by the constant 0", "divide by another number", place="")
         if name in ("mul", "div"):
             if _is(b, 1.0):

@@ -254,6 +254,16 @@ def _curve(x: Decimal, data: Any) -> Decimal:
     return out
 
 
+def _remainder(x: Decimal, y: Decimal) -> Decimal:
+    """x less the multiple of y below it: zero, or with the sign of y."""
+    rest = x % y
+    return rest + y if rest and (rest < 0) != (y < 0) else rest
+
+
+def _floor_divide(x: Decimal, y: Decimal) -> Decimal:
+    return ((x - _remainder(x, y)) / y).to_integral_value()
+
+
 _ENTRYWISE: dict[str, Callable[..., Any]] = {
     **_OF_ONE,
     "exp": Decimal.exp, "tanh": _tanh, "sinh": _sinh,
@@ -263,6 +273,7 @@ _ENTRYWISE: dict[str, Callable[..., Any]] = {
     "arccos": lambda x: _arctan2(_root((1 - x) * (1 + x)), x),
     "power": lambda x, y: x**y, "abs": abs, "sign": lambda x: (x > 0) - (x < 0),
     "floor": lambda x: x.to_integral_value(ROUND_FLOOR), "minimum": min, "maximum": max,
+    "floor_divide": _floor_divide, "remainder": _remainder,
     "less": operator.lt, "less_equal": operator.le, "equal": operator.eq,
     "both": lambda x, y: bool(x and y), "either": lambda x, y: bool(x or y),
     "not": operator.not_, "where": lambda c, x, y: x if c else y,

@@ -30,6 +30,7 @@ from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.forces.force import Elements, Force, State
 from phipsi.model.closure_names import ends
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.progress import make_progress
@@ -185,7 +186,7 @@ def simulate_changing(
 ) -> Trajectory:
     """The run of `simulate` with events that change the mechanism; see `phipsi.topology`."""
     runner = _Runner(simulate, Topology.of(system), float(duration), list(events), options)
-    q, v = (np.array(x, dtype=np.float64) for x in (q0, v0))
+    q, v = (np.array(as_floats(name, x)) for name, x in (("q0", q0), ("v0", v0)))
     model = runner.topology.model
     if q.shape != (model.nq,) or v.shape != (model.nv,):
         raise InputError(
@@ -318,7 +319,8 @@ class _Runner:
         size = self.topology.model.nv
 
         def controller(t: float, q: Array, v: Array) -> Array:
-            given = np.asarray(self.controller(phase.t0 + t, *phase.lift(q, v)), dtype=np.float64)
+            found = self.controller(phase.t0 + t, *phase.lift(q, v))
+            given = as_floats("tau of the controller", found)
             if given.shape != (size,):
                 raise InputError(
                     f"the controller returned shape {given.shape} at t = {phase.t0 + t:.6g} s; it "

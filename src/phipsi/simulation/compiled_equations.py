@@ -13,6 +13,7 @@ z are the exponential coordinates of exponential_chart.py, w the quadratures.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, final
@@ -40,6 +41,7 @@ from phipsi.forces.force import Elements, Force
 from phipsi.laws import law_operations as ops
 from phipsi.laws.circuit import Circuit, Evaluation, Quantity
 from phipsi.laws.graph import Node, in_order
+from phipsi.laws.hidden_inputs import traced_twice
 from phipsi.laws.law import Law
 from phipsi.laws.law_errors import traced_call
 from phipsi.laws.trace import as_node
@@ -432,7 +434,13 @@ class _Aside:
 
     def value(self, wiring: Wiring) -> Node:
         """The value of a law."""
-        return as_node(traced_call(self.of.function, wiring.t, wiring.q, wiring.v))
+        law = self.of
+        return traced_twice(
+            lambda: as_node(traced_call(law.function, wiring.t, wiring.q, wiring.v)),
+            operator.is_,
+            law.function,
+            law.place,
+        )
 
 
 @final

@@ -29,6 +29,7 @@ from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
 from phipsi.motion.exponential_chart import chart_of
@@ -193,7 +194,8 @@ def simulate_steps(
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
     if controller is not None and not is_law:
-        tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
+        states = zip(t.tolist(), q_, v_, strict=True)
+        tau = np.array([as_floats("tau of the controller", controller(*x)) for x in states], float)
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
         system.model, t, q_, v_, tau, integrator="time_stepping", stored=elements.stored,
@@ -221,7 +223,8 @@ def _driven(
     parts = [{n: run[n] for n in wanted}]
     try:
         for _ in range(steps):
-            tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
+            given = controller(float(state.t), state.q.copy(), state.v.copy())
+            tau = as_floats("tau of the controller", given)
             run = recorded_run(sim, state, tau, record=names, progress=False)
             if run.state.status.any():
                 raise run.state.failure(run)

@@ -19,7 +19,7 @@ from phipsi.forces.force import Elements, Force, State, provides
 from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
-from phipsi.model.numbers import all_finite
+from phipsi.model.numbers import all_finite, as_floats
 from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.exponential_chart import Chart
@@ -440,16 +440,18 @@ class Equations:
         return f"controller {name_of(self.controller)!r}"
 
     def _converted(self, given: Any, t: float) -> Array:
+        effort, why = None, ""
         try:
-            effort = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            effort = None
+            effort = as_floats("tau", given)
+        except InputError as error:
+            why = f" ({error})"
         if effort is None or effort.shape != (self._nv,):
             shape = f" of shape {effort.shape}" if effort is not None and effort.ndim else ""
             names = ", ".join(map(repr, self.model.joint_names[:6]))
             raise InputError(
-                f"{self._name()} returned {type(given).__name__}{shape} at t = {t:.6g} s, but it "
-                f"must return tau of shape ({self._nv},), one effort per rate (joints {names}"
+                f"{self._name()} returned {type(given).__name__}{shape} at t = {t:.6g} s{why}, "
+                f"but it must return tau of shape ({self._nv},), one effort per rate (joints "
+                f"{names}"
                 f"{', …' if self.model.n_bodies > 6 else ''})."
             )
         return effort

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.model.numbers import as_floats
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.user_functions import check_signature, first_call
 from phipsi.simulation.equations import locked
@@ -127,7 +128,7 @@ class Watch:
         event = self.events[i]
         given = event.function(t, locked(q), locked(v))
         try:
-            value = float(given)
+            value = math.nan if np.iscomplexobj(given) else float(given)
         except (TypeError, ValueError):
             value = math.nan
         if not math.isfinite(value):
@@ -184,7 +185,7 @@ class Watch:
         if given is None:
             return q, v
         try:
-            new_q, new_v = (np.array(x, dtype=np.float64) for x in given)
+            new_q, new_v = (np.array(as_floats("it", x)) for x in given)
         except (TypeError, ValueError):
             new_q = new_v = np.empty(0)
         if new_q.shape != q.shape or new_v.shape != v.shape:

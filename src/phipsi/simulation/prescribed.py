@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.errors import InputError
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature
 
 Array = NDArray[Any]
@@ -64,7 +65,7 @@ def _numbers(name: str, value: Any, place: slice) -> Any:
     if isinstance(value, float) and math.isfinite(value) and place.stop - place.start == 1:
         return value
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = as_floats("it", value)
         array = np.broadcast_to(array, (place.stop - place.start,))
     except (TypeError, ValueError):
         width = place.stop - place.start

@@ -83,6 +83,8 @@ class Quadratures:
         for i in which:
             given = self._functions[i](t, q, v)
             try:
+                if type(given) is not float and np.iscomplexobj(given):
+                    raise TypeError("a complex number")
                 out[first + i] = given
             except (TypeError, ValueError):
                 name = list(self.given)[i]

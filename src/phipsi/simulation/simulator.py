@@ -36,6 +36,7 @@ from phipsi.motion.checks import (
     check_contacts,
     check_determined,
     check_quaternions,
+    check_room,
     checked_number,
     checked_parameter,
     checked_time,
@@ -246,6 +247,9 @@ class Simulator:
         starts of episodes, are random by the numbers of trajectories.
         """
         model, separate = self.model, true_or_false("separate", separate)
+        named = parameters.items() if isinstance(parameters, Mapping) else ()
+        axes = [(x, len(self._shapes.get(n, ()))) for n, x in named]
+        check_room(self.bytes_per_trajectory, (q, 1), (v, 1), (t, 0), *axes)
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
         rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
         times = real_array("t", t)
@@ -281,6 +285,12 @@ class Simulator:
         if not separate:
             self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
         return state
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """How much memory the state of one trajectory takes at least."""
+        numbers = sum(math.prod(x.shape) for x in self._states.values())
+        return 8 * (numbers + self.model.nv + 2)  # efforts; the status and the number of a step
 
     def check_gaps(self, state: SimulatorState, fix: str) -> None:
         """Reject states with bodies that overlap, joints beyond rigid stops, ropes too long."""

@@ -15,6 +15,7 @@ from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_rows import overlaps, turns_at_joints
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.law_values import Evaluation
+from phipsi.model.numbers import as_floats
 from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
@@ -166,6 +167,8 @@ class SimulatorState:
 
     def set_efforts(self, tau: ArrayLike) -> None:
         """Efforts (..., nv) from now on, besides those of the laws."""
+        if type(tau) is not np.ndarray or tau.dtype.kind not in "fiu":
+            tau = as_floats("tau", tau)
         try:
             self.efforts.reshape(*self.batch, -1)[...] = tau
         except (TypeError, ValueError):

@@ -23,7 +23,7 @@ from phipsi.model.numbers import as_list
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
-from phipsi.whole_files import checked_target, path_of, whole_file
+from phipsi.whole_files import checked_target, named_as, path_of, whole_file
 
 Array = NDArray[Any]
 
@@ -41,7 +41,9 @@ _BYTES_PER_LETTER, _BYTES_PER_OBJECT = 6, 72
 
 def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory; see `Trajectory.save`."""
-    target = checked_target(path)
+    others = {"csv": "run.to_csv({})", "html": "pp.report(run, {})", "htm": "pp.report(run, {})"}
+    others |= dict.fromkeys(("png", "gif", "mp4"), "pp.render(run, {})")
+    target = checked_target(named_as(path, "an archive of arrays", (".npz",), **others))
     arrays = _arrays(trajectory)
     with whole_file(target) as part, part.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -85,7 +87,8 @@ _DENSE = ("dense_t0", "dense_h", "dense_base", "dense_values")
 
 def to_csv(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory as columns; see `Trajectory.to_csv`."""
-    target, model = checked_target(path, in_place=True), trajectory.model
+    named = named_as(path, "a table", (".csv", ".txt"), npz="run.save({})")
+    target, model = checked_target(named, in_place=True), trajectory.model
     names = ["t"]
     for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
         names += [f"{kind}:{name}" for name in entry_names(model, slices)]

@@ -25,9 +25,9 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space, space_size
 from phipsi.model import Model
 from phipsi.model.mechanisms import forest_of, of_mechanisms
-from phipsi.model.points import PointSet, point_set
+from phipsi.model.points import AXES, PointSet, point_set
 from phipsi.operators import as_expression
-from phipsi.operators.inputs import INPUT_ORDER, check_tables
+from phipsi.operators.inputs import INPUT_ORDER, about_points, check_tables
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ def dense(
     given: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
     order: str = "base_to_tip",
-    axes: str = "body",
+    axes: str | None = None,
     paper: str = "",
     own: Sequence[Expr] = (),
     **directions: ArrayLike,
@@ -59,16 +59,17 @@ def dense(
     nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
     layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
     a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
-    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points);
-    `paper` and `own`, how text is read, as for `parse`.
+    papers'); `axes` of motions and forces at the points, as for `compile`: "world" by default,
+    "body" or "spatial"; or "inertial" for body quantities in world axes, about the same points
+    (otherwise they are in body axes); `paper` and `own`, how text is read, as for `parse`.
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
     expr = as_expression(expr, paper, own)
-    check_arrangement(order, axes)
+    of_points = check_arrangement(expr, order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
-    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given, of_points)
     shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     with not_too_deep("evaluated"):
@@ -84,14 +85,15 @@ def _inputs(
     points: Sequence[Any] | PointSet | None,
     named: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,
+    axes: str | None = None,
 ) -> tuple[Inputs, Model, PointSet]:
     check_expression(expr)
-    model, points = forest_of(model, points)
+    model, points = forest_of(model, points, axes)
     if not isinstance(cast(object, model), Model):
         raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
     if points is None:
         check_points(expr)
-    where = point_set(model, points)
+    where = point_set(model, points, axes)
     for name in named:
         if name not in INPUT_ORDER:
             known = ", ".join(INPUT_ORDER)
@@ -114,15 +116,23 @@ def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
 # ---- order and axes ----------------------------------------------------------------------------
 
 
-def check_arrangement(order: str, axes: str) -> None:
-    """Reject unknown orders of bodies and unknown axes."""
+def check_arrangement(expr: Expr, order: str, axes: str | None) -> str | None:
+    """Reject unknown orders of bodies and unknown axes; the axes of the points, None by default."""
     one_of("order", order, ("base_to_tip", "tip_to_base"))
-    of_points = "point_set(model, points, axes='world' | 'body' | 'spatial')"
-    hint = f"The axes of points belong to the points: points={of_points}"
-    one_of("axes", axes, ("body", "inertial"), hint)
+    if axes is None:
+        return None
+    hint = 'For body quantities in world axes write axes="inertial"'
+    one_of("axes", axes, (*AXES, "inertial"), hint)
+    if axes == "inertial":
+        return None
+    if axes != "body" and not about_points(expr):
+        raise InputError(
+            f"axes={axes!r} has no effect: {expr} has no motions or forces at points. {hint}"
+        )
+    return axes
 
 
-def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
+def arranged(expr: Expr, one: Evaluation, order: str, axes: str | None) -> Array:
     """The value in the axes and the order asked for; see `dense`."""
     out = one.value(expr)
     if axes == "inertial":

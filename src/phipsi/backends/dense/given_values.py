@@ -26,7 +26,7 @@ from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.inputs import DIRECTIONS, check_pairs, leaves_of, own_rows
+from phipsi.operators.inputs import DIRECTIONS, about_points, check_pairs, own_rows
 
 Array = NDArray[Any]
 
@@ -66,12 +66,11 @@ def check_expression(expr: Expr) -> None:
 
 def check_points(expr: Expr) -> None:
     """Reject an expression about points if no points were named."""
-    for x in sorted(leaves_of(expr), key=str):
-        if "point" in {s.index for s in (x.takes, x.gives) if s is not None}:
-            raise InputError(
-                f"{x} is about points: pass points=[(body_or_frame, offset), ...], or points=[] "
-                f"for none"
-            )
+    for x in about_points(expr):
+        raise InputError(
+            f"{x} is about points: pass points=[(body_or_frame, offset), ...], or points=[] "
+            f"for none"
+        )
 
 
 # ---- shapes ------------------------------------------------------------------------------------

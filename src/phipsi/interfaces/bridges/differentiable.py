@@ -69,6 +69,16 @@ class Bridge(ABC):
     def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
         """Gradients of Σ weights · results by every input."""
 
+    def check_real(self, kinds: Sequence[tuple[Any, bool]]) -> None:
+        """Reject arrays that are complex; `kinds`, their dtypes and whether these are."""
+        for name, (dtype, is_complex) in zip(self.names, kinds, strict=False):
+            if is_complex:
+                raise InputError(
+                    f"{name} holds {dtype}, but must be real: its imaginary part would be lost. "
+                    f"Give {name}.real, or take derivatives of the function instead of complex "
+                    f"steps"
+                )
+
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The common batch of arrays of these shapes, each checked."""
         if len(shapes) != len(self.core):

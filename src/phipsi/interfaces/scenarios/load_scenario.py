@@ -318,8 +318,8 @@ def _controller(
     make, keys = known[word]
     with one.blamed():
         given = one.read(
-            "type: raw; kp: gains; kd: gains; hold: raw?; path: raw?; largest_effort: efforts?"
-            + keys
+            "type: raw; kp: gains; kd: gains; hold: raw?; path: raw?; largest_effort: efforts?; "
+            "actuated: names?" + keys
         )
         for key in ("type", "hold", "path"):
             given.pop(key, None)

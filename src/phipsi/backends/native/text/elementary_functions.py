@@ -6,11 +6,14 @@
     arcsin, arccos      by arctan2 of the sides of the triangle
     tan                 sin / cos
     power               exp(y log x), the logarithm in two numbers
+    remainder           long division in binary digits: every difference is exact
+    floor_divide        by the remainder, as NumPy and Python do it
 
 The rational functions are those of FreeBSD's e_exp.c and of Moshier's Cephes library. What a lane
 gets depends on its own argument only, and on no library. Errors in ulp, measured against many
 digits: exp, sinh, cosh, tanh, arctan 1–2; arctan2, arcsin, arccos, tan 2–3; power 2 where the
-result is between 1e-30 and 1e30, up to 12 at the ends of the range.
+result is between 1e-30 and 1e30, up to 12 at the ends of the range; remainder and floor_divide have
+NumPy's bits.
 """
 
 from __future__ import annotations
@@ -131,6 +134,29 @@ class _Tools:
     def nan_or(self, x: Lane, out: Lane) -> Lane:
         """NaN where x is NaN."""
         return self.pick("==", x, x, out, x)
+
+    def repeated(
+        self, live: Callable[..., Any], body: Callable[..., list[Lane]], *starts: Lane
+    ) -> list[Lane]:
+        """While ``live(*values)`` holds in some lanes: values = body(where it does, *values)."""
+        e, b = self.e, self.e.builder
+        head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
+        before, kind = b.block, ir.IntType(e.lanes)
+        b.branch(head)
+        b.position_at_end(head)
+        phis = [b.phi(e.vector) for _ in starts]
+        values = [Lane(e, phi) for phi in phis]
+        which = live(*values)
+        b.cbranch(
+            b.icmp_unsigned("!=", b.bitcast(which, kind), ir.Constant(kind, 0)), inside, after
+        )
+        b.position_at_end(inside)
+        for phi, start, new in zip(phis, starts, body(which, *values), strict=True):
+            phi.add_incoming(start.value, before)
+            phi.add_incoming(new.value, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        return values
 
     def two_to(self, whole: Any) -> Lane:
         """2^k of whole numbers within the range of exponents."""
@@ -351,10 +377,60 @@ def _log_in_two(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
     return high, (total - high) + low
 
 
+def _fmod(t: _Tools, x: Lane, y: Lane) -> Lane:
+    """x less the multiple of y before it towards zero, exact: C's fmod.
+
+    |y| is doubled until it is more than |x|/2, then taken away where it fits and halved. Every
+    difference lies within a factor of two of what it is taken from, so none is rounded; rounds are
+    as many as the exponents of x and y differ by.
+    """
+    e, b = t.e, t.e.builder
+    size, least = t.abs(x), t.abs(y)
+    defined = b.and_(e.compare("<", size, _INF), e.compare(">", least, 0.0))
+    rest, least = e.select(defined, size, 0.0), e.select(defined, least, 1.0)
+    half = rest * 0.5
+
+    def doubled(which: Any, step: Lane) -> list[Lane]:
+        return [e.select(which, step + step, step)]
+
+    def reduced(which: Any, rest: Lane, step: Lane) -> list[Lane]:
+        fits = b.and_(which, e.compare(">=", rest, step))
+        return [e.select(fits, rest - step, rest), step * 0.5]
+
+    (step,) = t.repeated(lambda step: e.compare("<=", step, half), doubled, least)
+    rest, _ = t.repeated(lambda rest, _: e.compare(">=", rest, least), reduced, rest, step)
+    return e.select(defined, t.sign_of(rest, x), _NAN)
+
+
+def _divided(t: _Tools, x: Lane, y: Lane) -> tuple[Lane, Lane]:
+    """(x // y, x % y) as NumPy has them, and Python: the remainder has the sign of y."""
+    e = t.e
+    rest = t.call("fmod", x, y)
+    quotient = (x - rest) / y  # nearly whole
+    other = t.pick("<", y, 0.0, 1.0, 0.0) - t.pick("<", rest, 0.0, 1.0, 0.0)
+    moved = e.builder.and_(e.compare("!=", other, 0.0), e.compare("!=", rest, 0.0))
+    zero = t.sign_of(e.constant(0.0), y)
+    rest = e.select(moved, rest + y, t.pick("==", rest, 0.0, zero, rest))
+    quotient = e.select(moved, quotient - 1.0, quotient)
+    below = e.intrinsic("floor", quotient)
+    whole = t.pick(">", quotient - below, 0.5, below + 1.0, below)
+    whole = t.pick("==", quotient, 0.0, t.sign_of(e.constant(0.0), x / y), whole)
+    return t.pick("==", y, 0.0, x / y, whole), rest
+
+
+def _floor_divide(t: _Tools, x: Lane, y: Lane) -> Lane:
+    return _divided(t, x, y)[0]
+
+
+def _remainder(t: _Tools, x: Lane, y: Lane) -> Lane:
+    return _divided(t, x, y)[1]
+
+
 FUNCTIONS: dict[str, tuple[int, Body]] = {
     "exp": (1, _exp), "sinh": (1, _sinh), "cosh": (1, _cosh), "tanh": (1, _tanh),
     "arctan": (1, _arctan), "arctan2": (2, _arctan2), "arcsin": (1, _arcsin),
     "arccos": (1, _arccos), "tan": (1, _tan), "power": (2, _power),
+    "fmod": (2, _fmod), "floor_divide": (2, _floor_divide), "remainder": (2, _remainder),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
 from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
 from phipsi.model.pose import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
-from phipsi.whole_files import write_whole
+from phipsi.whole_files import named_as, write_whole
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -44,6 +44,8 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     (armature, rotors, drives with different efforts in both directions, gravity other than
     9.81 m/s² along −z).
     """
+    if path is not None:
+        path = named_as(path, "a robot in URDF", (".urdf", ".xml"))
     mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
     only_mimics = mimics and mimics.issuperset(model.constraints)
     tree = model.model if only_mimics else tree_of(model, save_urdf)
