@@ -29,7 +29,7 @@ from phipsi.proofs.sample_mechanisms import (
 )
 from phipsi.rewrite.identity import Identity, is_about_rows
 
-MOST_IN_A_ROW, MOST_IN_DIGITS = 48, 10
+MOST_IN_A_ROW, MOST_IN_DIGITS = 32, 10
 """Bodies in a row of the deepest mechanisms, and where square roots are taken."""
 _COVERED = 4  # bodies in a row that the small mechanisms have
 _CHILDREN = 4  # of one body, at most
