@@ -217,6 +217,7 @@ def decide_mutated(count: int = 1000, true_count: int = 200) -> tuple[str, list[
             continue
         ways[identity.name.partition("by ")[2]] += 1
         ways[verdict.method] += 1
+        ways["limited"] += bool(proof.limit)
     return _mutated_text(kinds, rows, ways), problems
 
 
@@ -249,7 +250,8 @@ def _mutated_text(kinds: Counter[str], rows: list[tuple[str, str, str]], ways: C
         f" ({ways['rewriting']} by rewriting, {ways['definitions']} by",
         f"definitions), {ways['exact']} of them modulo primes and {ways['50 digits']} in fifty"
         " digits (sums of log det and",
-        "other terms).",
+        f"other terms). {ways['limited']} of them can tell more bodies in a row apart than the",
+        "mechanisms of their proofs have, and are proved up to that length only.",
         "",
     ]
     return "\n".join(lines)

@@ -70,8 +70,8 @@ def compile(
     is "native", "reference", or a `Backend` of your own. `same_operand` applies all operators of a
     tuple to one and the same operand. `rules` are identities (`pp.Identity`), names or claims as
     text that are used from left to right, here only, before the rules of the library; each is
-    proved first, and rejected if that fails. `paper` and `own` say how text is read, as for
-    `parse`.
+    proved on this model first, and rejected if that fails. `paper` and `own` say how text is read,
+    as for `parse`.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -233,7 +233,7 @@ def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, 
     if not request.rules:
         return ()
     proofs = import_module("phipsi.theorems.rule_proofs")
-    return proofs.proved_rules(request.rules, mechanism, request.given)
+    return proofs.proved_rules(request.rules, mechanism, request.given, request.points)
 
 
 def build(

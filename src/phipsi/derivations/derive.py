@@ -35,11 +35,11 @@ from phipsi.expressions.node import Expr, Number, identity
 from phipsi.expressions.parse import Vocabulary
 from phipsi.operators import as_expression, vocabulary
 from phipsi.operators.catalogue import definition
-from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.claim_decision import equal as same_arrays
 from phipsi.proofs.claim_decision import sides
+from phipsi.proofs.deep_mechanisms import pool_of
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.sample_mechanisms import Sample, samples, samples_with_rows
+from phipsi.proofs.sample_mechanisms import Sample
 from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.paper_symbols import vocabulary as words_of_tables
@@ -195,11 +195,9 @@ def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES)
     claim = Identity(lhs, rhs, condition)
     if claim.lhs is claim.rhs:
         return True
-    rows = any("row" in (y.takes.index, y.gives.index) for y in leaves_of(lhs) | leaves_of(rhs))
-    pool = samples_with_rows() if rows else samples(0, condition)
-    meeting = [one for one in pool if not one.unmet(condition)][::-1]
+    small, deep = pool_of(claim, 0, modes=False)
     tried = 0
-    for one in meeting:
+    for one in [*deep[:1], *small[::-1]]:
         try:
             if not _equal_on(claim, one):
                 return False
@@ -207,7 +205,7 @@ def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES)
             continue
         except NotRational:
             return bool(prove(claim))
-        tried += 1
+        tried += one not in deep
         if tried == most:
             break
     return True

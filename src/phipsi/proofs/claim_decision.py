@@ -32,16 +32,15 @@ from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.model.flexible_hinge import packed_inertia, packed_port
 from phipsi.model.points import PointSet
-from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, definition, family_of
-from phipsi.operators.inputs import own_rows
+from phipsi.operators.inputs import own_rows, written_nodes
 from phipsi.operators.modal_definitions import definition_with_modes
 from phipsi.operators.own_blocks import Table
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.exact_mechanism import Mechanism
-from phipsi.proofs.proof_state import State, drawing
+from phipsi.proofs.proof_state import INVERSE_DYNAMICS, State, drawing
 from phipsi.proofs.residues import field, random_prime
 from phipsi.rewrite.identity import Identity
 
@@ -57,8 +56,9 @@ class Verdict:
     """How one question was decided.
 
     `method` is "exact" (modulo random primes) or "50 digits"; `chance` bounds the probability that
-    a false claim passes, `points` is how many random points were tried. `gap` is the largest
-    difference of the sides, where numbers were compared.
+    a false claim passes, over the primes and the values that were drawn: on each of the mechanisms
+    that were tried, if they are several. It says nothing about others. `points` is how many random
+    points were tried. `gap` is the largest difference of the sides, where numbers were compared.
     """
 
     holds: bool
@@ -66,15 +66,17 @@ class Verdict:
     chance: float
     points: int
     gap: float = float("nan")
+    mechanisms: int = 1
 
     def __str__(self) -> str:
         if self.method != "exact":
             return self.method
         if not self.holds:
             return "exact, modulo a prime"
+        where = "on each of them " if self.mechanisms > 1 else ""
         return (
             f"exact, modulo {self.points} {'prime' if self.points == 1 else 'primes'}; "
-            f"wrong with probability < {bound(self.chance)}"
+            f"{where}wrong with probability < {bound(self.chance)}"
         )
 
 
@@ -154,13 +156,16 @@ def modular(
     states: Callable[[int], State],
     bits: int,
     enough: float,
+    least: int = 1,
 ) -> Verdict:
     """Points modulo primes until the claim is refuted, or wrong with a chance below `enough`.
 
-    `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational are raised.
+    `states(i)` is the i-th point; at least `least` of them are tried. LinAlgError (singular
+    everywhere) and NotRational are raised.
     """
     left, points, singular, i = 1.0, 0, 0, 0
     bits += _own_bits(identity) if bits else 0
+    bits += _coefficient_bits(identity)
     while True:
         state = states(i)
         i += 1
@@ -175,17 +180,27 @@ def modular(
         if not same:
             return Verdict(False, "exact", 0.0, points)
         if points == 1:
-            degree = _degree(identity, model, state)
+            degree = _degree(identity, model, state.points)
         missed = chance(degree, bits, state.kind.prime)
         if missed > _HOPELESS:
             raise NotRational(f"a degree of up to {degree}, too large for primes below 2³¹")
         left *= missed
-        if left <= enough:
+        if left <= enough and points >= least:
             return Verdict(True, "exact", left, points)
 
 
-def _degree(identity: Identity, model: Model, state: State) -> int:
-    degrees = Degrees(parts(model)[0], state.points)
+def points_needed(identity: Identity, model: Model, points: PointSet) -> float:
+    """How many points a proof takes on a mechanism; without end if its degree is too large."""
+    try:
+        degree = _degree(identity, model, points)
+    except NotRational:  # it is not decided modulo primes at all
+        return 1.0
+    missed = chance(degree, _coefficient_bits(identity), 2**30)
+    return float("inf") if missed > _HOPELESS else float(np.log(GOAL) / np.log(missed))
+
+
+def _degree(identity: Identity, model: Model, points: PointSet) -> int:
+    degrees = Degrees(parts(model)[0], points)
     if identity.check is not None:
         return degrees.of_check(identity.rigid)
     terms = determinants(identity)
@@ -203,13 +218,15 @@ def equal(lhs: Any, rhs: Any) -> bool:
 
 
 @lru_cache(maxsize=32)
-def modular_state(model: Model, seed: int, i: int, own: bool) -> State:
+def modular_state(
+    model: Model, seed: int, i: int, own: bool, points: PointSet | None = None
+) -> State:
     """The i-th random point, with the model's own numbers or with random ones."""
     rng = np.random.default_rng((seed, i, int(own)))
     kind = field(random_prime(rng), seed)
     tree, closures = parts(model)
     mechanism = Mechanism(tree, kind, None if own else drawing(kind, rng))
-    return State(mechanism, (seed, i, int(own)), closures)
+    return State(mechanism, (seed, i, int(own)), closures, points=points)
 
 
 def parts(model: Model) -> tuple[Model, ClosureSet | None]:
@@ -217,10 +234,11 @@ def parts(model: Model) -> tuple[Model, ClosureSet | None]:
     return model.model, model.closures if model.n_rows else None
 
 
-def bits_of(mechanism: Model) -> int:
+def bits_of(mechanism: Model, points: PointSet | None = None) -> int:
     """The size of the model's own numbers in bits, over a common power of two."""
     model, closures = parts(mechanism)
-    frames = [] if closures is None else [closures.points.rotation, closures.points.offset]
+    points = points if closures is None else closures.points
+    frames = [] if points is None else [points.rotation, points.offset]
     bodies = [packed_inertia(x) for x in model.flexible if x is not None]
     ports = [packed_port(y) for x in model.flexible if x is not None for y in x.ports]
     arrays = [
@@ -236,6 +254,14 @@ def _own_bits(identity: Identity) -> int:
     tables = [row.value for row in own_rows(identity.expressions).values()]
     blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
     return 53 + span_of(blocks) if blocks else 0
+
+
+def _coefficient_bits(identity: Identity) -> int:
+    """The size of the largest coefficient that the sides are written with, in bits."""
+    sums = (x.data for x in written_nodes(identity.expressions) if x.op is Op.SUM)
+    numbers = [Fraction(c) for data in sums for c in data]
+    sizes = (x.numerator.bit_length() + x.denominator.bit_length() - 2 for x in numbers)
+    return max(sizes, default=0)
 
 
 def span_of(arrays: list[Array]) -> int:
@@ -255,10 +281,13 @@ def in_digits(
     *,
     own: bool = True,
     given: Mapping[str, Any] | None = None,
+    points: PointSet | None = None,
+    change: Callable[[State], State] = lambda state: state,
 ) -> Verdict:
-    """Compare the sides in fifty digits, in the given or a random state."""
+    """Compare the sides in fifty digits, in the given or a random state; `change` alters it."""
     with long_decimals():
-        return compared(identity, digits_state(model, seed, own=own, given=given))
+        state = digits_state(model, seed, own=own, given=given, points=points)
+        return compared(identity, change(state))
 
 
 def compared(identity: Identity, state: State) -> Verdict:
@@ -279,20 +308,21 @@ def digits_state(
     *,
     own: bool = True,
     given: Mapping[str, Any] | None = None,
+    points: PointSet | None = None,
 ) -> State:
     """A state in long decimals; use it within `long_decimals`."""
     if not given:
-        return _random_digits(model, seed, own).fresh()
+        return _random_digits(model, seed, own, points).fresh()
     tree, closures = parts(model)
     return State(Mechanism(tree, Digits), (seed, 0, 2), closures, given)
 
 
 @lru_cache(maxsize=4)
-def _random_digits(model: Model, seed: int, own: bool) -> State:
+def _random_digits(model: Model, seed: int, own: bool, points: PointSet | None) -> State:
     rng = np.random.default_rng((seed, 0, 3))
     tree, closures = parts(model)
     mechanism = Mechanism(tree, Digits, None if own else drawing(Digits, rng))
-    return State(mechanism, (seed, 0, 2), closures)
+    return State(mechanism, (seed, 0, 2), closures, points=points)
 
 
 # ---- degrees -------------------------------------------------------------------------------------
@@ -301,7 +331,6 @@ def _random_digits(model: Model, seed: int, own: bool) -> State:
 _PRIMES = 50_697_537  # between 2³⁰ and 2³¹
 _BITS_PER_DEGREE = 2  # of coefficients: the entries of a rotation, of degree two, have norm four
 _FACTORS = 12  # a check of the tables has no more factors than these, each at most as large as ψ
-_TAU = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 _DEFAULT = Riccati()
 
 
@@ -384,7 +413,7 @@ class Degrees:
 
     def _leaf(self, x: Expr) -> Degree:
         if x.name == "tau":
-            return self.of(_TAU)
+            return self.of(INVERSE_DYNAMICS)
         meaning = definition(x) if x.name != "s_gauge" else None
         if self._modal and x.name in ("a", "b"):
             meaning = definition_with_modes(x)

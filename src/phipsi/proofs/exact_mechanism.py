@@ -18,7 +18,6 @@ import numpy as np
 from phipsi.backends.dense.configuration import along_modes as along
 from phipsi.errors import InputError
 from phipsi.model import Model
-from phipsi.model.closures import ClosureSet
 from phipsi.model.flexible_hinge import FlexibleHinge, packed_inertia, packed_port
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.flexible_ports import Port
@@ -140,9 +139,9 @@ class Mechanism:
             self._drawn[table] = [make(x) if x.size else self.kind.of(x) for x in blocks]
         return self._drawn[table]
 
-    def frames(self, closures: ClosureSet) -> PointSet:
-        """The frames of loop closures; those on the world keep the numbers of the model."""
-        points, own = closures.points, _Own(self.kind)
+    def frames(self, points: PointSet) -> PointSet:
+        """Frames of points or closures; those on the world keep the numbers of the model."""
+        own = _Own(self.kind)
         makers = [own if body < 0 else self._numbers for body in points.body]
         rotations = [x.rotation(R) for x, R in zip(makers, points.rotation, strict=True)]
         offsets = [x.any(at) for x, at in zip(makers, points.offset, strict=True)]
@@ -150,7 +149,6 @@ class Mechanism:
             points,
             rotation=np.stack(rotations) if rotations else self.kind.of(np.zeros((0, 3, 3))),
             offset=np.stack(offsets) if offsets else self.kind.of(np.zeros((0, 3))),
-            closures=closures,
         )
 
     def qdot(self, q: Array, v: Array) -> Array:

@@ -46,7 +46,7 @@ any_motion = leaf(
 POINTS = 3
 _KEPT = 2**15  # numbers: of one body-space matrix, in all evaluations that a state keeps
 _ARGUMENTS = INPUT_ORDER
-_INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
+INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
 
 def drawing(kind: Any, rng: np.random.Generator) -> Draw:
@@ -64,8 +64,9 @@ class State:
     """One mechanism in one state; everything that is not given is random.
 
     `given` has values of inputs by name, and perhaps points; `hosts` are the bodies that points are
-    drawn on. The efforts tau are those of the equations of motion for vdot and f0, unless they are
-    given. The forces f_ext are random too, and not in these equations.
+    drawn on, or `points` those of a program, whose frames are drawn with the mechanism. The efforts
+    tau are those of the equations of motion for vdot and f0, unless they are given. The forces
+    f_ext are random too, and not in these equations.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class State:
         closures: ClosureSet | None = None,
         given: Mapping[str, Any] | None = None,
         hosts: Sequence[int] | None = None,
+        points: PointSet | None = None,
     ) -> None:
         self.model, self._plain = cast(Model, mechanism), mechanism.plain
         self.kind, self._seed = mechanism.kind, seed
@@ -89,7 +91,9 @@ class State:
 
         self.q, self.v, self.vdot = value("q", mechanism.nq), value("v", nv), value("vdot", nv)
         if closures is not None:
-            self.points = mechanism.frames(closures)
+            self.points = replace(mechanism.frames(closures.points), closures=closures)
+        elif points is not None:
+            self.points = mechanism.frames(points)
         elif given and "points" in given:
             self.points = self._points(given["points"])
         else:
@@ -107,7 +111,7 @@ class State:
         self.memo: dict[Any, Any] = {}
         self._elsewhere: dict[tuple[tuple[str, bytes], ...], Evaluation] = {}
         self._values = self._with({})  # an expression of tau would be an error so far
-        self.tau = known["tau"] if "tau" in known else self.dense(_INVERSE_DYNAMICS)
+        self.tau = known["tau"] if "tau" in known else self.dense(INVERSE_DYNAMICS)
         self._values.at.arguments["tau"] = self.tau
 
     def fresh(self) -> State:

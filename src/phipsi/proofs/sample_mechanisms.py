@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +30,11 @@ from phipsi.model.joints import (
     Translation,
     Universal,
 )
+from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
 from phipsi.proofs.digits import Digits
 from phipsi.proofs.exact_mechanism import Mechanism
-from phipsi.proofs.proof_state import State, drawing
+from phipsi.proofs.proof_state import POINTS, State, drawing
 from phipsi.proofs.residues import field, random_prime
 from phipsi.rewrite.identity import unmet
 
@@ -77,7 +77,17 @@ class Sample:
         rng = np.random.default_rng((seed, i, 7))
         kind = field(random_prime(rng), seed)
         mechanism = Mechanism(self.model, kind, drawing(kind, rng))
-        return State(mechanism, (seed, i, 7), self.closures, hosts=self.hosts)
+        # which joints are prescribed is a pattern: random ones, none of them, all, then random
+        pattern = {"free": np.full(self.model.nv, 2.0 - i)} if i in (1, 2) else None
+        return State(mechanism, (seed, i, 7), self.closures, pattern, hosts=self.hosts)
+
+    @property
+    def points(self) -> PointSet:
+        """As many points as states have, at the origins of their bodies."""
+        if self.closures is not None:
+            return self.closures.points
+        hosts = (0,) * POINTS if self.hosts is None else self.hosts
+        return PointSet.of_frames(map(str, hosts), [(k, Pose()) for k in hosts], "world")
 
     def digits_state(self, seed: int) -> State:
         """A random state in long decimals; use it within `long_decimals`."""
@@ -90,6 +100,11 @@ class Sample:
         if self.closures is not None and "no loops" in condition:
             return "it has loops"
         return unmet(condition, self.model)
+
+    @property
+    def in_a_row(self) -> int:
+        """How many bodies the longest path from the world has."""
+        return max(self.model.tree.depth, default=-1) + 1
 
     @staticmethod
     def of(model: Model) -> Sample:
@@ -143,12 +158,15 @@ _FIXED: list[tuple[tuple[int, ...], str, tuple[int, ...]]] = [
     ((-1,),         "prismatic",                              ()),
     ((-1,),         "spherical",                              ()),
     ((-1,),         "free",                                   ()),
+    ((-1,),         "free",                                   (0,)),
     (_CHAIN2,       "revolute revolute",                      ()),
     (_CHAIN2,       "revolute revolute",                      (0, 1)),
     (_CHAIN2,       "prismatic prismatic",                    ()),
     (_CHAIN2,       "revolute prismatic",                     ()),
     (_CHAIN2,       "helical universal",                      (1,)),
     (_CHAIN2,       "free revolute",                          ()),
+    (_CHAIN2,       "free free",                              ()),
+    (_CHAIN2,       "free free",                              (1,)),
     ((-1, -1),      "revolute revolute",                      ()),
     (_CHAIN3,       "revolute revolute revolute",             ()),
     (_CHAIN3,       "revolute helical prismatic",             (1,)),
@@ -158,6 +176,7 @@ _FIXED: list[tuple[tuple[int, ...], str, tuple[int, ...]]] = [
     (_CHAIN3,       "planar cylindrical translation",         ()),
     ((-1, 0, -1, 2), "universal composite free prismatic",    (0, 3)),
     ((-1, 0, 1, 2), "revolute revolute revolute revolute",    (2,)),
+    ((-1, 0, 0, 0), "revolute revolute prismatic helical",    (2,)),
     ((-1, 0, 0, 1, 1), "revolute prismatic helical revolute revolute", (0, 1, 2, 3, 4)),
     ((-1, 0, 0, 1, 1, 2), "free planar universal spherical cylindrical composite", ()),
 ]  # fmt: skip
@@ -178,6 +197,7 @@ def samples(seed: int = 0, condition: str = "") -> tuple[Sample, ...]:
         Sample(built((-1, 0), ["free", "spherical"]), hosts=(1,)),
         Sample(built((-1, 0, 1), ["spherical", "prismatic", "spherical"], (1,)), hosts=(2,)),
         Sample(built((-1, 0, 0), ["free", "free", "free"]), hosts=(0, 1, 2)),
+        Sample(built((-1, 0, 0), ["free", "free", "free"], (0, 1, 2)), hosts=(0, 1, 2)),
     ]
     found = [*fixed, *apart, *_random(seed)]
     return tuple(sorted(found, key=lambda one: one.model.n_bodies))
@@ -196,7 +216,7 @@ def _meeting(condition: str, seed: int) -> Iterator[Sample]:
     """A tree of four bodies and one of five, four of them in a row, that meet a condition."""
     rng = np.random.default_rng((seed, 12))
     parts = condition.split(", ")
-    kinds = next((kinds for name, kinds in _KINDS.items() if name in parts), list(_JOINTS))
+    kinds = next((kinds for name, kinds in JOINT_KINDS.items() if name in parts), list(_JOINTS))
     for parents in ((-1, 0, 1, 2), (-1, 0, 1, 2, 1), (-1, 0, 1, 2, -1)):
         joints = [str(kind) for kind in rng.choice(kinds, len(parents))]
         joints[0] = "free" if "free root" in parts else joints[0]
@@ -206,11 +226,40 @@ def _meeting(condition: str, seed: int) -> Iterator[Sample]:
             yield one
 
 
-_KINDS = {
+JOINT_KINDS = {
     "revolute": ["revolute"],
     "prismatic": ["prismatic"],
     "one dof": ["revolute", "prismatic", "helical"],
 }
+"""The kinds of joints that a condition leaves."""
+
+
+# a body with joint: its parent, the kind, the port of the parent, its inertia, its rotor
+FlexibleBody = tuple[int, str, str | None, FlexibleInertia | SpatialInertia, float]
+
+
+def flexible(plan: Sequence[FlexibleBody]) -> Sample:
+    """A tree with bodies that deform."""
+    builder = ModelBuilder(gravity=(1, 2, -10))
+    for k, (parent, kind, port, inertia, rotor) in enumerate(plan):
+        joint: Joint = _JOINTS[kind](_AXES[k % 4])
+        builder.add_body(
+            f"b{k}", parent="world" if parent < 0 else f"b{parent}", joint=joint, port=port,
+            placement=Pose(translation=_OFFSETS[k % 4]), inertia=inertia, joint_name=f"j{k}",
+            armature=rotor,
+        )  # fmt: skip
+    return Sample(builder.build())
+
+
+@cache
+def two_modes() -> FlexibleInertia:
+    """A beam with two modes and a port at its tip."""
+    return FlexibleInertia.beam(1.0, 1.0, EI=(1.0, np.inf), modes=0)
+
+
+def rigid_body() -> SpatialInertia:
+    """A body that does not deform."""
+    return SpatialInertia(2.0, _CENTRES[0], _MOMENTS[0])
 
 
 @cache
@@ -219,28 +268,16 @@ def flexible_samples() -> tuple[Sample, ...]:
 
     A proof draws all numbers of a body; only how many modes and ports it has is that of a beam.
     """
-    beam = FlexibleInertia.beam(1.0, 1.0, EI=(1.0, np.inf), modes=0)  # two modes, one port
+    beam, rigid = two_modes(), rigid_body()
     bent = FlexibleInertia.beam(1.0, 1.0, EI=(1.0, np.inf), modes=1)  # three
-    rigid = SpatialInertia(2.0, _CENTRES[0], _MOMENTS[0])
-    plans: list[list[tuple[int, str, str | None, Any, float]]] = [  # parent, joint, port, …
+    plans: list[list[FlexibleBody]] = [
         [(-1, "revolute", None, beam, 0.0)],
         [(-1, "revolute", None, beam, 0.25), (0, "revolute", "tip", rigid, 0.0)],
         [(-1, "free", None, bent, 0.0), (0, "universal", "tip", rigid, 0.5)],
         [(-1, "spherical", None, rigid, 0.0), (0, "prismatic", None, beam, 0.0),
          (1, "revolute", "tip", beam, 0.5), (1, "helical", "", rigid, 0.0)],
     ]  # fmt: skip
-    out: list[Sample] = []
-    for plan in plans:
-        builder = ModelBuilder(gravity=(1, 2, -10))
-        for k, (parent, kind, port, inertia, rotor) in enumerate(plan):
-            joint: Joint = _JOINTS[kind](_AXES[k % 4])
-            builder.add_body(
-                f"b{k}", parent="world" if parent < 0 else f"b{parent}", joint=joint, port=port,
-                placement=Pose(translation=_OFFSETS[k % 4]), inertia=inertia, joint_name=f"j{k}",
-                armature=rotor,
-            )  # fmt: skip
-        out.append(Sample(builder.build()))
-    return tuple(out)
+    return tuple(map(flexible, plans))
 
 
 @cache
@@ -255,22 +292,21 @@ def samples_with_rows() -> tuple[Sample, ...]:
     hand, other = ("b2", (0.5, 0.25, 0)), ("b4", (0, 0.5, 0.25))
     world = ("world", (1, 0.5, 0.25))
     return (
-        _closed(chain, constraints.PointOnLine((0, 0.6, 0.8), name="line", a=hand, b=world)),
-        _closed(
-            rotors, constraints.Coupling(name="gear", joints=["j0", "j2"], coefficients=(2, 1))
-        ),
-        _closed(wrist, constraints.Revolute((0, 0, 1), name="pin", a=hand, b=world)),
-        _closed(
+        closed(chain, constraints.PointOnLine((0, 0.6, 0.8), name="line", a=hand, b=world)),
+        closed(rotors, constraints.Coupling(name="gear", joints=["j0", "j2"], coefficients=(2, 1))),
+        closed(wrist, constraints.Revolute((0, 0, 1), name="pin", a=hand, b=world)),
+        closed(
             grasp,
             constraints.Planar((0, 0, 1), name="face", a=("b1", (0.25, 0, 0.5)), b=hand),
             constraints.Universal((1, 0, 0), (0, 1, 0), name="cross", a="b2", b=world),
         ),
-        _closed(geared, constraints.Spherical(name="ball", a=hand, b=("b3", (0, 0.5, 0.25)))),
-        _closed(arms, constraints.Spherical(name="ball", a=hand, b=other)),
-        _closed(arms, constraints.Weld(name="weld", a=hand, b=other)),
+        closed(geared, constraints.Spherical(name="ball", a=hand, b=("b3", (0, 0.5, 0.25)))),
+        closed(arms, constraints.Spherical(name="ball", a=hand, b=other)),
+        closed(arms, constraints.Weld(name="weld", a=hand, b=other)),
     )
 
 
-def _closed(model: Model, *joined: constraints.Constraint) -> Sample:
+def closed(model: Model, *joined: constraints.Constraint) -> Sample:
+    """A mechanism with loops."""
     closures = closure_set([one.closure(model) for one in joined])
     return Sample(model, closures, constraints=joined)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from phipsi.errors import InputError, SpaceError, did_you_mean
@@ -270,7 +271,7 @@ def _without_rows(model: Model) -> str:
     return f"there are {model.n_rows} constraint rows" if model.n_rows else ""
 
 
-def _only(*kinds: str) -> Callable[[Model], str]:
+def _only(kinds: frozenset[str]) -> Callable[[Model], str]:
     def why(model: Model) -> str:
         for name, joint in zip(model.joint_names, model.joints, strict=True):
             if joint.kind not in kinds:
@@ -280,15 +281,23 @@ def _only(*kinds: str) -> Callable[[Model], str]:
     return why
 
 
+_JOINTS_OF = {  # the kinds that one joint of a root may have
+    "free root": frozenset({"free"}),
+    "one dof": frozenset({"revolute", "prismatic", "helical"}),
+    "revolute": frozenset({"revolute"}),
+    "prismatic": frozenset({"prismatic"}),
+}
+
+
 CONDITIONS: dict[str, Callable[[Model], str]] = {
     "rigid bodies": _rigid,
     "Jr = 0": _no_armature,
     "serial": _serial,
     "one root": _one_root,
     "free root": _free_root,
-    "one dof": _only("revolute", "prismatic", "helical"),
-    "revolute": _only("revolute"),
-    "prismatic": _only("prismatic"),
+    "one dof": _only(_JOINTS_OF["one dof"]),
+    "revolute": _only(_JOINTS_OF["revolute"]),
+    "prismatic": _only(_JOINTS_OF["prismatic"]),
     "no loops": _without_rows,
 }
 """Condition → why a model does not meet it ("" if it does)."""
@@ -306,6 +315,13 @@ def _checked_condition(condition: str) -> str:
             raise InputError(
                 f"{part!r} is not a known condition. {did_you_mean(part, CONDITIONS, ' ')}".rstrip()
                 + f" The known ones are {', '.join(CONDITIONS)}; several are separated by commas."
+            )
+    for one, other in combinations(parts, 2):
+        kinds, others = (_JOINTS_OF.get(part) for part in (one, other))
+        if kinds is not None and others is not None and kinds.isdisjoint(others):
+            raise InputError(
+                f"the conditions {one!r} and {other!r} exclude each other: no mechanism meets "
+                f"both, so that nothing would be claimed. Leave out one of them."
             )
     return ", ".join(parts)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -23,10 +22,10 @@ from phipsi.errors import (
     is_whole,
     true_or_false,
 )
-from phipsi.expressions.node import SELECTABLE, Expr
+from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
-from phipsi.model.points import ANY_POINTS
+from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.inputs import check_tables, written_nodes
@@ -36,26 +35,22 @@ from phipsi.proofs.claim_decision import (
     GOAL,
     Verdict,
     bits_of,
-    compared,
-    equal_sides,
     in_digits,
     modular,
     modular_state,
     parts,
 )
 from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
-from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.proof_state import State
-from phipsi.proofs.sample_mechanisms import Sample, flexible_samples, samples, samples_with_rows
-from phipsi.rewrite.identity import CONDITIONS, Identity, claim, is_about_rows, unmet
+from phipsi.proofs.sample_mechanisms import Sample
+from phipsi.rewrite.identity import Identity, claim, is_about_rows, unmet
 from phipsi.theorems.book_index import all_identities, identity_named
+from phipsi.theorems.tried_mechanisms import Tried, with_any_efforts
 
 Array = NDArray[Any]
 
-_POSE, _HINGE_INERTIA, _TAU = parse("pose"), parse("D"), parse("tau")
-_ENOUGH = 3  # mechanisms on which an exact proof has to succeed
-_IN_DIGITS = 5  # mechanisms, where square roots are taken
+_POSE, _HINGE_INERTIA = parse("pose"), parse("D")
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,12 @@ class Proof:
     numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
     if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
     all `mechanisms` that were tried, except those on which it is `undefined` because it inverts a
-    singular matrix, and `holds` is that of it. If it fails, `counterexample` has a
-    mechanism with numbers, without a model the smallest one found, and `holds_if` is a condition
-    under which it holds, if one of the known ones is enough.
+    singular matrix, and `holds` is that of it. They have up to `in_a_row` bodies in a row, as many
+    as the identity can tell apart or more, so that longer ones are no different. Where that is not
+    so, `limit` says why: then it holds on mechanisms of up to so many bodies in a row, and nothing
+    is said of others. If it fails, `counterexample` has a mechanism with numbers, without a model
+    the smallest one found, and `holds_if` is a condition under which it holds, if one of the known
+    ones is enough.
     """
 
     identity: Identity
@@ -79,6 +77,8 @@ class Proof:
     here: Verdict | None = None
     mechanisms: int = 1
     undefined: int = 0
+    in_a_row: int = 0
+    limit: str = ""
     holds_if: str = ""
     _witness: Sample | None = field(default=None, repr=False, compare=False)
     _any_efforts: bool = field(default=False, repr=False, compare=False)
@@ -96,6 +96,8 @@ class Proof:
 
     def __str__(self) -> str:
         word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
+        if self.limit:
+            word += f" on mechanisms of up to {self.in_a_row} bodies in a row"
         return f"{self.identity.name} {word}: {self.reason}"
 
     @cached_property
@@ -129,14 +131,15 @@ def prove(
     ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
     deform too, as they do for claims with operators of modes.
     **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
-    trees, forests and free bases of all joint types, with rotors and without, small ones first. If
-    it fails on one, the proof has the counterexample and a condition that would save it. With a
-    model it answers two questions: does it hold on this tree with any numbers, and with this
-    model's own. All without a tolerance, modulo random primes, and wrong on a mechanism with a
-    probability below 1e-14. Angles that are given and square
-    roots are not rational: there the sides are compared in fifty digits, and the answer says so. A
-    mechanism with a hinge that has nothing to move is a `SingularHingeError` for the identities
-    that invert its inertia. **Cost:** O(N³).
+    trees, forests and free bases of all joint types, with rotors and without, small ones first, and
+    on chains and trees with as many bodies in a row as it can tell apart; if there is no such
+    number, `limit` of the proof says so. If it fails on one, the proof has the counterexample and a
+    condition that would save it. With a model it answers two questions: does it hold on this tree
+    with any numbers, and with this model's own. All without a tolerance, modulo random primes, and
+    wrong on a mechanism with a probability below 1e-14, over the primes and values that are drawn.
+    Angles that are given and square roots are not rational: there the sides are compared in fifty
+    digits, and the answer says so. A mechanism with a hinge that has nothing to move is a
+    `SingularHingeError` for the identities that invert its inertia. **Cost:** O(N³).
 
     >>> import phipsi as pp
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ"))
@@ -183,7 +186,7 @@ def prove(
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     check_tables(identity.expressions, parts(model)[0])
     try:
-        return _decided(identity, model, seed, given)
+        return _decided(identity, model, seed, given, Inputs())
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
 
@@ -205,7 +208,7 @@ def _everywhere(
         general = _everywhere(free, seed, any_efforts=any_efforts, save=False, modes=modes)
         if general.holds:
             return replace(general, identity=identity)
-    tried = _Tried(identity, seed, any_efforts, modes)
+    tried = Tried(identity, seed, any_efforts, modes)
     failed = tried.first_failure()
     if failed is None:
         if tried.method != "exact":
@@ -217,6 +220,8 @@ def _everywhere(
             tried.verdict(),
             mechanisms=tried.count,
             undefined=tried.undefined,
+            in_a_row=tried.in_a_row,
+            limit=tried.limit,
         )
     saved = tried.saved_by() if save else ""
     reason = f"with {identity.condition}" if identity.condition else "in general"
@@ -236,138 +241,6 @@ def _everywhere(
         _witness=failed,
         _any_efforts=any_efforts,
     )
-
-
-class _Tried:
-    """An identity on the sample mechanisms."""
-
-    def __init__(
-        self, identity: Identity, seed: int, any_efforts: bool, modes: bool = False
-    ) -> None:
-        self._identity, self._seed, self._modes = identity, seed, modes
-        leaves = identity.leaves
-        self._free_tau = any_efforts and _TAU in leaves
-        pool = samples_with_rows() if is_about_rows(identity) else samples(seed, identity.condition)
-        if modes:
-            pool = (*pool, *flexible_samples())
-        self._pool = [one for one in pool if not one.unmet(identity.condition)]
-        if any(leaf.params and leaf.name in ("select", *SELECTABLE) for leaf in leaves):
-            raise InputError(
-                f"{identity.name!r} is about selected bodies, which are those of a system: "
-                "pp.prove(identity, system)"
-            )
-        self.method, self.count, self._points, self._chance = "exact", 0, 0, 0.0
-        self._largest = self.undefined = 0
-
-    def first_failure(self) -> Sample | None:
-        """The smallest mechanism on which the identity fails, if it does on one of them."""
-        try:
-            return self._search(self._pool, self._exactly)
-        except NotRational:
-            self.method, self.count, self.undefined = "50 digits", 0, 0
-            few = self._pool[:: max(1, len(self._pool) // _IN_DIGITS)]
-            few += self._pool[-2:] * self._modes
-            return self._search(few, self._in_digits)
-
-    def _search(self, pool: list[Sample], decide: Any) -> Sample | None:
-        too_large: list[NotRational] = []
-        for one in pool:
-            try:
-                holds = decide(one)
-            except np.linalg.LinAlgError:  # singular on this mechanism: it says nothing about it
-                self.undefined += 1
-                continue
-            except NotRational as error:  # a root, or a degree that is too large on this mechanism
-                too_large.append(error)
-                continue
-            self.count += 1
-            self._largest = max(self._largest, one.model.n_bodies)
-            if not holds:
-                return one
-        if too_large and self.count < _ENOUGH:
-            raise too_large[0]
-        if not self.count:
-            raise SingularMatrixError(
-                f"identity {self._identity.name!r} inverts a matrix that is singular on all "
-                f"{len(self._pool)} mechanisms that were tried. Prove it on a model of your own: "
-                f"pp.prove(identity, model)"
-            )
-        return None
-
-    def _exactly(self, one: Sample) -> bool:
-        found = modular(self._identity, one.model, lambda i: self._state(one, i), 0, GOAL)
-        self._points += found.points
-        self._chance = max(self._chance, found.chance)
-        return found.holds
-
-    def _in_digits(self, one: Sample) -> bool:
-        with long_decimals():
-            return compared(self._identity, self._with_efforts(one.digits_state(self._seed))).holds
-
-    def _state(self, one: Sample, i: int) -> State:
-        return self._with_efforts(one.state(self._seed, i))
-
-    def _with_efforts(self, state: State) -> State:
-        if not self._free_tau:
-            return state
-        return state.with_value(_TAU, state.any_efforts.reshape(-1, 1))
-
-    def verdict(self) -> Verdict:
-        """The verdict on all mechanisms."""
-        return Verdict(True, self.method, self._chance, self._points)
-
-    def words(self) -> str:
-        """On what the identity was proved."""
-        which = f" with {self._identity.condition}" if self._identity.condition else " of all kinds"
-        which += ", with flexible bodies and without" * self._modes
-        said = f"on {self.count} mechanisms{which}, up to {self._largest} bodies ({self.verdict()})"
-        if self.undefined:
-            said += f"; on {self.undefined} others it inverts a matrix that is singular"
-        return said
-
-    # ---- a condition that saves it --------------------------------------------------------------
-
-    def saved_by(self) -> str:
-        """The first condition, or pair of them, under which the identity holds."""
-        if self.method != "exact":
-            return ""
-        holds = {one: found for one in self._pool if (found := self._once(one)) is not None}
-        for names in _combinations():
-            condition = ", ".join(names)
-            meeting = [one for one in holds if not one.unmet(condition)]
-            telling = [one for one in meeting if one.model.n_bodies > 1]
-            if (
-                len(telling) < _TELLING
-                or len(meeting) == len(holds)
-                or not all(holds[one] for one in meeting)
-            ):
-                continue
-            both = ", ".join(filter(None, [self._identity.condition, condition]))
-            claim = replace(self._identity, condition=both)
-            again = _Tried(claim, self._seed, self._free_tau, self._modes)
-            if again.first_failure() is None:
-                return condition
-        return ""
-
-    def _once(self, one: Sample) -> bool | None:
-        """Whether the sides agree at one point; None where something is singular."""
-        try:
-            return equal_sides(self._identity, self._state(one, 0).fresh())
-        except (np.linalg.LinAlgError, NotRational):
-            return None
-
-
-_TELLING = 2  # mechanisms with several bodies that a condition has to be seen on
-
-
-def _combinations() -> Iterator[tuple[str, ...]]:
-    """Conditions one by one, then in pairs of which neither implies the other."""
-    yield from ((name,) for name in CONDITIONS)
-    several = [name for name in CONDITIONS if name != "rigid bodies"]
-    yield from (pair for pair in combinations(several, 2) if pair not in _IMPLIED)
-
-
-_IMPLIED = {("serial", "one root"), ("one dof", "revolute"), ("one dof", "prismatic")}
 
 
 # ---- formulas of one body ------------------------------------------------------------------------
@@ -408,46 +281,84 @@ def _check_cases(identity: Identity) -> None:
 # ---- on a model ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a claim on a model is asked for: `points` of a program, any efforts tau.
+
+    Without points some are drawn; otherwise tau is that of the equations of motion.
+    """
+
+    points: PointSet | None = None
+    any_efforts: bool = False
+
+    def change(self, state: State) -> State:
+        """A state with these efforts."""
+        return with_any_efforts(state) if self.any_efforts else state
+
+
+def prove_for_inputs(identity: Identity, model: Model, inputs: Inputs, seed: int = 0) -> Proof:
+    """The question of `prove` on a model, for any efforts and for the points of a program."""
+    if not is_about_rows(identity):
+        model = parts(model)[0]
+    check_tables(identity.expressions, parts(model)[0])
+    try:
+        return _decided(identity, model, seed, None, inputs)
+    except np.linalg.LinAlgError as error:
+        raise _singular(identity, model, seed) from error
+
+
 def _decided(
     identity: Identity,
     model: Model,
     seed: int,
     given: dict[str, Array] | None,
+    inputs: Inputs,
 ) -> Proof:
-    general, here = _modulo_primes(_with_any_blocks(identity), model, seed, own=False), None
+    decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
+    general, here = decide(_with_any_blocks(identity), own=False), None
     if not general.holds:
-        general = _modulo_primes(identity, model, seed, own=False)
+        general = decide(identity, own=False)
     if given is not None:
         here = in_digits(identity, model, seed, given=given)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
     if general.method != "exact" or _formulas(identity):
-        here = in_digits(identity, model, seed)
+        here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)
         if here.holds and general.method != "exact":
             _check_cases(identity)
     else:
         # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that
         enough = 1.0 if general.holds else GOAL
-        here = _modulo_primes(identity, model, seed, own=True, enough=enough)
+        here = decide(identity, own=True, enough=enough)
         if here.holds and general.holds:
             here = general
         elif not here.holds:
-            here = replace(here, gap=_gap(identity, model, seed))
+            here = replace(here, gap=_gap(identity, model, seed, inputs.points))
     reason = _words(general, here, "with this model's own numbers")
     witness = None if here.holds else Sample.of(model)
     return Proof(identity, here.holds, reason, general, here, _witness=witness)
 
 
 def _modulo_primes(
-    identity: Identity, model: Model, seed: int, *, own: bool, enough: float = GOAL
+    identity: Identity,
+    model: Model,
+    seed: int,
+    inputs: Inputs,
+    *,
+    own: bool,
+    enough: float = GOAL,
 ) -> Verdict:
     """With the model's own numbers, or with random ones; in fifty digits if there is a root."""
-    states = partial(modular_state, model, seed, own=own)
-    bits = bits_of(model) if own and enough < 1.0 else 0
+    points, change = inputs.points, inputs.change
+    bits = bits_of(model, points) if own and enough < 1.0 else 0
+
+    def states(i: int) -> State:
+        return change(modular_state(model, seed, i, own, points))
+
     try:
         return modular(identity, model, states, bits, enough)
     except NotRational:
-        return in_digits(identity, model, seed, own=own)
+        return in_digits(identity, model, seed, own=own, points=points, change=change)
 
 
 def _words(general: Verdict, here: Verdict, where: str) -> str:
@@ -462,7 +373,7 @@ def _words(general: Verdict, here: Verdict, where: str) -> str:
     return f"the sides differ{by} {where} ({here}){also}"
 
 
-def _gap(identity: Identity, model: Model, seed: int) -> float:
+def _gap(identity: Identity, model: Model, seed: int, at: PointSet | None) -> float:
     """How far the two sides are apart in one random state, in floating point; for the reader."""
     if identity.check is not None:
         return float("nan")
@@ -471,8 +382,8 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
     n, nv = tree.n_bodies, tree.nv
     hosts = rng.integers(n, size=3) if n else []
     points: Any = [(tree.body_names[k], rng.uniform(-0.5, 0.5, 3)) for k in hosts]
-    if closures is not None:
-        points = closures.points
+    if closures is not None or at is not None:
+        points = at if closures is None else closures.points
     inputs: dict[str, Any] = {name: rng.normal(size=nv) for name in ("v", "vdot", "tau")}
     inputs |= {"f_ext": rng.normal(size=(n, 6)), "f0": rng.normal(size=(len(points), 6))}
     inputs |= {"q": tree.random_configuration(rng), "free": np.ones(nv)}
