@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi.algorithms.kinematics import inverse_kinematics as module
+from phipsi.backends.machine.array_machine import ArrayMachine
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.model import Model
 
@@ -171,3 +173,39 @@ def test_steps_that_are_not_rates_are_left_to_arrays():
     found = pp.inverse_kinematics(cart, {"cart": goal}, np.zeros(3))
     assert np.abs(found.q - q).max() < 1e-6
     assert not any(type(x).__name__ == "LaneFunction" for x in cart.cache.values())
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_rest_posture_pulls_as_on_arrays(name: str, monkeypatch: pytest.MonkeyPatch):
+    model, goals, start = problem(name)
+    rest = model.integrate(start, np.full(model.nv, 0.1))
+    found = pp.inverse_kinematics(model, goals, start, rest=rest, on_error="return")
+    expected = by_arrays(monkeypatch, model, goals, start, rest=rest, on_error="return")
+    assert (found.converged == expected.converged).all() and found.converged.mean() > 0.5
+    good = found.converged
+    away = [np.linalg.norm(model.difference(x.q, rest), axis=-1) for x in (found, expected)]
+    np.testing.assert_allclose(away[0][good], away[1][good], atol=2e-4)
+    free = pp.inverse_kinematics(model, goals, start, on_error="return")
+    both = good & free.converged
+    far = np.linalg.norm(model.difference(free.q, rest), axis=-1)
+    # posture is what the targets leave open: never farther, and nearer where there is room
+    assert (away[0][both] <= far[both] + 1e-4).mean() > 0.8
+
+
+@pytest.mark.parametrize("rest", [False, True])
+@pytest.mark.parametrize("name", ARMS)
+def test_the_text_obeys_the_rules_of_machines(
+    name: str, rest: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Turn by turn in reverse and with copies of live lanes only, on arrays: the same bits."""
+    model, goals, start = problem(name)
+    options: dict[str, Any] = {"on_error": "return", "max_iterations": 5}
+    if rest:
+        options["rest"] = model.neutral()
+    found = []
+    for how in ("exact", "strict"):
+        made = partial(ArrayMachine, **{how: True})
+        monkeypatch.setattr("phipsi.algorithms.kinematics.ik_attempts.ArrayMachine", made)
+        found.append(by_arrays(monkeypatch, model, goals, start, **options))
+    np.testing.assert_array_equal(found[0].q, found[1].q)
+    np.testing.assert_array_equal(found[0].iterations, found[1].iterations)

@@ -10,8 +10,10 @@ from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize
 
 import phipsi as pp
-from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.ik_attempts import Search
 from phipsi.algorithms.kinematics.ik_problem import Targets
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.spatial import so3_log
 
 ARM = pp.examples.seven_joint_arm()
@@ -96,13 +98,19 @@ def check_slopes(model: pp.Model, points: list, seed: int) -> None:
     targets = Targets(model, {p: pp.poses(model, goal, [p])[0] for p in points}, None)
     targets.spread((3,))
     chart, every = StepCoordinates(model, (), True), np.arange(3)
-    slopes = chart.slopes(q, targets.residuals(q, every).jacobian)
+    search = Search(targets, chart, None, 1e-6, 1e-6)
+
+    def at(q):
+        """Rows and slopes where an attempt begins."""
+        state = search.on_arrays(q, every, 0).now
+        return state.rows.lanes_first(), state.slopes.lanes_first()
+
+    _, slopes = at(q)
     h = 1e-6  # error h² times third derivatives of size 1, and 1e-16 / h: 1e-10 of both
     for k in range(slopes.shape[-1]):
         step = np.zeros((3, slopes.shape[-1]))
         step[:, k] = h
-        ahead = targets.residuals(chart.move(q, step), every).rows
-        behind = targets.residuals(chart.move(q, -step), every).rows
+        (ahead, _), (behind, _) = at(chart.move(q, step)), at(chart.move(q, -step))
         jump = np.abs(ahead - behind).max(axis=-1) > 1  # a rotation error passed a half turn
         np.testing.assert_allclose(
             ((ahead - behind) / (2 * h))[~jump], slopes[~jump, :, k], atol=2e-7

@@ -29,6 +29,7 @@ from phipsi.model.joints import (
 )
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.spatial import crm, quat_multiply, quat_to_matrix, skew
+from phipsi.spatial.exponential_coefficients import ARRAYS
 
 rng0 = np.random.default_rng(7)
 SAMPLES = [maker(rng0) for maker in JOINTS.values()] + [
@@ -356,3 +357,17 @@ def test_axes_are_normalised_once():
 def test_impossible_joints_say_why(make, says):
     with pytest.raises(ModelError, match=says):
         make()
+
+
+@joints
+def test_logarithms_of_numbers_are_those_of_arrays(joint):
+    """The formula for any kind of number, which generated code uses, and `difference`."""
+    rng = np.random.default_rng(5)
+    q0, q1 = joint.random(rng, (20,)), joint.random(rng, (20,))
+    expected = joint.difference(q0, q1)
+    for group, i, j in joint.parts():
+        if not group.nq:
+            continue
+        a, b = (list(np.moveaxis(q[:, i : i + group.nq], -1, 0)) for q in (q0, q1))
+        found = np.stack(np.broadcast_arrays(*group.log(a, b, ARRAYS)), axis=-1)
+        assert_allclose(found, expected[:, j : j + group.nv], atol=4e-14)

@@ -26,7 +26,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.algorithms.grasping.grasp": "GraspCheck",
     "phipsi.algorithms.identification.least_squares": "Identification",
-    "phipsi.algorithms.kinematics.ik_search": "IKResult",
+    "phipsi.algorithms.kinematics.ik_attempts": "IKResult",
     "phipsi.algorithms.identification.minimal_parameters": "BaseParameters",
     "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
     "phipsi.algorithms.constrained.stages": "Stages",

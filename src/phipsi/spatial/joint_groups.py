@@ -105,6 +105,10 @@ class Group(ABC):
         """The shortest z (..., nv) with q0 ∘ exp(z) = q1."""
 
     @abstractmethod
+    def log(self, q0: Numbers, q1: Numbers, ops: Any) -> Numbers:
+        """The same for any kind of number, with unit quaternions; needs ``ops.arctan2``."""
+
+    @abstractmethod
     def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
         """The rates after h in the axes at its start, which do not turn with the body."""
 
@@ -168,6 +172,9 @@ class _Flat(Group):
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """Angles are not wrapped: turns count."""
         return np.asarray(q1, dtype=np.float64) - np.asarray(q0, dtype=np.float64)
+
+    def log(self, q0: Numbers, q1: Numbers, ops: Any) -> Numbers:
+        return tuple(b - a for a, b in zip(q0, q1, strict=True))
 
     def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
         return plus(v, h, vdot)
@@ -286,6 +293,15 @@ class _Rigid(Group):
 
         u = on_arrays(way, rotation.scaled(a[..., :n]), b[..., n:] - a[..., n:], w)
         return np.concatenate([np.broadcast_to(w, (*u.shape[:-1], w.shape[-1])), u], axis=-1)
+
+    def log(self, q0: Numbers, q1: Numbers, ops: Any) -> Numbers:
+        rotation = self.rotation
+        (r0, x0), (r1, x1) = self._places(q0), self._places(q1)
+        w = rotation.log_of_numbers(r0, r1, ops)
+        if not self.space:
+            return w
+        shift = [b - a for a, b in zip(x0, x1, strict=True)]
+        return (*w, *rotation.unway(w, rotation.apply(rotation.inverse(r0), shift, ops), ops))
 
     def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
         (omega, u), (change, push) = self._rates(v), self._rates(vdot)

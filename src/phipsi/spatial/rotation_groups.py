@@ -15,6 +15,7 @@ import numpy as np
 from phipsi.spatial.exponential_coefficients import cot_gap, sinc, sine_gap, versine
 from phipsi.spatial.quaternions import (
     left_jacobian,
+    log_of_quaternion,
     quat_conjugate,
     quat_log,
     quat_multiply,
@@ -126,6 +127,10 @@ class Rotation(ABC):
         """The shortest rotation vectors (..., rates) from r0 to r1, arrays (..., size)."""
 
     @abstractmethod
+    def log_of_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
+        """The same for any kind of number; needs ``ops.arctan2``."""
+
+    @abstractmethod
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         """The matrices of `back_moment`, `pull` and `back` at rotation vectors (..., rates)."""
 
@@ -219,6 +224,13 @@ class _Space(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         return quat_log(quat_multiply(quat_conjugate(quat_scaled(r0)), quat_scaled(r1)))
 
+    def log_of_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
+        """Of unit quaternions."""
+        (a, b), e, f = (r0[0], r1[0]), r0[1:], r1[1:]
+        across = cross(e, f)
+        axis = [a * f[i] - b * e[i] - across[i] for i in range(3)]
+        return log_of_quaternion(a * b + e[0] * f[0] + e[1] * f[1] + e[2] * f[2], axis, ops)
+
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         back = so3_exp(-w)
         return back, left_jacobian(-w), back
@@ -284,6 +296,10 @@ class _Plane(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         turn = r1 - r0
         return turn - 2 * np.pi * np.rint(turn / (2 * np.pi))
+
+    def log_of_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
+        turn = r1[0] - r0[0]
+        return (ops.arctan2(ops.sin(turn), ops.cos(turn)),)
 
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         one, angle = np.ones((*w.shape, 1)), w[..., None]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.row_rank import RANK
-from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.compiler import compile
 from phipsi.model.closure_names import ends, loop_bodies
 from phipsi.model.closures import Closure

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.loop_graph import open_graph
-from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint, GraphJoint, Motor
 from phipsi.constraints.constraint import names_of

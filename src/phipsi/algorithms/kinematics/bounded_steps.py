@@ -1,20 +1,17 @@
-"""Steps between joint limits: their coordinates, and the quadratic problem that each one solves.
+"""The quadratic problem of a step between bounds, written once for arrays and for machine code.
 
-Inverse kinematics and assembly search with them, many configurations at once.
+Inverse kinematics and assembly search with it, many configurations at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.arguments import joint_at
-from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
-from phipsi.model.scalars import NUMPY_OPS
+from phipsi.backends.machine.array_machine import ArrayMachine
+from phipsi.backends.machine.machine import Index, Machine, Mask, Memory, Number, Pair
 
 Array = NDArray[Any]
 
@@ -23,130 +20,123 @@ ROUNDING = 1e-12  # multipliers and overshoots below this part of the largest ar
 
 
 @final
-class StepCoordinates:
-    """Coordinates of a bounded step: the rates of the joints that may move.
+class BoundedStep:
+    """Minimises ½ d* (A + λ) d + g* d over lower ≤ d ≤ upper.
 
-    Joints whose limits bound coordinates that are not integrals of rates (planar ones) step in
-    their coordinates instead, so that the bounds are bounds of the step.
+    Block principal pivoting: solve with the coordinates in the active set held at their bounds,
+    move every coordinate that violates its bound into the set and release every one whose
+    multiplier pulls it inwards, until none is left. Changing all at once nearly always ends after
+    two or three rounds but may cycle, so after a few rounds only the last wrong coordinate changes,
+    which ends for positive definite A.
+
+    **Source:** Júdice and Pires 1994, Computers & Operations Research 21; Murty 1974.
     """
 
-    def __init__(self, model: Model, fixed: Iterable[str], limits: bool) -> None:
-        self.model = model
-        held = {model.joint_index(name) for name in as_list("fixed", fixed, "['joint1']")}
-        moving = np.zeros(model.nv, dtype=bool)
-        self._low, self._high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
-        self._q_of = np.zeros(model.nv, dtype=int)
-        self._direct: list[int] = []
-        for i, joint in enumerate(model.joints):
-            at, of = model.v_slices[i], model.q_slices[i]
-            moving[at] = i not in held
-            if joint.nq != joint.nv:
-                continue
-            self._q_of[at] = np.arange(of.start, of.stop)
-            if limits:
-                self._low[at], self._high[at] = model.lower[of], model.upper[of]
-            bounded = np.isfinite(self._low[at]).any() or np.isfinite(self._high[at]).any()
-            if bounded and not joint.is_additive and i not in held:
-                self._direct.append(i)
-        self.columns = np.flatnonzero(moving)
-        free = [s for i, s in enumerate(model.q_slices) if i not in held]
-        self.moving_q = np.concatenate([np.r_[s] for s in free] or [np.zeros(0, dtype=int)])
-        # rates whose joints have as many coordinates, with the place of the coordinate in q
-        self.places = [
-            (r, int(self._q_of[r]))
-            for i, joint in enumerate(model.joints)
-            if joint.nq == joint.nv
-            for r in range(model.v_slices[i].start, model.v_slices[i].stop)
-        ]
-        self._bounded = np.flatnonzero(moving & (np.isfinite(self._low) | np.isfinite(self._high)))
+    def __init__(self, m: Machine, n: int) -> None:
+        self._m, self._n = m, n
+        self._side = m.array(n)  # −1 at the lower bound, +1 at the upper, 0 free
+        self._left, self._noise = m.array(), m.array()
+        self._held, self._step, self._sides = (m.array(n, kept=False) for _ in range(3))
+        self._L = m.array(n, n, kept=False)
 
-    @property
-    def in_code(self) -> tuple[Array, Array, Array] | None:
-        """Limits of the coordinates of moving rates, and whether each rate moves, (nv,) each.
+    def solve(
+        self, A: Memory, damping: Memory, g: Memory, lower: Memory, upper: Memory, d: Memory
+    ) -> None:
+        """Store the minimum in d, for `A` (n, n) with λ = `damping` added to its diagonal."""
+        m, n = self._m, self._n
+        self._noise.value = m.largest(0, n, lambda i: m.abs(g[i])) * ROUNDING
+        self._left.value = 1.0
 
-        None if the steps of some joints are not rates, or nothing moves.
-        """
-        if self._direct or not self.columns.size:
-            return None
-        moving = np.zeros(self.model.nv)
-        moving[self.columns] = 1.0
-        low, high = (
-            np.where(moving > 0, x, y) for x, y in ((self._low, -np.inf), (self._high, np.inf))
-        )
-        return low, high, moving
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            self._side[i] = 0.0
 
-    def inside(self, q: Array) -> Array:
-        """The nearest configuration within the limits."""
-        q, at = q.copy(), self._q_of[self._bounded]
-        q[..., at] = np.clip(q[..., at], self._low[self._bounded], self._high[self._bounded])
-        return q
+        @m.while_any(lambda: self._left.value > 0.0, BLOCK_ROUNDS + 4 * n)
+        def _(turn: Index) -> None:
+            self._solve_with_held(A, damping, g, lower, upper)
+            m.copy(n, self._step, d)
+            self._find_sides(A, damping, g, lower, upper)
+            self._change_sides(m.at_least(turn, BLOCK_ROUNDS))
 
-    def bounds(self, q: Array) -> tuple[Array, Array]:
-        """Least and largest step (n, k) from q."""
-        at = q[:, self._q_of] if self.model.nv else np.zeros((len(q), 0))
-        low, high = self._low - at, self._high - at
-        return np.minimum(low, 0.0)[:, self.columns], np.maximum(high, 0.0)[:, self.columns]
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            d[i] = m.smaller(upper[i], m.larger(lower[i], d[i]))
 
-    def slopes(self, q: Array, jacobian: Array) -> Array:
-        """Derivatives (n, m, k) along the coordinates of the step, from those along the rates."""
-        for i in self._direct:
-            at, of = self.model.v_slices[i], self.model.q_slices[i]
-            joint = self.model.joints[i]
-            entries = [q[:, k] for k in range(of.start, of.stop)]
-            N = np.empty((len(q), joint.nv, joint.nv))
-            for k in range(joint.nv):
-                unit = [float(j == k) for j in range(joint.nv)]
-                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, NUMPY_OPS)):
-                    N[:, row, k] = rate
-            jacobian = jacobian.copy()
-            jacobian[..., at] = jacobian[..., at] @ np.linalg.inv(N)
-        return jacobian[..., self.columns]
+    def _is_free(self, i: Index) -> Mask:
+        return self._m.equal(self._side[i], 0.0)
 
-    def move(self, q: Array, step: Array) -> Array:
-        """The configurations after steps (n, k)."""
-        rates = np.zeros((len(q), self.model.nv))
-        rates[:, self.columns] = step
-        out = self.model.integrate(q, rates)
-        for i in self._direct:
-            out[:, self.model.q_slices[i]] = (
-                q[:, self.model.q_slices[i]] + rates[:, self.model.v_slices[i]]
-            )
-        return self.inside(out)
+    def _solve_with_held(
+        self, A: Memory, damping: Memory, g: Memory, lower: Memory, upper: Memory
+    ) -> None:
+        """The step with the coordinates of the active set held at their bounds."""
+        m, n, held, step = self._m, self._n, self._held, self._step
 
-    def towards(self, q: Array, rest: Array) -> Array:
-        """Step (n, k) that leads from q to another configuration, if nothing is in the way."""
-        rates = self.model.difference(q, rest)
-        for i in self._direct:
-            of = self.model.q_slices[i]
-            rates[:, self.model.v_slices[i]] = rest[:, of] - q[:, of]
-        return rates[:, self.columns]
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            side = self._side[i]
+            low = m.where(side < 0.0, lower[i], 0.0)
+            held[i] = m.where(side > 0.0, upper[i], low)
 
-    def joints_at_limits(self, q: Array) -> list[str]:
-        """Joints of one configuration (nq,) that stand at a limit, with the limit."""
-        found: list[str] = []
-        for i in self._bounded:
-            value = q[self._q_of[i]]
-            for limit in (self._low[i], self._high[i]):
-                if abs(value - limit) <= 1e-9 * max(1.0, abs(limit)):
-                    joint = joint_at(self.model, self.model.v_slices, int(i))
-                    found.append(f"{joint!r} at {limit:.4g}")
-                    break
-        return found
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            push = -g[i] - m.total(0, n, lambda j: (A[i, j], held[j]))
+            step[i] = m.where(self._is_free(i), push, 0.0)
+
+        # A held coordinate keeps a row of its own, so that the matrix stays regular.
+        def between(i: Index, j: Index) -> Number:
+            return m.where(self._is_free(i) & self._is_free(j), A[i, j], 0.0)
+
+        def own(i: Index, _: Index) -> Number:
+            return m.where(self._is_free(i), A[i, i] + damping.value, 1.0)
+
+        m.solve_positive(n, between, own, self._L, step)
+
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            step[i] = m.where(self._is_free(i), step[i], held[i])
+
+    def _find_sides(
+        self, A: Memory, damping: Memory, g: Memory, lower: Memory, upper: Memory
+    ) -> None:
+        """On which side every coordinate should be, judged by the present step."""
+        m, n, step = self._m, self._n, self._step
+        slack = m.largest(0, n, lambda i: m.abs(step[i])) * ROUNDING
+        noise = self._noise.value
+
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            def product(j: Index) -> Pair:
+                return A[i, j], step[j]
+
+            side, x = self._side[i], step[i]
+            pull = m.total(0, n, product, damping.value * x) + g[i]
+            above = m.where(x > upper[i] + slack, 1.0, 0.0)
+            below = m.where(x < lower[i] - slack, 1.0, 0.0)
+            kept = m.where(side * pull > noise, 0.0, side)
+            self._sides[i] = m.where(m.equal(side, 0.0), above - below, kept)
+
+    def _change_sides(self, single: Mask) -> None:
+        """Change the sides that are wrong; where `single`, only the last of them (Murty's rule)."""
+        m, n, side, other = self._m, self._n, self._side, self._sides
+
+        def number(i: Index) -> Number:
+            return m.where(m.equal(other[i], side[i]), 0.0, m.to_number(i + 1))
+
+        last = m.largest(0, n, number)
+        self._left.value = last
+
+        @m.each(0, n)
+        def _(i: Index) -> None:
+            waits = single & (m.to_number(i + 1) < last)
+            side[i] = m.where(waits, side[i], other[i])
 
 
 def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:
     """Minimise ½ d* A d + g* d over lower ≤ d ≤ upper, for every element of a batch.
 
-    Block principal pivoting: solve with the coordinates in the active set held at their bounds,
-    move every coordinate that violates its bound into the set and release every one whose
-    multiplier A d + g pulls it inwards, until none is left. Changing all at once nearly always ends
-    after two or three rounds but may cycle, so after a few rounds only the last wrong coordinate
-    changes, which ends for positive definite A.
-
     **Arguments:** `A` (B, k, k), symmetric positive definite; `g` (B, k); `lower` ≤ 0 ≤ `upper`
     (B, k), ∓inf for none. **Returns:** d (B, k), within the bounds.
     **Cost:** one batched k×k solve per round, of the elements that are not done.
-    **Source:** Júdice and Pires 1994, Computers & Operations Research 21; Murty 1974.
 
     >>> import numpy as np
     >>> from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
@@ -155,41 +145,10 @@ def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:
     array([[0.5 , 1.25]])
     """
     count, k = g.shape
-    side = np.zeros((count, k), dtype=np.int8)  # −1 at the lower bound, +1 at the upper, 0 free
-    d = np.zeros((count, k))
-    left = np.arange(count)
-    for turn in range(BLOCK_ROUNDS + 4 * k):
-        low, high, at = lower[left], upper[left], side[left]
-        held = np.where(at < 0, low, np.where(at > 0, high, 0.0))
-        step = _with_held(A[left], g[left], held, at != 0)
-        pull = np.einsum("bij,bj->bi", A[left], step) + g[left]
-        slack = ROUNDING * np.abs(step).max(axis=-1, keepdims=True)
-        noise = ROUNDING * np.abs(g[left]).max(axis=-1, keepdims=True)
-        over = np.where(
-            at == 0,
-            (step > high + slack).astype(np.int8) - (step < low - slack).astype(np.int8),
-            np.where(at * pull > noise, np.int8(0), at),
-        )
-        wrong = over != at
-        if turn >= BLOCK_ROUNDS:  # Murty's rule: only the last one
-            last = k - 1 - np.argmax(wrong[:, ::-1], axis=-1)
-            wrong &= np.arange(k) == last[:, None]
-        d[left] = step
-        side[left] = np.where(wrong, over, at)
-        left = left[wrong.any(axis=-1)]
-        if not left.size:
-            break
-    return np.clip(d, lower, upper)
-
-
-def _with_held(A: Array, g: Array, held: Array, is_held: Array) -> Array:
-    """Solve A d = −g in the free coordinates, the others being held."""
-    push = -g - np.einsum("bij,bj->bi", A, held)
-    free = ~is_held
-    both = free[:, :, None] & free[:, None, :]
-    system = np.where(both, A, 0.0)
-    k = g.shape[-1]
-    # A held coordinate keeps a row of its own with the size of A, so that the matrix stays regular.
-    system[:, np.arange(k), np.arange(k)] = np.where(free, np.einsum("bii->bi", A), 1.0)
-    d = np.linalg.solve(system, np.where(free, push, 0.0)[..., None])[..., 0]
-    return np.where(free, d, held)
+    if not count or not k:
+        return np.zeros((count, k))
+    m = ArrayMachine(count)
+    matrix, slope, low, high = (m.input(np.asarray(x, float)) for x in (A, g, lower, upper))
+    d = m.array(k)
+    BoundedStep(m, k).solve(matrix, m.number(0.0), slope, low, high, d)
+    return d.lanes_first()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,10 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, flat_batch, floats_of
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
-from phipsi.operators import J, pose
-from phipsi.spatial import left_jacobian_inverse, so3_log
+from phipsi.operators import J, frame_pose
 
 Array = NDArray[Any]
 Weight = float | tuple[float, float]
-
-
-class Residuals(NamedTuple):
-    """Errors of n configurations: weighted `rows` (n, m), `jacobian` (n, m, nv), and plain ones.
-
-    `position` (n, T) in m and `rotation` (n, T) in rad; NaN where a target does not ask for it.
-    `gap` (n,), by how much loops are open, in rad or m; infinite where a closure is turned over.
-    """
-
-    rows: Array
-    jacobian: Array
-    position: Array
-    rotation: Array
-    gap: Array
 
 
 @final
@@ -66,7 +51,7 @@ class Targets:
             raise InputError(f"the batch axes of the targets do not broadcast: {shown}") from None
         self._goals = parsed
         self._weights = _weights(self.points, [R is not None for R, _ in parsed], weights)
-        self._program = compile((pose, J), model, mode=("apply", "dense"), points=self.where)
+        self._program = compile((frame_pose, J), model, mode=("apply", "dense"), points=self.where)
         self.R: Array = np.zeros((0, len(parsed), 3, 3))
         self.p: Array = np.zeros((0, len(parsed), 3))
 
@@ -86,42 +71,26 @@ class Targets:
         """Whether each target (T,) asks for [rotation, position]: its weight is not zero."""
         return self._weights > 0
 
-    def residuals(self, q: Array, elements: Array) -> Residuals:
-        """Errors and Jacobian of configurations q (n, nq) of these elements.
+    def poses(self, elements: Array) -> Array:
+        """The goals (n, T, 4, 4) of these elements."""
+        out = np.zeros((len(elements), len(self.points), 4, 4))
+        out[..., :3, :3], out[..., :3, 3] = self.R[elements], self.p[elements]
+        out[..., 3, 3] = 1.0
+        return out
 
-        The rows of a target are [w_R log(R R_goal*); w_p (p − p_goal)] in world axes. Their
-        derivative along v is [w_R Jl⁻¹ J_ω; w_p J_v], Jl the left Jacobian of the exponential.
-        """
-        bodies, motion = self._program(q)
-        n, T, nv = len(q), len(self.points), motion.shape[-1]
-        where = self.where
-        world = np.broadcast_to(np.eye(4), (n, 1, 4, 4))
-        hosts = np.concatenate([bodies, world], axis=1)[:, np.array(where.body, dtype=int)]
-        R_host = hosts[..., :3, :3]
-        p = hosts[..., :3, 3] + np.einsum("ntij,tj->nti", R_host, where.offset)
-        R = R_host @ where.rotation
-        turn = so3_log(R @ np.swapaxes(self.R[elements], -1, -2))
-        shift = p - self.p[elements]
-        motion = motion.reshape(n, T, 2, 3, nv)
-        J_turn = left_jacobian_inverse(turn) @ motion[:, :, 0]
-        w_turn, w_shift = self._weights[:, 0, None], self._weights[:, 1, None]
-        rows = np.concatenate([w_turn * turn, w_shift * shift], axis=-1)
-        slopes = np.stack([w_turn[..., None] * J_turn, w_shift[..., None] * motion[:, :, 1]], 2)
-        used = np.repeat(self.asks, 3, axis=1).ravel()
-        asks = self.asks
-        rows, slopes = rows.reshape(n, 6 * T)[:, used], slopes.reshape(n, 6 * T, nv)[:, used]
-        gap = np.zeros(n)
-        if self._loops is not None:
-            g, G, gap = self._loops.strict_rows(q)
-            rows = np.concatenate([rows, g], axis=1)
-            slopes = np.concatenate([slopes, G], axis=1)
-        return Residuals(
-            rows,
-            slopes,
-            np.where(asks[:, 1], np.linalg.norm(shift, axis=-1), np.nan),
-            np.where(asks[:, 0], np.linalg.norm(turn, axis=-1), np.nan),
-            gap,
-        )
+    def frames(self, q: Array) -> tuple[Array, Array]:
+        """Poses (n, T, 4, 4) of the points, and their Jacobian (n, 6 T, nv)."""
+        return self._program(q)
+
+    @property
+    def loop_rows(self) -> int:
+        """How many rows the loops have."""
+        return 0 if self._loops is None else len(self._loops.strict_components)
+
+    def loops(self, q: Array) -> tuple[Array, Array, Array]:
+        """Strict residuals of the loops, their derivatives along the rates, and the gap."""
+        assert self._loops is not None
+        return self._loops.strict_rows(q)
 
 
 def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:

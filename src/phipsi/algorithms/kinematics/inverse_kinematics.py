@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search as close_loops
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
-from phipsi.algorithms.kinematics.ik_problem import Targets, Weight
-from phipsi.algorithms.kinematics.ik_search import (
-    CLOSED,
+from phipsi.algorithms.kinematics.ik_attempts import (
     PULL,
     PULL_AGAIN,
     Code,
     IKResult,
     Search,
 )
+from phipsi.algorithms.kinematics.ik_problem import Targets, Weight
+from phipsi.algorithms.kinematics.ik_search import CLOSED
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError, one_of, true_or_false
@@ -163,13 +163,13 @@ class _Kept(NamedTuple):
 
 def _code(goals: Targets, steps: StepCoordinates) -> Code | None:
     """The machine code of an attempt, where there is some."""
-    limits = steps.in_code
-    if limits is None or default_backend() != "native":
+    if not steps.are_rates or not steps.columns.size or default_backend() != "native":
         return None
     from phipsi.algorithms.kinematics.ik_code import search_code  # loads LLVM
 
-    search = search_code(steps.model, goals.where)
-    return None if search is None else Code(search, limits)
+    if search_code(steps.model, goals.where) is None:
+        return None
+    return Code(partial(search_code, steps.model, goals.where), steps.limits)
 
 
 def _one(
@@ -223,7 +223,7 @@ def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _Kept | Non
     if code is None:
         return None
     still = np.zeros(tree.nv) if tree.nq != tree.nv else None
-    return _Kept(code.search.direct, goals.weights, code.limits, still)
+    return _Kept(code.search(False).direct, goals.weights, code.limits, still)
 
 
 def _configurations(model: Model, q: ArrayLike, what: str) -> Array:

@@ -361,12 +361,42 @@ class Lane:
     def __neg__(self) -> Lane:
         return Lane(self.emitter, self.emitter.builder.fneg(self.value))
 
+    def __lt__(self, other: Any) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.compare("<", self, other))
+
+    def __le__(self, other: Any) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.compare("<=", self, other))
+
+    def __gt__(self, other: Any) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.compare(">", self, other))
+
+    def __ge__(self, other: Any) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.compare(">=", self, other))
+
     def times_plus(self, y: Any, z: Any) -> Lane:
         """self · y + z, with one rounding where the machine can."""
         e = self.emitter
         if e.fused:
             return e.intrinsic("fma", self, e.lift(y), e.lift(z))
         return self * y + z
+
+
+class LaneMask:
+    """One boolean per lane; `bits` is the value of the code."""
+
+    __slots__ = ("bits", "emitter")
+
+    def __init__(self, emitter: Emitter, bits: Any) -> None:
+        self.emitter, self.bits = emitter, bits
+
+    def __and__(self, other: LaneMask) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.builder.and_(self.bits, other.bits))
+
+    def __or__(self, other: LaneMask) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.builder.or_(self.bits, other.bits))
+
+    def __invert__(self) -> LaneMask:
+        return LaneMask(self.emitter, self.emitter.builder.not_(self.bits))
 
 
 def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:

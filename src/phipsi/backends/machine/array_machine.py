@@ -1,0 +1,372 @@
+"""The machine of arrays: NumPy, eager, all lanes of a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.machine.machine import (
+    Body,
+    Entry,
+    Index,
+    Machine,
+    Mask,
+    Memory,
+    Number,
+    Pair,
+)
+from phipsi.backends.machine.solvers import factor_cholesky, solve_cholesky
+from phipsi.spatial.exponential_coefficients import ARRAYS
+
+Array = NDArray[Any]
+
+_FEW = 0.7  # with a smaller share of live lanes, rounds go on with copies of them
+_SHORT = 4  # sums of so few terms are added one by one
+
+
+@final
+class ArrayMachine(Machine):
+    """All lanes at once: they are the last axis of arrays.
+
+    An index of `loop` is an int. That of `each` is a `_Span`: it reads a whole slice, and an inner
+    one prepends its axis, so that numbers of the outer body broadcast against those of the inner.
+    `strict` finds texts that break the rules: rounds always go on with copies, and `each` runs turn
+    by turn, in reverse. `exact` solves linear equations with the operations of the code, one after
+    the other, and not by LAPACK, so that bits can be compared.
+
+    **Attributes:** `status` (lanes,), 0 or the code of the first failure.
+    """
+
+    def __init__(self, lanes: int, *, strict: bool = False, exact: bool = False) -> None:
+        self.lanes, self.strict, self.exact = lanes, strict, exact
+        self.status = np.zeros(lanes, dtype=np.int64)
+        self._depth = 0
+        self._memories: list[ArrayMemory] = []
+
+    # ---- memory
+
+    def input(self, x: Array) -> ArrayMemory:
+        """An input (lanes, …)."""
+        return self._memory(np.ascontiguousarray(np.moveaxis(x, 0, -1)), is_input=True)
+
+    def shared(self, x: Array) -> ArrayMemory:
+        """An input (…) that is the same in all lanes."""
+        return self.input(np.broadcast_to(x, (self.lanes, *x.shape)))
+
+    def array(self, *shape: int, kept: bool = True) -> ArrayMemory:
+        """New memory, NaN everywhere."""
+        return self._memory(np.full((*shape, self.lanes), np.nan), is_kept=kept)
+
+    def _memory(self, data: Array, **what: bool) -> ArrayMemory:
+        self._memories.append(ArrayMemory(self, data, **what))
+        return self._memories[-1]
+
+    # ---- control
+
+    def loop(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def run(body: Body) -> None:
+            for i in range(first, end, step):
+                body(i)
+
+        return run
+
+    def each(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def run(body: Body) -> None:
+            turns = range(first, end, step)
+            if self.strict:
+                for i in reversed(turns):
+                    body(i)
+            elif len(turns):
+                with self._axis(turns) as span:
+                    body(span)
+
+        return run
+
+    def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Callable[[Index, Index], None]) -> None:
+            self.each(0, n)(lambda i: self.each(0, n)(lambda j: body(i, j)))
+
+        return run
+
+    @contextmanager
+    def _axis(self, turns: range) -> Iterator[Any]:
+        self._depth += 1
+        try:
+            yield _Span(turns.start, turns.step, len(turns), self._depth - 1)
+        finally:
+            self._depth -= 1
+
+    def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def run(body: Body) -> None:
+            for turn in range(most):
+                live: Any = condition()
+                live = live & (self.status == 0)
+                live = live if self.mask is None else live & self.mask
+                count = np.count_nonzero(live)
+                if not count:
+                    return
+                few = self.strict or count < _FEW * self.lanes
+                whole = count == self.lanes
+                with self._left(live) if few else self._masked(None if whole else live):
+                    body(turn)  # type: ignore[arg-type]
+
+        return run
+
+    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Callable[[], None]) -> None:
+            live = mask if self.mask is None else mask & self.mask
+            if live.any():
+                with self._masked(None if live.all() else live):
+                    body()
+
+        return run
+
+    @contextmanager
+    def _left(self, live: Array) -> Iterator[None]:
+        """Copies of these lanes, written back at the end; scratch that changed is lost."""
+        which, before = np.flatnonzero(live), (self.mask, self.lanes, self.status)
+        known = [(x, x.data, x.stores) for x in self._memories]
+        self.mask, self.lanes, self.status = None, len(which), self.status[which]
+        for x, data, _ in known:
+            x.data = data.take(which, axis=-1)
+        try:
+            yield
+        finally:
+            status, (self.mask, self.lanes, self.status) = self.status, before
+            self.status[which] = status
+            for x, data, stores in known:
+                if x.stores != stores:
+                    if x.is_kept:
+                        data[..., which] = x.data
+                    else:
+                        data[...] = np.nan
+                x.data = data
+            del self._memories[len(known) :]  # made inside: of that many lanes
+
+    # ---- reductions
+
+    def sums(
+        self,
+        first: Any,
+        end: Any,
+        terms: Callable[[Index], Sequence[Pair]],
+        starts: Sequence[Number | float],
+    ) -> list[Number]:
+        """See `Machine`."""
+        totals: list[Any] = list(starts)
+        turns = range(first, end)
+        if not len(turns):
+            return [self._full(x) for x in totals]
+        with self._axis(turns) as span:
+            pairs: Any = terms(span)
+            for k, (x, y) in enumerate(pairs):
+                totals[k] = _added(totals[k], np.asarray(x * y))
+        return totals
+
+    def largest(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = 0.0
+    ) -> Number:
+        """See `Machine`."""
+        turns = range(first, end)
+        if not len(turns):
+            return self._full(start)
+        with self._axis(turns) as span:
+            values: Any = term(span)
+            return np.fmax.reduce(values, axis=0, initial=start)
+
+    def count(self, x: Any) -> Any:
+        """See `Machine`."""
+        return int(x.max(initial=0.0))
+
+    # ---- numbers
+
+    def _full(self, x: Any) -> Any:
+        return np.full(self.lanes, x) if isinstance(x, (int, float)) else x
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """See `Machine`."""
+        return self._full(x * y + z)
+
+    def where(self, mask: Any, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return np.where(mask, x, y)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return x == y
+
+    def at_least(self, i: Any, least: int) -> Any:
+        """See `Machine`."""
+        return np.full(self.lanes, i >= least)
+
+    def to_number(self, i: Any) -> Any:
+        """See `Machine`."""
+        if not isinstance(i, _Span):
+            return np.full(self.lanes, float(i))
+        return i.integers()[..., None].astype(np.float64)
+
+    def sqrt(self, x: Any) -> Any:
+        """See `Machine`."""
+        return np.sqrt(x)
+
+    def abs(self, x: Any) -> Any:
+        """See `Machine`."""
+        return np.abs(x)
+
+    def functions(self) -> Any:
+        """See `Machine`."""
+        return ARRAYS
+
+    # ---- linear equations
+
+    def solve_positive(
+        self, n: int, off_diagonal: Entry, diagonal: Entry, L: Memory, x: Memory
+    ) -> None:
+        """See `Machine`; by LAPACK, if it need not be exact."""
+        if not self.exact and not self.strict:
+            with self._axis(range(n)) as i, self._axis(range(n)) as j:
+                below: Any = off_diagonal(i, j)
+                own: Any = diagonal(i, i)
+            A = np.moveaxis(np.broadcast_to(below, (n, n, self.lanes)), -1, 0).copy()
+            A[:, np.arange(n), np.arange(n)] = np.reshape(own, (n, self.lanes)).T
+            try:
+                self._solve_dense(A, x)
+            except np.linalg.LinAlgError:  # one is singular: the others keep their solution
+                pass
+            else:
+                return
+        factor_cholesky(self, n, off_diagonal, diagonal, L)
+        solve_cholesky(self, n, L, x)
+
+    @staticmethod
+    def _solve_dense(A: Array, x: Any) -> None:
+        x.fill(np.linalg.solve(A, x.lanes_first()[..., None])[..., 0])
+
+    # ---- programs and failures
+
+    def call(self, program: Any, inputs: Sequence[Memory], results: Sequence[Memory]) -> None:
+        """Call a function of arrays (lanes, …); what it raises, is raised."""
+        found = program(*(x.lanes_first() for x in inputs))  # type: ignore[attr-defined]
+        for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
+            to.fill(x)  # type: ignore[attr-defined]
+
+    def fail(self, mask: Any, code: int) -> None:
+        """See `Machine`."""
+        live = mask if self.mask is None else mask & self.mask
+        self.status[live & (self.status == 0)] = code
+
+
+def _added(start: Any, products: Array) -> Any:
+    """Start + Σ products over the first axis, one after the other: NumPy's sum may add pairs."""
+    first = start + products[0]
+    if len(products) <= _SHORT or first.shape != products[0].shape:
+        for x in products[1:]:
+            first = first + x
+        return first
+    products[0] = first
+    return np.add.accumulate(products, axis=0)[-1]
+
+
+class _Span:
+    """first, first + step, …: all indices of an `each` at once, on an axis of their own."""
+
+    def __init__(self, first: int, step: int, count: int, axis: int) -> None:
+        self.first, self.step, self.count, self.axis = first, step, count, axis
+
+    def __add__(self, k: int) -> _Span:
+        return _Span(self.first + k, self.step, self.count, self.axis)
+
+    def __sub__(self, k: int) -> _Span:
+        return self + -k
+
+    def __rsub__(self, k: int) -> _Span:
+        return _Span(k - self.first, -self.step, self.count, self.axis)
+
+    def __mul__(self, k: int) -> _Span:
+        return _Span(self.first * k, self.step * k, self.count, self.axis)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def slice(self) -> slice:
+        """As an index of an array."""
+        end = self.first + self.step * self.count
+        return slice(self.first, None if end < 0 else end, self.step)
+
+    def integers(self) -> Array:
+        """As integers on their axis."""
+        return (self.first + self.step * np.arange(self.count)).reshape(-1, *[1] * self.axis)
+
+
+@final
+class ArrayMemory(Memory):
+    """Numbers (…, lanes). Reads are copies, except those of inputs; `stores` counts stores."""
+
+    def __init__(
+        self, machine: ArrayMachine, data: Array, is_kept: bool = True, is_input: bool = False
+    ) -> None:
+        self._machine, self.data, self.is_kept, self._is_input = machine, data, is_kept, is_input
+        self.shape, self.stores = data.shape[:-1], 0
+
+    def lanes_first(self) -> Array:
+        """The numbers (lanes, …)."""
+        return np.ascontiguousarray(np.moveaxis(self.data, -1, 0))
+
+    def fill(self, x: Array) -> None:
+        """Results (lanes, …) of a program; scratch, so without a mask."""
+        assert not self.is_kept, "results of programs are scratch"
+        self.data[...] = np.moveaxis(x, 0, -1).reshape(self.data.shape)
+        self.stores += 1
+
+    def _place(self, index: Any) -> tuple[Any, list[int] | None]:
+        """What to index with, and the axes of what that gives; None where it gives a copy."""
+        index = index if isinstance(index, tuple) else (index,)
+        assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
+        axes = [i.axis for i in index if isinstance(i, _Span)]
+        if len(set(axes)) < len(axes):  # a diagonal
+            return tuple(i.integers() if isinstance(i, _Span) else i for i in index), None
+        return tuple(i.slice() if isinstance(i, _Span) else i for i in index), axes
+
+    def _view(self, key: Any, axes: list[int]) -> Array:
+        """Axes of inner loops first, 1 where an axis is missing."""
+        view = self.data[key]
+        if not axes or axes == [0]:
+            return view
+        sizes = dict(zip(axes, view.shape, strict=False))
+        order = sorted(range(len(axes)), key=lambda k: -axes[k])
+        shape = [sizes.get(a, 1) for a in range(max(axes), -1, -1)]
+        return view.transpose(*order, len(axes)).reshape(*shape, view.shape[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        key, axes = self._place(index)
+        if axes is None:
+            return self.data[key]
+        view = self._view(key, axes)
+        return view if self._is_input else view.copy()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assert not self._is_input, "inputs are not changed"
+        key, axes = self._place(index)
+        mask = self._machine.mask if self.is_kept else None
+        self.stores += 1
+        if axes is None:
+            self.data[key] = value if mask is None else np.where(mask, value, self.data[key])
+        elif mask is None and axes in ([], [0]):
+            self.data[key] = value
+        else:
+            view = self._view(key, axes)
+            assert np.shares_memory(view, self.data), "a store into a copy"
+            np.copyto(view, value, where=True if mask is None else mask)

@@ -1,0 +1,270 @@
+"""A `Machine` runs an algorithm that is written once: on NumPy arrays, or as code of SIMD lanes.
+
+A *lane* is one problem of a batch. A `Number` is one double per lane, a `Mask` one boolean per
+lane, an `Index` an integer that all lanes share, a `Memory` an array of numbers. Bodies of loops
+are decorated functions:
+
+    @m.each(0, n)
+    def _(i: Index) -> None:
+        y[i] = m.fma(length.value, d[i], y[i])
+
+Rules; `ArrayMachine(strict=True)` finds what breaks them:
+
+1. Stores obey masks: inside `when` and `while_any`, memory changes in the lanes of the mask only. A
+   lane that is done is left alone, so its bits do not depend on its neighbours, and the algorithm
+   has no selects for it. Memory with ``kept=False`` is scratch: it ignores masks, which saves a
+   load and a select per store. What a round writes into scratch is lost when the round ends.
+2. Bodies of `while_any` read memory, not numbers from outside: the array machine goes on with
+   copies of the lanes that are left.
+3. Bodies of `each` do not read what other turns write, and its bounds are no indices of an outer
+   `each`: the array machine does all turns at once.
+4. Memory is not set before something is stored: on arrays it begins as NaN.
+5. A lane that has failed is done: no `while_any` goes on in it.
+
+Without fma, lanes and ``ArrayMachine(exact=True)`` give the same bits, but for elementary
+functions of NumPy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+Body = Callable[["Index"], None]
+Entry = Callable[["Index", "Index"], "Number"]
+Pair = tuple["Number", "Number"]
+
+
+class Number(Protocol):
+    """One double per lane."""
+
+    def __add__(self, other: Number | float, /) -> Number: ...
+    def __radd__(self, other: Number | float, /) -> Number: ...
+    def __sub__(self, other: Number | float, /) -> Number: ...
+    def __rsub__(self, other: Number | float, /) -> Number: ...
+    def __mul__(self, other: Number | float, /) -> Number: ...
+    def __rmul__(self, other: Number | float, /) -> Number: ...
+    def __truediv__(self, other: Number | float, /) -> Number: ...
+    def __rtruediv__(self, other: Number | float, /) -> Number: ...
+    def __neg__(self) -> Number: ...
+    def __lt__(self, other: Number | float, /) -> Mask: ...
+    def __le__(self, other: Number | float, /) -> Mask: ...
+    def __gt__(self, other: Number | float, /) -> Mask: ...
+    def __ge__(self, other: Number | float, /) -> Mask: ...
+
+
+class Mask(Protocol):
+    """One boolean per lane; comparisons with NaN are false."""
+
+    def __and__(self, other: Mask, /) -> Mask: ...
+    def __or__(self, other: Mask, /) -> Mask: ...
+    def __invert__(self) -> Mask: ...
+
+
+if TYPE_CHECKING:
+
+    class Index(Protocol):
+        """An integer that all lanes share: of Python, or of the code."""
+
+        def __add__(self, other: Index | int, /) -> Index: ...
+        def __radd__(self, other: Index | int, /) -> Index: ...
+        def __sub__(self, other: Index | int, /) -> Index: ...
+        def __rsub__(self, other: Index | int, /) -> Index: ...
+        def __mul__(self, other: Index | int, /) -> Index: ...
+        def __rmul__(self, other: Index | int, /) -> Index: ...
+
+else:
+    Index = int
+
+
+class Memory(ABC):
+    """An array of numbers. ``x[i, j]`` reads one, ``x[i, j] = y`` stores one."""
+
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def __getitem__(self, index: Index | int | tuple[Index | int, ...]) -> Number: ...
+
+    @abstractmethod
+    def __setitem__(
+        self, index: Index | int | tuple[Index | int, ...], value: Number | float
+    ) -> None: ...
+
+    @property
+    def value(self) -> Number:
+        """The number of an array of shape ()."""
+        return self[()]
+
+    @value.setter
+    def value(self, x: Number | float) -> None:
+        self[()] = x
+
+
+class Machine(ABC):
+    """What an algorithm may do; see the module."""
+
+    mask: Any = None  # lanes whose memory may change; None for all
+
+    # ---- memory
+
+    @abstractmethod
+    def array(self, *shape: int, kept: bool = True) -> Memory:
+        """New memory; with ``kept=False`` scratch, see rule 1."""
+
+    # ---- control
+
+    @abstractmethod
+    def loop(self, first: Index | int, end: Index | int, step: int = 1) -> Callable[[Body], None]:
+        """For i in range(first, end, step), in order: body(i)."""
+
+    @abstractmethod
+    def each(self, first: Index | int, end: Index | int, step: int = 1) -> Callable[[Body], None]:
+        """The same in any order; the array machine does all turns at once."""
+
+    @abstractmethod
+    def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
+        """For all j ≤ i < n, in any order: body(i, j), which stores what is symmetric in i and j.
+
+        The array machine does all pairs at once, also those with j > i.
+        """
+
+    @abstractmethod
+    def while_any(self, condition: Callable[[], Mask], most: Index | int) -> Callable[[Body], None]:
+        """While condition() has lanes, in those: body(turn); at most so many turns."""
+
+    @abstractmethod
+    def when(self, mask: Mask) -> Callable[[Callable[[], None]], None]:
+        """In these lanes: body(); skipped if there are none."""
+
+    # ---- reductions
+
+    @abstractmethod
+    def sums(
+        self,
+        first: Index | int,
+        end: Index | int,
+        terms: Callable[[Index], Sequence[Pair]],
+        starts: Sequence[Number | float],
+    ) -> list[Number]:
+        """Starts + Σ x y in the order of the index, of the pairs (x, y) in terms(i)."""
+
+    @abstractmethod
+    def largest(
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Number],
+        start: float = 0.0,
+    ) -> Number:
+        """The largest term(i), at least `start`."""
+
+    @abstractmethod
+    def count(self, x: Number) -> Index:
+        """The largest x of all lanes as an index: a bound that is known at run time."""
+
+    # ---- numbers
+
+    @abstractmethod
+    def fma(self, x: Number | float, y: Number | float, z: Number | float) -> Number:
+        """Return x y + z, rounded once where the machine can."""
+
+    @abstractmethod
+    def where(self, mask: Mask, x: Number | float, y: Number | float) -> Number:
+        """Return x in the lanes of the mask, y in the others."""
+
+    @abstractmethod
+    def equal(self, x: Number, y: Number | float) -> Mask:
+        """Where two numbers are equal."""
+
+    @abstractmethod
+    def at_least(self, i: Index | int, least: int) -> Mask:
+        """Whether an index is at least so large, in every lane."""
+
+    @abstractmethod
+    def to_number(self, i: Index | int) -> Number:
+        """An index as a number."""
+
+    @abstractmethod
+    def sqrt(self, x: Number) -> Number:
+        """Square root."""
+
+    @abstractmethod
+    def abs(self, x: Number) -> Number:
+        """Absolute value."""
+
+    @abstractmethod
+    def functions(self) -> Any:
+        """Functions for formulas of any kind of number (`spatial`); valid until the next branch."""
+
+    # ---- linear equations
+
+    @abstractmethod
+    def solve_positive(
+        self, n: int, off_diagonal: Entry, diagonal: Entry, L: Memory, x: Memory
+    ) -> None:
+        """Replace x (n,) by the solution of A y = x, with the entries of A for i > j and i = j.
+
+        `L` (n, n) and x are scratch. Where A is not positive definite, x is not of use.
+        """
+
+    # ---- programs and failures
+
+    @abstractmethod
+    def call(self, program: Any, inputs: Sequence[Memory], results: Sequence[Memory]) -> None:
+        """Call a program; its failures count in the lanes of the mask. Results are scratch."""
+
+    @abstractmethod
+    def fail(self, mask: Mask, code: int) -> None:
+        """Lanes that have failed, with a code of `failures`; the first failure of a lane counts."""
+
+    # ---- what follows from these
+
+    def number(self, x: Number | float = 0.0) -> Memory:
+        """Memory of shape () that holds x."""
+        out = self.array()
+        out.value = x
+        return out
+
+    def larger(self, x: Number, y: Number | float) -> Number:
+        """The larger of two numbers; y if one is NaN."""
+        return self.where(x > y, x, y)
+
+    def smaller(self, x: Number, y: Number | float) -> Number:
+        """The smaller of two numbers; y if one is NaN."""
+        return self.where(x < y, x, y)
+
+    def total(
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Pair],
+        start: Number | float = 0.0,
+    ) -> Number:
+        """Return start + Σ x y over the pairs term(i)."""
+        return self.sums(first, end, lambda i: [term(i)], [start])[0]
+
+    def copy(self, count: Index | int, source: Memory, target: Memory) -> None:
+        """The first numbers of a vector into another."""
+
+        @self.each(0, count)
+        def _(i: Index) -> None:
+            target[i] = source[i]
+
+    def copy_matrix(self, shape: tuple[int, int], source: Memory, target: Memory) -> None:
+        """The numbers of a matrix into another."""
+
+        @self.each(0, shape[0])
+        def _(i: Index) -> None:
+            @self.each(0, shape[1])
+            def _(j: Index) -> None:
+                target[i, j] = source[i, j]
+
+    @contextmanager
+    def _masked(self, live: Any) -> Iterator[None]:
+        outer, self.mask = self.mask, live
+        try:
+            yield
+        finally:
+            self.mask = outer

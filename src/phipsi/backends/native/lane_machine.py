@@ -1,0 +1,307 @@
+"""The machine of lanes: writes an algorithm as code, in the language of its module."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, final
+
+from phipsi.backends.machine.machine import (
+    Body,
+    Entry,
+    Index,
+    Machine,
+    Mask,
+    Memory,
+    Number,
+    Pair,
+)
+from phipsi.backends.machine.solvers import factor_cholesky, solve_cholesky
+from phipsi.backends.native.kernel.law_code import Area
+from phipsi.backends.native.lane_function import LaneKernel
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary_functions import LaneNumbers
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    I32,
+    I64,
+    Lane,
+    LaneMask,
+    fold_loop,
+    i64,
+)
+
+_UNROLLED = 24  # terms of sums that are written out
+
+
+@final
+class LaneMachine(Machine):
+    """Writes code where the emitter of a kernel is; the kernel gives memory and calls programs."""
+
+    def __init__(self, kernel: LaneKernel) -> None:
+        self.kernel, self.e, self.b = kernel, kernel.e, kernel.b
+
+    # ---- memory
+
+    def input(self, name: str, *shape: int) -> LaneMemory:
+        """An input of the kernel."""
+        return LaneMemory(self, self.kernel.inputs[name].base, shape, True)
+
+    def result(self, name: str, *shape: int) -> LaneMemory:
+        """A result of the kernel."""
+        return LaneMemory(self, self.kernel.results[name].base, shape, True)
+
+    def array(self, *shape: int, kept: bool = True) -> LaneMemory:
+        """See `Machine`."""
+        if not shape:  # LLVM keeps it in a register where it can
+            return LaneMemory(self, self.b.alloca(self.e.vector), shape, kept)
+        return LaneMemory(self, self.kernel.area(math.prod(shape)), shape, kept)
+
+    # ---- control
+
+    def loop(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def write(body: Body) -> None:
+            def turn(i: Any, _: Any) -> list[Any]:
+                body(i)
+                return []
+
+            self._turns(first, end, turn, [], step)
+
+        return write
+
+    each = loop
+
+    def _turns(
+        self, first: Any, end: Any, body: Callable[[Any, Any], Any], starts: Any, step: int = 1
+    ) -> list[Any]:
+        """For i in range(first, end, step): numbers = body(i, numbers); the last ones."""
+        b, start = self.b, _whole(first)
+
+        def turn(i: Any, values: list[Any]) -> list[Any]:
+            at = LaneIndex(b, i if first == 0 else b.add(start, i))
+            numbers = [Lane(self.e, x) for x in values]
+            return [self.e.lift(x).value for x in body(at, numbers)]
+
+        values = [self.e.lift(x).value for x in starts]
+        count = _whole(end) if first == 0 else _difference(b, end, first)
+        return [Lane(self.e, x) for x in fold_loop(b, count, step, values, turn)]
+
+    def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def write(body: Callable[[Index, Index], None]) -> None:
+            self.loop(0, n)(lambda i: self.loop(0, i + 1)(lambda j: body(i, j)))
+
+        return write
+
+    def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def write(body: Body) -> None:
+            def turn(i: Any, _: Any) -> list[Any]:
+                live: Any = self._also(self._also_fine(condition()))
+                with self.b.if_then(self._any(live)), self._masked(live):
+                    body(i)
+                return []
+
+            self._turns(0, most, turn, [])
+
+        return write
+
+    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+        """See `Machine`."""
+
+        def write(body: Callable[[], None]) -> None:
+            live = self._also(mask)
+            with self.b.if_then(self._any(live)), self._masked(live):
+                body()
+
+        return write
+
+    def _also(self, mask: Any) -> LaneMask:
+        return mask if self.mask is None else mask & self.mask
+
+    def _also_fine(self, mask: Any) -> LaneMask:
+        """The lanes of a mask that have not failed."""
+        fine = self.b.icmp_signed("==", self.kernel.bad, self.e.integer(0))
+        return mask & LaneMask(self.e, fine)
+
+    def _any(self, mask: LaneMask) -> Any:
+        if self.e.lanes == 1:
+            return mask.bits
+        width = ir.IntType(self.e.lanes)
+        return self.b.icmp_unsigned("!=", self.b.bitcast(mask.bits, width), ir.Constant(width, 0))
+
+    # ---- reductions
+
+    def sums(
+        self,
+        first: Any,
+        end: Any,
+        terms: Callable[[Index], Sequence[Pair]],
+        starts: Sequence[Number | float],
+    ) -> list[Any]:
+        """See `Machine`; short sums are written out."""
+
+        def more(i: Any, totals: Sequence[Any]) -> list[Any]:
+            pairs: Any = terms(i)
+            return [
+                self.e.lift(x).times_plus(y, z) for (x, y), z in zip(pairs, totals, strict=True)
+            ]
+
+        if isinstance(first, int) and isinstance(end, int) and end - first <= _UNROLLED:
+            totals: list[Any] = [self.e.lift(x) for x in starts]
+            for i in range(first, end):
+                totals = more(i, totals)
+            return totals
+        return self._turns(first, end, more, starts)
+
+    def largest(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = 0.0
+    ) -> Any:
+        """See `Machine`."""
+        return self._turns(first, end, lambda i, x: [self.larger(term(i), x[0])], [start])[0]
+
+    def count(self, x: Any) -> Any:
+        """See `Machine`."""
+        b = self.b
+        every = [b.extract_element(x.value, ir.Constant(I32, i)) for i in range(self.e.lanes)]
+        most = reduce(lambda x, y: b.select(b.fcmp_ordered(">", y, x), y, x), every)
+        return LaneIndex(b, b.fptosi(most, I64))
+
+    # ---- numbers
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """See `Machine`."""
+        return self.e.lift(x).times_plus(self.e.lift(y), self.e.lift(z))
+
+    def where(self, mask: Any, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return self.e.select(mask.bits, x, y)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return LaneMask(self.e, self.e.compare("==", x, y))
+
+    def at_least(self, i: Any, least: int) -> Any:
+        """See `Machine`."""
+        b = self.b
+        condition = b.icmp_signed(">=", _whole(i), i64(least))
+        one, zero = (ir.Constant(DOUBLE, x) for x in (1.0, 0.0))
+        return self.e.splat(b.select(condition, one, zero)) > 0.0
+
+    def to_number(self, i: Any) -> Any:
+        """See `Machine`."""
+        return self.e.splat(self.b.sitofp(_whole(i), self.e.number.type))
+
+    def sqrt(self, x: Any) -> Any:
+        """See `Machine`."""
+        return self.e.intrinsic("sqrt", self.e.lift(x))
+
+    def abs(self, x: Any) -> Any:
+        """See `Machine`."""
+        return self.e.intrinsic("fabs", self.e.lift(x))
+
+    def functions(self) -> Any:
+        """See `Machine`."""
+        return LaneNumbers(self.e)
+
+    # ---- linear equations
+
+    def solve_positive(
+        self, n: int, off_diagonal: Entry, diagonal: Entry, L: Memory, x: Memory
+    ) -> None:
+        """See `Machine`."""
+        factor_cholesky(self, n, off_diagonal, diagonal, L)
+        solve_cholesky(self, n, L, x)
+
+    # ---- programs and failures
+
+    def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Call the kernel of a program of `LaneKernel.natives`."""
+        b, e, kernel = self.b, self.e, self.kernel
+        assert not any(x.is_kept for x in results), "results of programs are scratch"
+        kernel.call_into(program, [x.area for x in inputs], [x.area for x in results])
+        status = kernel.status
+        if self.mask is not None:
+            status = b.select(self.mask.bits, status, e.integer(0))
+        kernel.note(status)
+
+    def fail(self, mask: Any, code: int) -> None:
+        """See `Machine`."""
+        self.kernel.fail(self._also(mask).bits, code)
+
+
+@final
+class LaneIndex:
+    """An integer of the code, or a sum or product of them."""
+
+    __slots__ = ("b", "whole")
+
+    def __init__(self, b: Any, whole: Any) -> None:
+        self.b, self.whole = b, whole
+
+    def __add__(self, k: Any) -> LaneIndex:
+        return self if _is(k, 0) else LaneIndex(self.b, self.b.add(self.whole, _whole(k)))
+
+    def __sub__(self, k: Any) -> LaneIndex:
+        return self if _is(k, 0) else LaneIndex(self.b, self.b.sub(self.whole, _whole(k)))
+
+    def __rsub__(self, k: Any) -> LaneIndex:
+        return LaneIndex(self.b, self.b.sub(_whole(k), self.whole))
+
+    def __mul__(self, k: Any) -> LaneIndex:
+        return self if _is(k, 1) else LaneIndex(self.b, self.b.mul(self.whole, _whole(k)))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _is(k: Any, number: int) -> bool:
+    return isinstance(k, int) and k == number
+
+
+def _whole(i: Any) -> Any:
+    return i.whole if isinstance(i, LaneIndex) else i64(i)
+
+
+def _difference(b: Any, end: Any, first: Any) -> Any:
+    """How many indices there are; known now, if both are."""
+    if isinstance(end, int) and isinstance(first, int):
+        return i64(end - first)
+    return b.sub(_whole(end), _whole(first))
+
+
+@final
+class LaneMemory(Memory):
+    """Numbers of lanes that follow each other, from an address on."""
+
+    def __init__(self, m: LaneMachine, base: Any, shape: tuple[int, ...], is_kept: bool) -> None:
+        self._m, self._base, self.shape, self.is_kept = m, base, shape, is_kept
+
+    @property
+    def area(self) -> Area:
+        """What kernels of programs are called with."""
+        return Area(self._base)
+
+    def _at(self, index: Any) -> Any:
+        index = index if isinstance(index, tuple) else (index,)
+        assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
+        if not index:
+            return self._base
+        b, place = self._m.b, index[0]
+        for i, size in zip(index[1:], self.shape[1:], strict=True):
+            place = place * size + i
+        return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._m.e.load(self._at(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        m, where = self._m, self._at(index)
+        new = m.e.lift(value)
+        if self.is_kept and m.mask is not None:
+            new = m.e.select(m.mask.bits, new, m.e.load(where))
+        m.e.store(new, where)

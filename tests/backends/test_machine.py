@@ -1,0 +1,240 @@
+"""One text, two machines: arrays and lanes, to the bit; and texts that break the rules."""
+
+import numpy as np
+import pytest
+from machine_texts import in_lanes, on_arrays
+
+from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
+from phipsi.backends.failures import BLOCK
+from phipsi.backends.machine.array_machine import ArrayMachine
+
+N, LANES = 6, 37
+
+
+def bounded_step(m, given, out):
+    """The step between bounds, whose rounds and branches differ from lane to lane."""
+    A = m.array(N, N, kept=False)
+    m.copy_matrix((N, N), given["A"], A)
+    step = BoundedStep(m, N)
+    step.solve(A, given["damping"], given["g"], given["lower"], given["upper"], out["d"])
+
+
+def roots(m, given, out):
+    """Newton's method for square roots; lanes with other numbers of rounds, and failures."""
+    x, turns, live = out["x"], out["turns"], m.number(1.0)
+    m.fail(given["a"].value < 0.0, BLOCK)
+    x.value, turns.value = 1.0, 0.0
+
+    @m.while_any(lambda: live.value > 0.0, m.count(given["most"].value))
+    def _(turn):
+        new = (x.value + given["a"].value / x.value) * 0.5
+        live.value = m.where(m.abs(new - x.value) > 1e-14 * x.value, 1.0, 0.0)
+        x.value, turns.value = new, turns.value + 1.0
+
+        @m.when(turns.value > 4.0)
+        def _():
+            out["late"].value = m.to_number(turn)
+
+    @m.when(turns.value <= 4.0)
+    def _():
+        out["late"].value = -1.0
+
+
+def sums(m, given, out):
+    """Sums in order, with bounds known now and at run time; pairs, diagonals, spans in reverse."""
+    a, n = given["a"], m.count(given["n"].value)
+    out["s"][0] = m.total(0, n, lambda i: (a[i, 0], a[i, 1]), 0.5)
+    out["s"][1] = m.largest(0, n, lambda i: a[i, 2])
+    out["s"][2] = m.total(0, 40, lambda i: (a[39 - i, 0], a[i, 1]))
+    two = m.sums(2, 5, lambda i: [(a[i, 0], a[i, 1]), (a[i, 1], a[i, 2])], [a[0, 0], 1.0])
+    out["s"][3], out["s"][4] = two
+    square = m.array(3, 3, kept=False)
+
+    @m.pairs(3)
+    def _(i, j):
+        square[i, j] = m.total(0, 40, lambda r: (a[r, i], a[r, j]))
+        square[j, i] = square[i, j]
+
+    @m.each(0, 3)
+    def _(i):
+        out["d"][i] = square[i, i]
+
+        @m.each(0, 3)
+        def _(j):
+            out["m"][j, i] = square[i, j] + m.to_number(i)
+
+
+def random_steps(rng):
+    B = rng.normal(size=(LANES, N, N))
+    return {
+        "A": B @ B.swapaxes(-1, -2),
+        "damping": rng.uniform(0, 0.1, LANES),
+        "g": rng.normal(size=(LANES, N)) * 3,
+        "lower": -rng.uniform(0, 1, (LANES, N)),
+        "upper": np.where(rng.random((LANES, N)) < 0.3, np.inf, rng.uniform(0, 1, (LANES, N))),
+    }
+
+
+CASES = {
+    "bounded step": (bounded_step, random_steps, {"d": (N,)}),
+    "roots": (
+        roots,
+        lambda rng: {
+            "a": np.where(np.arange(LANES) % 7 == 3, -1.0, 10 ** rng.uniform(-3, 3, LANES)),
+            "most": np.full(LANES, 30.0),
+        },
+        {"x": (), "turns": (), "late": ()},
+    ),
+    "sums": (
+        sums,
+        lambda rng: {"a": rng.normal(size=(LANES, 40, 3)), "n": np.full(LANES, 33.0)},
+        {"s": (5,), "d": (3,), "m": (3, 3)},
+    ),
+}
+
+
+def same(found, expected):
+    fine = expected["status"] == 0
+    np.testing.assert_array_equal(found["status"] == 0, fine)
+    for name, x in expected.items():
+        if name != "status":
+            np.testing.assert_array_equal(found[name][fine], x[fine], err_msg=name)
+
+
+@pytest.mark.quick_code
+@pytest.mark.parametrize("case", CASES)
+def test_arrays_and_lanes_have_the_same_bits_without_fma(case, monkeypatch):
+    text, make, results = CASES[case]
+    inputs = make(np.random.default_rng(0))
+    expected = on_arrays(text, inputs, results, exact=True)
+    run = in_lanes(text, inputs, results, monkeypatch, fused=False)
+    same(run(inputs), expected)
+    # a lane gets the same alone, and among others
+    order = np.random.default_rng(1).permutation(LANES)
+    shuffled = run({name: x[order] for name, x in inputs.items()})
+    same(shuffled, {name: x[order] for name, x in expected.items()})
+    for i in (0, LANES - 1):
+        alone = run({name: x[i : i + 1] for name, x in inputs.items()})
+        same(alone, {name: x[i : i + 1] for name, x in expected.items()})
+
+
+@pytest.mark.quick_code
+@pytest.mark.parametrize("case", CASES)
+def test_fma_changes_rounding_only(case, monkeypatch):
+    text, make, results = CASES[case]
+    inputs = make(np.random.default_rng(2))
+    expected = on_arrays(text, inputs, results)
+    found = in_lanes(text, inputs, results, monkeypatch, fused=True)(inputs)
+    fine = expected["status"] == 0
+    for name in set(results) - {"turns", "late"}:
+        size = np.abs(expected[name][fine]).max()
+        np.testing.assert_allclose(found[name][fine], expected[name][fine], atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_texts_obey_the_rules(case):
+    """Turn by turn in reverse, always with copies of the lanes that are left: the same bits."""
+    text, make, results = CASES[case]
+    inputs = make(np.random.default_rng(3))
+    same(
+        on_arrays(text, inputs, results, strict=True), on_arrays(text, inputs, results, exact=True)
+    )
+
+
+def test_the_step_between_bounds_is_optimal():
+    """By the conditions of Karush, Kuhn and Tucker, on both ways to solve."""
+    inputs = random_steps(np.random.default_rng(4))
+    for options in ({}, {"exact": True}):
+        d = on_arrays(bounded_step, inputs, {"d": (N,)}, **options)["d"]
+        A = inputs["A"] + inputs["damping"][:, None, None] * np.eye(N)
+        pull = (A @ d[..., None])[..., 0] + inputs["g"]
+        low, high = d <= inputs["lower"], d >= inputs["upper"]
+        assert (d >= inputs["lower"]).all() and (d <= inputs["upper"]).all()
+        assert low.any() and high.any()
+        assert np.abs(pull[~low & ~high]).max() < 1e-11
+        assert pull[low & ~high].min() > -1e-11 and pull[high & ~low].max() < 1e-11
+
+
+# ---- texts that break the rules ------------------------------------------------------------------
+
+
+def reads_other_turns(m, given, out):
+    """A running sum in `each`: what a turn reads, another one writes."""
+    x = out["x"]
+    x[0] = given["a"][0]
+
+    @m.each(1, 4)
+    def _(i):
+        x[i] = x[i - 1] + given["a"][i]
+
+
+def scratch_outlives_a_round(m, given, out):
+    """A number that a round writes into scratch and that is read after it."""
+    s, live = m.array(kept=False), m.number(1.0)
+    s.value = 0.0
+
+    @m.while_any(lambda: live.value > 0.0, 9)
+    def _(_turn):
+        s.value = s.value + 1.0
+        live.value = m.where(given["a"][0] > s.value, 1.0, 0.0)
+
+    m.copy(4, given["a"], out["x"])
+    out["x"][0] = s.value
+
+
+def memory_that_nobody_set(m, given, out):
+    s = m.array(4)
+
+    @m.each(0, 3)
+    def _(i):
+        s[i] = given["a"][i]
+
+    m.copy(4, s, out["x"])
+
+
+@pytest.mark.parametrize(
+    "text", [reads_other_turns, scratch_outlives_a_round, memory_that_nobody_set]
+)
+def test_texts_that_break_a_rule_are_found(text):
+    a = np.arange(8.0).reshape(2, 4)
+    found = on_arrays(text, {"a": a}, {"x": (4,)}, strict=True)["x"]
+    assert np.isnan(found).any()
+
+
+def numbers_from_outside(m, given, out):
+    a, live = given["a"][0], m.number(1.0)
+    m.copy(4, given["a"], out["x"])
+
+    @m.while_any(lambda: live.value * given["a"][0] > 0.0, 5)
+    def _(_turn):
+        out["x"][0], live.value = a, 0.0
+
+
+def test_numbers_from_outside_a_round_are_found():
+    a = np.arange(12.0).reshape(3, 4)
+    with pytest.raises(ValueError, match="broadcast"):
+        on_arrays(numbers_from_outside, {"a": a}, {"x": (4,)}, strict=True)
+
+
+def test_inputs_cannot_be_changed():
+    m = ArrayMachine(2)
+    x = m.input(np.zeros((2, 3)))
+    with pytest.raises(AssertionError, match="not changed"):
+        x[0] = 1.0
+
+
+def test_singular_equations_leave_other_lanes_alone():
+    """LAPACK rejects the whole batch; then each lane is solved by itself."""
+
+    def text(m, given, out):
+        L, x = m.array(2, 2, kept=False), m.array(2, kept=False)
+        m.copy(2, given["b"], x)
+        A = given["A"]
+        m.solve_positive(2, lambda i, j: A[i, j], lambda i, _: A[i, i], L, x)
+        m.copy(2, x, out["x"])
+
+    A = np.array([[[2.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    b = np.array([[3.0, 3.0], [1.0, 2.0]])
+    found = on_arrays(text, {"A": A, "b": b}, {"x": (2,)})["x"]
+    np.testing.assert_allclose(found[0], [1.0, 1.0], rtol=1e-15)
+    assert not np.isfinite(found[1]).all()
