@@ -40,6 +40,20 @@ def roots(m, given, out):
         out["late"].value = -1.0
 
 
+def counts(m, given, out):
+    """Bounds that differ from lane to lane: those of lanes that are not live do not count."""
+    most, x = m.number(30.0), out["x"]
+    x.value = 0.0
+
+    @m.when(given["a"].value < 1.0)
+    def _():
+        most.value = m.where(given["a"].value < 0.5, 3.0, 2.0)
+
+        @m.loop(0, m.count(most.value))
+        def _(i):
+            x.value = x.value + 1.0
+
+
 def sums(m, given, out):
     """Sums in order, with bounds known now and at run time; pairs, diagonals, spans in reverse."""
     a, n = given["a"], m.count(given["n"].value)
@@ -84,6 +98,11 @@ CASES = {
             "most": np.full(LANES, 30.0),
         },
         {"x": (), "turns": (), "late": ()},
+    ),
+    "counts": (
+        counts,
+        lambda rng: {"a": np.where(np.arange(LANES) % 3 == 0, 0.2, 1.5)},
+        {"x": ()},
     ),
     "sums": (
         sums,
@@ -153,6 +172,11 @@ def test_the_step_between_bounds_is_optimal():
         assert low.any() and high.any()
         assert np.abs(pull[~low & ~high]).max() < 1e-11
         assert pull[low & ~high].min() > -1e-11 and pull[high & ~low].max() < 1e-11
+
+
+def test_lanes_that_are_not_live_give_no_bound():
+    found = on_arrays(counts, {"a": np.array([0.2, 1.5, 0.3])}, {"x": ()})["x"]
+    np.testing.assert_array_equal(found, [3, 0, 3])
 
 
 # ---- texts that break the rules ------------------------------------------------------------------

@@ -14,7 +14,7 @@ import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.joints import Composite, Free, Planar, Spherical, Translation
 from phipsi.motion.exponential_chart import Chart
-from phipsi.motion.implicit_solver import solve
+from phipsi.motion.fixed_point import solve
 from phipsi.spatial.joint_groups import SE3
 
 EPS = np.finfo(float).eps

@@ -17,8 +17,8 @@ from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
+from phipsi.motion.fixed_point import UNSOLVED
 from phipsi.motion.graph_steps import solution
-from phipsi.motion.implicit_solver import UNSOLVED
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
 

@@ -42,8 +42,8 @@ def in_lanes(
 
     def write(kernel: lane_function.LaneKernel) -> None:
         m = LaneMachine(kernel)
-        given = {name: m.input(name, *shape) for name, shape in shapes.items()}
-        text(m, given, {name: m.result(name, *shape) for name, shape in results.items()})
+        given = {name: m.memory(kernel.inputs[name], *s) for name, s in shapes.items()}
+        text(m, given, {name: m.memory(kernel.results[name], *s) for name, s in results.items()})
 
     key = f"{text.__qualname__} {shapes} {results} {fused}"
     function = lane_function.LaneFunction(key, (), shapes, results, write)

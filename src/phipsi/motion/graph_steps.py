@@ -19,11 +19,14 @@ joints, as Newton's method does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.failures import BLOCK
+from phipsi.backends.machine.array_machine import ArrayMachine
 from phipsi.errors import PhipsiError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, graph_digest
@@ -31,6 +34,7 @@ from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import Evaluation
+from phipsi.motion.fixed_point import FixedPoint
 from phipsi.motion.group_calls import (
     end_of,
     euler_step,
@@ -40,7 +44,6 @@ from phipsi.motion.group_calls import (
     rate_of,
     wanted_momenta,
 )
-from phipsi.motion.implicit_solver import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, newton
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA, lagrangian
 from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_graph import STEP, Place, StepGraph
@@ -274,7 +277,7 @@ def _measure(x: Node, new: Node, old: Node) -> Measure:
 
 
 # ---- equations in graphs -------------------------------------------------------------------------
-# A call that iterates x ← g(x, c) until x stands still (implicit_solver.py has the same on arrays).
+# A call that iterates x ← g(x, c) until x stands still (fixed_point.py has the method).
 # The solution is differentiated by the implicit function theorem, x = g(x, c):
 #
 #     λ = weights + (∂g/∂x)* λ,     weights of c: (∂g/∂c)* λ
@@ -294,7 +297,7 @@ def solution(
     """The fixed points of unknowns ← images near guesses.
 
     **Arguments:** `unknowns`, inputs of a graph; `images`, the next iterates, nodes that read them;
-    `measures`, which decide when the iteration has converged (implicit_solver.py), sums of squares
+    `measures`, which decide when the iteration has converged (fixed_point.py), sums of squares
     if there are none. What does not depend on the unknowns is computed once, before the iteration.
     """
     pairs = measures or [_squares(x, y) for x, y in zip(unknowns, images, strict=True)]
@@ -314,11 +317,6 @@ def solution(
 
 def _squares(x: Node, new: Node) -> Measure:
     return _square(_minus(new, x)), _square(new)
-
-
-def _ratio(measure: tuple[float, float]) -> float:
-    change, size = measure
-    return change / size if size else np.inf if change else 0.0
 
 
 @final
@@ -351,65 +349,28 @@ class Iteration(Callee):
         return list(zip(rest[::2], rest[1::2], strict=True))
 
     def arrays(self, *args: Array) -> list[Array]:
-        """The same iteration on arrays; NaN where it does not converge."""
+        """The same on arrays; NaN where there is no solution."""
         inputs = (*self.unknowns, *self.fixed)
-        known = {x.data[0]: np.asarray(a) for x, a in zip(inputs, args, strict=True)}
+        given = [np.asarray(a, dtype=np.float64) for a in args]
         batch = np.broadcast_shapes(
-            *(known[x.data[0]].shape[: known[x.data[0]].ndim - len(x.shape)] for x in inputs)
+            *(a.shape[: a.ndim - len(x.shape)] for x, a in zip(inputs, given, strict=True))
         )
-        for x in inputs:
-            known[x.data[0]] = np.array(np.broadcast_to(known[x.data[0]], (*batch, *x.shape)))
-        first = {x: known[x.data[0]].copy() for x in self.unknowns}
-        done, before = np.zeros(batch, bool), [np.full(batch, np.inf) for _ in self.measures]
-        body = Evaluation(self.body)
-        for _ in range(ITERATIONS):
-            found = body(known)
-            good = np.ones(batch, bool)
-            for i, last in enumerate(before):
-                change, size = (found[len(self.unknowns) + 2 * i + j] for j in range(2))
-                with np.errstate(all="ignore"):
-                    factor = np.fmax(change / last, LEAST_FACTOR)
-                    small = change * factor <= CONVERGED * size
-                    small |= (change >= last) & (change <= STALLED * size)
-                good &= small
-                before[i] = change
-            for x, new in zip(self.unknowns, found, strict=False):
-                mask = done.reshape(*batch, *(1,) * len(x.shape))
-                known[x.data[0]] = np.where(mask, known[x.data[0]], new)
-            done |= good
-            if done.all():
-                break
-        out = [known[x.data[0]] for x in self.unknowns]
-        for place in np.ndindex(*batch):
-            if done[place]:
-                continue
-            at = {x.data[0]: known[x.data[0]][place] for x in self.fixed}
-            found = self._newton([first[x][place] for x in self.unknowns], at)
-            for x, new in zip(out, found, strict=True):
-                x[place] = new
-        return out
-
-    def _newton(self, guesses: Sequence[Array], fixed: dict[str, Array]) -> list[Array]:
-        """The fixed point of one element by Newton's method; NaN where there is none."""
-        ends = np.cumsum([x.size for x in self.unknowns])[:-1]
-        body = Evaluation(self.body)
-
-        def parts(w: Array) -> list[Array]:
-            several = zip(np.split(w, ends), self.unknowns, strict=True)
-            return [part.reshape(x.shape) for part, x in several]
-
-        def image(w: Array) -> tuple[Array, float, float]:
-            at = {x.data[0]: part for x, part in zip(self.unknowns, parts(w), strict=True)}
-            try:
-                found = body({**fixed, **at})
-            except PhipsiError:
-                return np.full_like(w, np.nan), np.nan, np.nan
-            new = np.concatenate([np.ravel(x) for x in found[: len(self.unknowns)]])
-            rest = [float(x) for x in found[len(self.unknowns) :]]
-            return new, *max(zip(rest[::2], rest[1::2], strict=True), key=_ratio)
-
-        w = newton(image, np.concatenate([np.ravel(x) for x in guesses]))
-        return parts(np.full(sum(x.size for x in self.unknowns), np.nan) if w is None else w)
+        flat = [
+            np.broadcast_to(a, (*batch, *x.shape)).reshape(-1, *x.shape)
+            for x, a in zip(inputs, given, strict=True)
+        ]
+        count, n = math.prod(batch), len(self.unknowns)
+        m = ArrayMachine(count)
+        solver = _IterationOnArrays(self, m, flat[n:])
+        for x, a in zip(solver.parts(), flat, strict=False):
+            x[...] = np.moveaxis(a, 0, -1)
+        with np.errstate(all="ignore"):
+            solver.solve()
+        found = [np.where(m.status == 0, x, np.nan) for x in solver.parts()]
+        return [
+            np.moveaxis(x, -1, 0).reshape(*batch, *y.shape)
+            for x, y in zip(found, self.unknowns, strict=True)
+        ]
 
     def prepare(self, host: Any) -> None:
         """That of the calls inside."""
@@ -440,3 +401,60 @@ class Iteration(Callee):
         at = dict(zip(to, solved, strict=True))
         out = dict(zip(fixed, substituted([terms[i] for i in fixed], at), strict=True))
         return [out.get(i) for i in range(len(args))]
+
+
+@final
+class _IterationOnArrays:
+    """`FixedPoint` around the graph of an `Iteration`, for many elements."""
+
+    def __init__(self, callee: Iteration, m: ArrayMachine, fixed: Sequence[Array]) -> None:
+        self._callee, self._m, self._error = callee, m, None
+        self._body = Evaluation(callee.body)
+        n = sum(x.size for x in callee.unknowns)
+        self._x, self._image = m.array(n), m.array(n, kept=False)
+        self._measures = m.array(len(callee.measures), 2, kept=False)
+        self._fixed = [m.input(a) for a in fixed]
+        self._solver = FixedPoint(m, self._x, self._image, self._measures, self._evaluate)
+
+    def parts(self) -> list[Array]:
+        """The unknowns (…, lanes), in the memory of the machine."""
+        ends = np.cumsum([x.size for x in self._callee.unknowns])[:-1]
+        several = zip(np.split(self._x.data, ends), self._callee.unknowns, strict=True)
+        return [part.reshape(*x.shape, -1) for part, x in several]
+
+    def solve(self) -> None:
+        """Solve; a failure of the graph at the guess is one of the caller's."""
+        self._solver.solve()
+        if self._error is not None and (self._m.status == BLOCK).any():
+            raise self._error
+
+    def _evaluate(self) -> None:
+        names = [x.data[0] for x in (*self._callee.unknowns, *self._callee.fixed)]
+        values = [np.moveaxis(x, -1, 0) for x in self.parts()]
+        values += [x.lanes_first() for x in self._fixed]
+        count = self._m.lanes
+        try:
+            found = self._body(dict(zip(names, values, strict=True)))
+        except PhipsiError:
+            one_by_one = [
+                self._one(i, dict(zip(names, (x[i] for x in values), strict=True)))
+                for i in range(count)
+            ]
+            found = [np.stack(x) for x in zip(*one_by_one, strict=True)]
+        unknowns = self._callee.unknowns
+        new = [
+            np.broadcast_to(x, (count, *y.shape)).reshape(count, -1)
+            for x, y in zip(found, unknowns, strict=False)
+        ]
+        self._image.fill(np.concatenate(new, axis=1))
+        parts = [np.broadcast_to(x, (count,)) for x in found[len(unknowns) :]]
+        self._measures.fill(np.stack(parts, axis=1).reshape(count, -1, 2))
+
+    def _one(self, i: int, known: dict[str, Array]) -> list[Array]:
+        """One element; NaN, and a failure, where the graph has no value."""
+        try:
+            return [np.asarray(x) for x in self._body(known)]
+        except PhipsiError as error:
+            self._error = self._error or error
+            self._m.fail(np.arange(self._m.lanes) == i, BLOCK)
+            return [np.full(x.shape, np.nan) for x in self._callee.body]

@@ -38,8 +38,8 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import check_room, checked_time, reject_unfit
 from phipsi.motion.contact_failures import reason_of_contacts
+from phipsi.motion.fixed_point import UNSOLVED
 from phipsi.motion.graph_steps import step_of
-from phipsi.motion.implicit_solver import UNSOLVED
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout_arguments import rollout_arrays
 from phipsi.motion.stage_loop import Values, take_step

@@ -46,7 +46,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, S
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import SimulationError
-from phipsi.motion.implicit_solver import Image, largest, solve
+from phipsi.motion.fixed_point import Image, solve
 from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
 from phipsi.motion.rollout import whole_rollout
 from phipsi.motion.stage_loop import Values, take_step
@@ -258,7 +258,7 @@ def _implicit_midpoint(equations: Equations) -> Advance:
 
         def image(w: Array) -> tuple[Array, float, float]:
             new = v + half * equations.acceleration(t + half, place(w), w)
-            return new, largest(new - w) ** 2, largest(new) ** 2
+            return new, _largest(new - w) ** 2, _largest(new) ** 2
 
         w, gain = _solved(equations, "the implicit midpoint rule", image, place, t, v, h)
         return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
@@ -306,6 +306,10 @@ def _variational(equations: Equations) -> Advance:
         return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
 
     return advance
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max(initial=0.0))
 
 
 def _solved(

@@ -45,8 +45,9 @@ def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFuncti
 
         def write(kernel: LaneKernel) -> None:
             m = LaneMachine(kernel)
-            given = Inputs(*(m.input(name, *shape) for name, shape in inputs.items()))
-            found, position, rotation, info = (m.result(n, *s) for n, s in results.items())
+            given = Inputs(*(m.memory(kernel.inputs[n], *s) for n, s in inputs.items()))
+            listed = (m.memory(kernel.results[n], *s) for n, s in results.items())
+            found, position, rotation, info = listed
             out = Results(found, position, rotation, m.array(), m.array(), info)
             attempt = Attempt(m, sizes, Programs(frames, move), given, out)
             attempt.check_goals(BLOCK)

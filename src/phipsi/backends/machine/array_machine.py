@@ -19,7 +19,11 @@ from phipsi.backends.machine.machine import (
     Number,
     Pair,
 )
-from phipsi.backends.machine.solvers import factor_cholesky, solve_cholesky
+from phipsi.backends.machine.solvers import (
+    factor_cholesky,
+    invert_by_elimination,
+    solve_cholesky,
+)
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
 Array = NDArray[Any]
@@ -190,7 +194,7 @@ class ArrayMachine(Machine):
 
     def count(self, x: Any) -> Any:
         """See `Machine`."""
-        return int(x.max(initial=0.0))
+        return int(np.max(x, initial=0.0, where=True if self.mask is None else self.mask))
 
     # ---- numbers
 
@@ -212,6 +216,11 @@ class ArrayMachine(Machine):
     def at_least(self, i: Any, least: int) -> Any:
         """See `Machine`."""
         return np.full(self.lanes, i >= least)
+
+    def same(self, i: Any, j: Any) -> Any:
+        """See `Machine`."""
+        i, j = (x.integers()[..., None] if isinstance(x, _Span) else x for x in (i, j))
+        return np.logical_and(i == j, np.ones(self.lanes, dtype=bool))
 
     def to_number(self, i: Any) -> Any:
         """See `Machine`."""
@@ -252,6 +261,25 @@ class ArrayMachine(Machine):
         factor_cholesky(self, n, off_diagonal, diagonal, L)
         solve_cholesky(self, n, L, x)
 
+    def invert(self, n: int, A: Any) -> None:
+        """See `Machine`; by LAPACK, if it need not be exact."""
+        if not self.exact and not self.strict:
+            left = A.lanes_first()[:, :, :n]
+            try:
+                found = np.linalg.inv(left) if np.isfinite(left).all() else None
+            except np.linalg.LinAlgError:
+                found = None
+            if found is not None:
+
+                @self.each(0, n)
+                def _(i: Index) -> None:
+                    @self.each(0, n)
+                    def _(j: Any) -> None:
+                        A[i, j + n] = found.transpose(2, 1, 0)
+
+                return
+        invert_by_elimination(self, n, A)
+
     @staticmethod
     def _solve_dense(A: Array, x: Any) -> None:
         x.fill(np.linalg.solve(A, x.lanes_first()[..., None])[..., 0])
@@ -268,6 +296,14 @@ class ArrayMachine(Machine):
         """See `Machine`."""
         live = mask if self.mask is None else mask & self.mask
         self.status[live & (self.status == 0)] = code
+
+    def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
+        """See `Machine`."""
+        before = self.status.copy()
+        body()
+        failed = self.status != before
+        self.status[:] = np.where(keeps, self.status, before)
+        return failed
 
 
 def _added(start: Any, products: Array) -> Any:

@@ -22,7 +22,7 @@ Rules; `ArrayMachine(strict=True)` finds what breaks them:
 5. A lane that has failed is done: no `while_any` goes on in it.
 
 Without fma, lanes and ``ArrayMachine(exact=True)`` give the same bits, but for elementary
-functions of NumPy.
+functions of NumPy. Reasons: docs/decisions/0068.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         def __rsub__(self, other: Index | int, /) -> Index: ...
         def __mul__(self, other: Index | int, /) -> Index: ...
         def __rmul__(self, other: Index | int, /) -> Index: ...
+        def __mod__(self, other: int, /) -> Index: ...
 
 else:
     Index = int
@@ -162,7 +163,7 @@ class Machine(ABC):
 
     @abstractmethod
     def count(self, x: Number) -> Index:
-        """The largest x of all lanes as an index: a bound that is known at run time."""
+        """The largest x ≥ 0 of the lanes of the mask as an index: a bound known at run time."""
 
     # ---- numbers
 
@@ -181,6 +182,10 @@ class Machine(ABC):
     @abstractmethod
     def at_least(self, i: Index | int, least: int) -> Mask:
         """Whether an index is at least so large, in every lane."""
+
+    @abstractmethod
+    def same(self, i: Index | int, j: Index | int) -> Mask:
+        """Whether two indices are equal, in every lane."""
 
     @abstractmethod
     def to_number(self, i: Index | int) -> Number:
@@ -209,6 +214,13 @@ class Machine(ABC):
         `L` (n, n) and x are scratch. Where A is not positive definite, x is not of use.
         """
 
+    @abstractmethod
+    def invert(self, n: int, A: Memory) -> None:
+        """Replace the right half of A (n, 2 n) by the inverse of its left half, which is lost.
+
+        Where there is none, it is not finite.
+        """
+
     # ---- programs and failures
 
     @abstractmethod
@@ -218,6 +230,10 @@ class Machine(ABC):
     @abstractmethod
     def fail(self, mask: Mask, code: int) -> None:
         """Lanes that have failed, with a code of `failures`; the first failure of a lane counts."""
+
+    @abstractmethod
+    def attempt(self, body: Callable[[], None], keeps: Mask) -> Mask:
+        """Lanes in which body() fails; failures are forgotten, but for those in `keeps`."""
 
     # ---- what follows from these
 
@@ -234,6 +250,18 @@ class Machine(ABC):
     def smaller(self, x: Number, y: Number | float) -> Number:
         """The smaller of two numbers; y if one is NaN."""
         return self.where(x < y, x, y)
+
+    def always(self) -> Mask:
+        """All lanes."""
+        return self.at_least(1, 1)
+
+    def to_flag(self, mask: Mask) -> Number:
+        """1 in the lanes of a mask, 0 in the others."""
+        return self.where(mask, 1.0, 0.0)
+
+    def raise_flag(self, flag: Memory, mask: Mask) -> None:
+        """1 in these lanes; in the others the flag stays."""
+        flag.value = self.where(mask, 1.0, flag.value)
 
     def total(
         self,

@@ -25,6 +25,42 @@ def factor_cholesky(m: Machine, n: int, off_diagonal: Entry, diagonal: Entry, L:
             L[i, j] = -left * scale
 
 
+def invert_by_elimination(m: Machine, n: int, A: Memory) -> None:
+    """The inverse of the left half of A (n, 2 n) into its right half, with exchange of rows."""
+
+    @m.each(0, n)
+    def _(i: Index) -> None:
+        @m.each(0, n)
+        def _(j: Index) -> None:
+            A[i, j + n] = m.to_flag(m.same(i, j))
+
+    @m.loop(0, n)
+    def _(k: Index) -> None:
+        @m.loop(k + 1, n)
+        def _(i: Index) -> None:
+            larger = m.abs(A[i, k]) > m.abs(A[k, k])
+
+            @m.each(0, 2 * n)
+            def _(c: Index) -> None:
+                up, down = A[k, c], A[i, c]
+                A[k, c] = m.where(larger, down, up)
+                A[i, c] = m.where(larger, up, down)
+
+        scale = 1.0 / A[k, k]
+
+        @m.each(0, 2 * n)
+        def _(c: Index) -> None:
+            A[k, c] = A[k, c] * scale
+
+        @m.loop(0, n)
+        def _(i: Index) -> None:
+            factor = m.where(m.same(i, k), 0.0, A[i, k])
+
+            @m.each(0, 2 * n)
+            def _(c: Index) -> None:
+                A[i, c] = A[i, c] - factor * A[k, c]
+
+
 def solve_cholesky(m: Machine, n: int, L: Memory, x: Memory) -> None:
     """Replace x (n,) by the solution y of L L* y = x; L as `factor_cholesky` makes it."""
 

@@ -90,9 +90,18 @@ class LaneKernel:
     # ---- failures
 
     @property
+    def fine(self) -> Any:
+        """The lanes that have not failed."""
+        return self.b.icmp_signed("==", self.bad, self.e.integer(0))
+
+    @property
     def bad(self) -> Any:
         """The status of every lane so far."""
         return self.b.load(self._bad, typ=self.e.integers)
+
+    def set_bad(self, status: Any) -> None:
+        """The status of every lane becomes this."""
+        self.b.store(status, self._bad)
 
     def note(self, status: Any) -> None:
         """Keep the first failure of every lane."""

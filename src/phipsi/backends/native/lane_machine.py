@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from phipsi.backends.machine.machine import (
     Body,
@@ -17,13 +17,15 @@ from phipsi.backends.machine.machine import (
     Number,
     Pair,
 )
-from phipsi.backends.machine.solvers import factor_cholesky, solve_cholesky
+from phipsi.backends.machine.solvers import (
+    factor_cholesky,
+    invert_by_elimination,
+    solve_cholesky,
+)
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.lane_function import LaneKernel
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I32,
     I64,
     Lane,
@@ -32,6 +34,43 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
 )
 
+
+class LaneHost(Protocol):
+    """What a machine of lanes needs of the kernel that it writes a part of."""
+
+    @property
+    def b(self) -> Any:
+        """The builder."""
+
+    @property
+    def e(self) -> Any:
+        """The emitter."""
+
+    @property
+    def bad(self) -> Any:
+        """The status of every lane so far."""
+
+    @property
+    def fine(self) -> Any:
+        """The lanes that have not failed."""
+
+    @property
+    def status(self) -> Any:
+        """What the last call of a program reported, by lane."""
+
+    def area(self, size: int) -> Any:
+        """Working memory for so many numbers of every lane."""
+
+    def note(self, status: Any) -> None:
+        """Keep the first failure of every lane."""
+
+    def set_bad(self, status: Any) -> None:
+        """The status of every lane becomes this."""
+
+    def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
+        """Call the kernel of a program with results in these places."""
+
+
 _UNROLLED = 24  # terms of sums that are written out
 
 
@@ -39,24 +78,21 @@ _UNROLLED = 24  # terms of sums that are written out
 class LaneMachine(Machine):
     """Writes code where the emitter of a kernel is; the kernel gives memory and calls programs."""
 
-    def __init__(self, kernel: LaneKernel) -> None:
+    def __init__(self, kernel: LaneHost) -> None:
         self.kernel, self.e, self.b = kernel, kernel.e, kernel.b
 
     # ---- memory
 
-    def input(self, name: str, *shape: int) -> LaneMemory:
-        """An input of the kernel."""
-        return LaneMemory(self, self.kernel.inputs[name].base, shape, True)
-
-    def result(self, name: str, *shape: int) -> LaneMemory:
-        """A result of the kernel."""
-        return LaneMemory(self, self.kernel.results[name].base, shape, True)
+    def memory(self, area: Area, *shape: int) -> LaneMemory:
+        """Numbers that are there already, such as an input or a result of a kernel."""
+        assert area.is_whole, "numbers of every lane, one after the other"
+        return LaneMemory(self, area.base, shape, True)
 
     def array(self, *shape: int, kept: bool = True) -> LaneMemory:
         """See `Machine`."""
-        if not shape:  # LLVM keeps it in a register where it can
-            return LaneMemory(self, self.b.alloca(self.e.vector), shape, kept)
-        return LaneMemory(self, self.kernel.area(math.prod(shape)), shape, kept)
+        # LLVM keeps a single number in a register where it can
+        base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
+        return LaneMemory(self, base, shape, kept)
 
     # ---- control
 
@@ -126,8 +162,7 @@ class LaneMachine(Machine):
 
     def _also_fine(self, mask: Any) -> LaneMask:
         """The lanes of a mask that have not failed."""
-        fine = self.b.icmp_signed("==", self.kernel.bad, self.e.integer(0))
-        return mask & LaneMask(self.e, fine)
+        return mask & LaneMask(self.e, self.kernel.fine)
 
     def _any(self, mask: LaneMask) -> Any:
         if self.e.lanes == 1:
@@ -168,6 +203,7 @@ class LaneMachine(Machine):
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         b = self.b
+        x = x if self.mask is None else self.where(self.mask, x, 0.0)
         every = [b.extract_element(x.value, ir.Constant(I32, i)) for i in range(self.e.lanes)]
         most = reduce(lambda x, y: b.select(b.fcmp_ordered(">", y, x), y, x), every)
         return LaneIndex(b, b.fptosi(most, I64))
@@ -188,10 +224,20 @@ class LaneMachine(Machine):
 
     def at_least(self, i: Any, least: int) -> Any:
         """See `Machine`."""
-        b = self.b
-        condition = b.icmp_signed(">=", _whole(i), i64(least))
-        one, zero = (ir.Constant(DOUBLE, x) for x in (1.0, 0.0))
-        return self.e.splat(b.select(condition, one, zero)) > 0.0
+        if isinstance(i, int):
+            return self.e.constant(float(i >= least)) > 0.0
+        return self._everywhere(self.b.icmp_signed(">=", _whole(i), i64(least)))
+
+    def _everywhere(self, condition: Any) -> LaneMask:
+        """One condition in every lane."""
+        one, zero = (self.e.constant(x).value for x in (1.0, 0.0))
+        return Lane(self.e, self.b.select(condition, one, zero)) > 0.0
+
+    def same(self, i: Any, j: Any) -> Any:
+        """See `Machine`."""
+        if isinstance(i, int) and isinstance(j, int):
+            return self.at_least(1, 1) if i == j else self.at_least(0, 1)
+        return self._everywhere(self.b.icmp_signed("==", _whole(i), _whole(j)))
 
     def to_number(self, i: Any) -> Any:
         """See `Machine`."""
@@ -218,6 +264,10 @@ class LaneMachine(Machine):
         factor_cholesky(self, n, off_diagonal, diagonal, L)
         solve_cholesky(self, n, L, x)
 
+    def invert(self, n: int, A: Memory) -> None:
+        """See `Machine`."""
+        invert_by_elimination(self, n, A)
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -232,7 +282,16 @@ class LaneMachine(Machine):
 
     def fail(self, mask: Any, code: int) -> None:
         """See `Machine`."""
-        self.kernel.fail(self._also(mask).bits, code)
+        e, live = self.e, self._also(self._also_fine(mask))
+        self.kernel.note(self.b.select(live.bits, e.integer(code), e.integer(0)))
+
+    def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
+        """See `Machine`."""
+        b, before = self.b, self.kernel.bad
+        body()
+        after = self.kernel.bad
+        self.kernel.set_bad(b.select(keeps.bits, after, before))
+        return LaneMask(self.e, b.icmp_signed("!=", after, before))
 
 
 @final
@@ -257,6 +316,9 @@ class LaneIndex:
         return self if _is(k, 1) else LaneIndex(self.b, self.b.mul(self.whole, _whole(k)))
 
     __radd__, __rmul__ = __add__, __mul__
+
+    def __mod__(self, k: int) -> LaneIndex:
+        return LaneIndex(self.b, self.b.urem(self.whole, i64(k)))
 
 
 def _is(k: Any, number: int) -> bool:

@@ -1,0 +1,222 @@
+"""The machine of numbers: one problem, for which arrays of one lane would take longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.machine.machine import Body, Entry, Index, Machine, Mask, Memory, Number, Pair
+from phipsi.backends.machine.solvers import (
+    factor_cholesky,
+    invert_by_elimination,
+    solve_cholesky,
+)
+from phipsi.spatial.exponential_coefficients import ARRAYS
+
+Array = NDArray[Any]
+
+
+@final
+class NumberMachine(Machine):
+    """One lane: a number is a NumPy float, a mask a boolean, memory a list.
+
+    Run it with NumPy's warnings off.
+
+    **Attributes:** `status`, 0 or the code of the first failure.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    # ---- memory
+
+    def input(self, x: Any) -> NumberMemory:
+        """An input."""
+        return NumberMemory(self, np.shape(x), list(np.ravel(np.asarray(x, dtype=np.float64))))
+
+    def array(self, *shape: int, kept: bool = True) -> NumberMemory:
+        """New memory, NaN everywhere."""
+        return NumberMemory(self, shape, [np.float64(np.nan)] * math.prod(shape))
+
+    # ---- control
+
+    def loop(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def run(body: Any) -> None:
+            for i in range(first, end, step):
+                body(i)
+
+        return run
+
+    each = loop
+
+    def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Any) -> None:
+            for i in range(n):
+                for j in range(i + 1):
+                    body(i, j)
+
+        return run
+
+    def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
+        """See `Machine`."""
+
+        def run(body: Any) -> None:
+            if self.mask is False:
+                return
+            for turn in range(most):
+                if self.status or not condition():
+                    return
+                body(turn)
+
+        return run
+
+    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Callable[[], None]) -> None:
+            if mask:
+                body()
+
+        return run
+
+    # ---- reductions
+
+    def sums(
+        self,
+        first: Any,
+        end: Any,
+        terms: Callable[[Index], Sequence[Pair]],
+        starts: Sequence[Number | float],
+    ) -> list[Any]:
+        """See `Machine`."""
+        totals: list[Any] = [np.float64(x) for x in starts]  # type: ignore[arg-type]
+        for i in range(first, end):
+            pairs: Any = terms(i)  # type: ignore[arg-type]
+            totals = [z + x * y for (x, y), z in zip(pairs, totals, strict=True)]
+        return totals
+
+    def largest(self, first: Any, end: Any, term: Callable[[Any], Any], start: float = 0.0) -> Any:
+        """See `Machine`."""
+        out: Any = np.float64(start)
+        for i in range(first, end):
+            x = term(i)
+            out = x if x > out else out
+        return out
+
+    def count(self, x: Any) -> Any:
+        """See `Machine`."""
+        return int(x)
+
+    # ---- numbers
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """See `Machine`."""
+        return np.float64(x * y + z)
+
+    def where(self, mask: Any, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return np.float64(x if mask else y)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """See `Machine`."""
+        return np.bool_(x == y)
+
+    def at_least(self, i: Any, least: int) -> Any:
+        """See `Machine`."""
+        return np.bool_(i >= least)
+
+    def same(self, i: Any, j: Any) -> Any:
+        """See `Machine`."""
+        return np.bool_(i == j)
+
+    def to_number(self, i: Any) -> Any:
+        """See `Machine`."""
+        return np.float64(i)
+
+    def sqrt(self, x: Any) -> Any:
+        """See `Machine`."""
+        return np.sqrt(x)
+
+    def abs(self, x: Any) -> Any:
+        """See `Machine`."""
+        return abs(x)
+
+    def functions(self) -> Any:
+        """See `Machine`."""
+        return ARRAYS
+
+    # ---- linear equations
+
+    def solve_positive(
+        self, n: int, off_diagonal: Entry, diagonal: Entry, L: Memory, x: Memory
+    ) -> None:
+        """See `Machine`."""
+        factor_cholesky(self, n, off_diagonal, diagonal, L)
+        solve_cholesky(self, n, L, x)
+
+    def invert(self, n: int, A: Any) -> None:
+        """See `Machine`; by LAPACK where it can."""
+        whole = A.as_array()
+        try:
+            whole[:, n:] = np.linalg.inv(whole[:, :n])
+        except np.linalg.LinAlgError:
+            invert_by_elimination(self, n, A)
+        else:
+            A.fill(whole)
+
+    # ---- programs and failures
+
+    def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Call a function of arrays (1, …); what it raises, is raised."""
+        found = program(*(x.as_array()[None] for x in inputs))
+        for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
+            to.fill(x[0])
+
+    def fail(self, mask: Any, code: int) -> None:
+        """See `Machine`."""
+        if mask and not self.status:
+            self.status = code
+
+    def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
+        """See `Machine`."""
+        before = self.status
+        body()
+        failed = np.bool_(self.status != before)
+        self.status = self.status if keeps else before
+        return failed
+
+
+@final
+class NumberMemory(Memory):
+    """A list of numbers."""
+
+    def __init__(self, machine: NumberMachine, shape: tuple[int, ...], data: list[Any]) -> None:
+        self._machine, self.shape, self.data = machine, shape, data
+
+    def as_array(self) -> Array:
+        """The numbers."""
+        return np.array(self.data).reshape(self.shape)
+
+    def fill(self, x: Any) -> None:
+        """All numbers at once."""
+        self.data[:] = list(np.ravel(np.asarray(x, dtype=np.float64)))
+
+    def _place(self, index: tuple[int, ...]) -> int:
+        place = 0
+        for i, size in zip(index, self.shape, strict=True):
+            place = place * size + i
+        return place
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.data[self._place(index) if type(index) is tuple else index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[self._place(index) if type(index) is tuple else index] = np.float64(value)
