@@ -284,6 +284,14 @@ def _lying(w: World) -> Call:
     return lambda: sim.rollout(settled, steps=STEPS, every=STEPS)
 
 
+def _lying_beside_failed(w: World) -> Call:
+    """One trajectory of every eight has failed: it should not hold up its neighbours."""
+    sim, _, settled = _touching(w)
+    state = settled.copy()
+    state.status[::8], state.failed_at[::8] = 1, 0
+    return lambda: sim.rollout(state, steps=STEPS, every=STEPS, on_error="return").q[1::8]
+
+
 def _landing_gradient(w: World) -> Call:
     sim, start, _ = _touching(w)
     weights = np.ones((32, 2, start.q.shape[-1]))
@@ -311,6 +319,7 @@ for _method in ("semi_implicit", "implicit_damping", "implicit_midpoint", "varia
 row(title(f"Simulator with laws, gradient of {STEPS} steps", "UR5", BATCH), _run_gradient)
 row(f"balls and boxes 32: contact, {STEPS} steps, landing", _landing)
 row(f"balls and boxes 32: contact, {STEPS} steps, lying", _lying)
+row(f"balls and boxes 32: contact, {STEPS} steps beside failed ones", _lying_beside_failed)
 row("balls and boxes 32: contact, gradient of 10 steps", _landing_gradient)
 row(title("inverse kinematics", "UR5", None), lambda w: _reaching(w, False, False))
 row(title("inverse kinematics", "UR5", BATCH), lambda w: _reaching(w, False, True))

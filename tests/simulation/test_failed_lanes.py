@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -51,40 +50,33 @@ def test_lanes_of_a_batch_do_not_notice_those_that_have_failed() -> None:
         assert kept.all() == (limit > 1) and not np.isnan(run.state.q[i]).any()
 
 
-def seconds(run: Any) -> float:
-    best = np.inf
-    for _ in range(3):
-        start = time.process_time()
-        run()
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_run_whose_trajectories_have_all_failed_ends_at_once(count: int) -> None:
-    def go(limit: float) -> Any:
-        return rolled([limit] * count, 30000, every=10000)[1]
+    """Steps that are taken would need hours: this ends only because none is."""
+    steps = 300_000_000
+    _, run = rolled([0.01] * count, steps, every=steps)
+    assert (run.status != 0).all() and (run.failed_at < 20).all()
+    assert np.isnan(run.q[:, 1:]).all() and np.isfinite(run.state.q).all()
 
-    assert (go(0.01).status != 0).all() and np.isnan(go(0.01).q[:, 1:]).all()
-    assert seconds(lambda: go(0.01)) < 0.3 * seconds(lambda: go(1e9))
 
-
-def test_a_lane_that_fails_after_long_searches_costs_what_the_others_cost() -> None:
-    """Stops that exclude each other keep the solver busy, and all lanes wait for it."""
+@pytest.mark.parametrize("limit", [2e-3, 1e9])
+def test_a_lane_that_fails_in_long_searches_leaves_the_others_alone(limit: float) -> None:
+    """Stops that exclude each other keep the solver busy; its neighbours have their own bits."""
     stop = pp.forces.JointStop(["joint1", "joint2"], np.inf, lower=-0.5, upper=0.5)
     sim = pp.Simulator(ARM, [stop, spends], dt=1e-3, integrator="time_stepping")
 
-    def go(limit: float, upper: float) -> Any:
-        limits, uppers = np.full(4, 1e9), np.full((4, 2), 0.5)
-        limits[1], uppers[1] = limit, upper
+    def go(limits: Any, uppers: Any) -> Any:
         known = {"spends.limit": limits, "joint_stop.upper": uppers}
-        state = sim.start(np.zeros((4, 2)), separate=True, parameters=known)
-        return sim.rollout(state, steps=1500, every=1500, on_error="return", progress=False)
+        state = sim.start(np.zeros((len(limits), 2)), separate=True, parameters=known)
+        return sim.rollout(state, steps=60, on_error="return", progress=False)
 
-    assert list(go(2e-3, -0.6).status != 0) == [False, True, False, False]
-    fine = seconds(lambda: go(1e9, 0.5))
-    assert seconds(lambda: go(2e-3, -0.6)) < 4 * fine
-    assert seconds(lambda: go(1e9, -0.6)) > 8 * fine  # the twin that does not fail
+    limits, uppers = np.full(4, 1e9), np.full((4, 2), 0.5)
+    expected = go(limits[:1], uppers[:1])
+    limits[1], uppers[1] = limit, -0.6
+    found = go(limits, uppers)
+    assert (found.status[1] != 0) == (limit < 1) and not found.status[[0, 2, 3]].any()
+    for i in (0, 2, 3):
+        assert_array_equal(found.q[i], expected.q[0])
 
 
 def test_a_failed_trajectory_begins_again_with_the_next_episode() -> None:
