@@ -335,3 +335,16 @@ def test_laws_are_controllers_by_the_names_of_their_arguments():
         return -q - v
 
     assert pp.simulate(ARM, start, start, 0.01, controller=fits).t[-1] == 0.01
+
+
+def test_arguments_of_a_law_may_have_any_name():
+    """Names that the library itself uses for the function and its arguments are no exception."""
+
+    @pp.law
+    def pull(q, function, args=1.0, named=1.0, self=0.0, law=0.0):
+        return -(function * args * named + self + law) * q
+
+    arm = pp.examples.planar_arm(2)
+    sim = pp.Simulator(arm, pull.bind(function=3.0), 1e-3)
+    run = sim.rollout(sim.start([0.2, 0.1]), steps=1, record=("q", "tau"))
+    np.testing.assert_allclose(run["tau"][0], [-0.6, -0.3], rtol=1e-15)

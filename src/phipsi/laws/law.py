@@ -48,7 +48,7 @@ class Law:
     single_point: bool = True
     acts: bool = True
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The function itself."""
         return self.function(*args, **named)
 
@@ -61,7 +61,7 @@ class Law:
         """File and line of the function."""
         return place_of(self.function)
 
-    def bind(self, **values: Any) -> Law:
+    def bind(self, /, **values: Any) -> Law:
         """The same law with values for some of its arguments.
 
         A value is a number or an array (a parameter, which every trajectory may have its own of),

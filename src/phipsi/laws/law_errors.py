@@ -62,7 +62,7 @@ def _fail_as(error: Exception, place: str) -> NoReturn:
     raise LawError(f"{where}{type(error).__name__}: {error}{hint}") from error
 
 
-def traced_call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def traced_call(function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
     """Call a function of a user on traced values; whatever goes wrong names its line.
 
     An error of the trace that the function catches is raised all the same: the function would
