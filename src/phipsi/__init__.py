@@ -12,7 +12,8 @@
 import importlib
 import sys
 
-import phipsi.loaded  # noqa: F401  first of all: it notes the time
+import phipsi.loaded  # first of all: it notes the time
+import phipsi.views
 
 __version__ = "0.1.0.dev0"
 
@@ -123,6 +124,22 @@ _TABLE = {
     ("Identification", "identification.md"): {"algorithms.identification": "."},
     ("Errors", "troubleshooting.md"): {"errors": "."},
 }
+# What objects of early layers do with functions of late ones (phipsi/views.py).
+_VIEWS = {
+    "other names": "phipsi.interfaces.other_names:name_here",
+    "html": "phipsi.interfaces.page.displays:html_of",
+    "report": "phipsi.interfaces.page.report_page:report",
+    "report as text": "phipsi.interfaces.page.report_page:report_html",
+    "mode page": "phipsi.interfaces.page.mode_page:mode_page",
+    "export": "phipsi.exporting.export:export",
+    "proved rules": "phipsi.theorems.rule_proofs:proved_rules",
+    "expand": "phipsi.derivations.by_hand:expand",
+    "rewrite": "phipsi.derivations.by_hand:rewrite",
+    "collect": "phipsi.derivations.by_hand:collect",
+    "subs": "phipsi.derivations.by_hand:subs",
+}
+for _name, _target in _VIEWS.items():
+    phipsi.views.register_view(_name, _target)
 # name -> (module, name in it, or nothing for the module itself)
 _HOMES = {
     path.rpartition(".")[2] if name == "." else name: (path, name.strip("."))

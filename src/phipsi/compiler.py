@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast, final
 
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
@@ -31,6 +30,7 @@ from phipsi.sweeps.request import (
     rewrite_request,
 )
 from phipsi.sweeps.schedule import schedule
+from phipsi.views import view
 
 if TYPE_CHECKING:
     from phipsi.sweeps.explanation import Explanation
@@ -232,8 +232,7 @@ def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, 
     """The rules of a request, proved; the proofs are a later layer, and loaded on use."""
     if not request.rules:
         return ()
-    proofs = import_module("phipsi.theorems.rule_proofs")
-    return proofs.proved_rules(request.rules, mechanism, request.given, request.points)
+    return view("proved rules")(request.rules, mechanism, request.given, request.points)
 
 
 def build(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from phipsi.views import view
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes four times as long to load as the rest of ``import phipsi``
     from typing import Any
@@ -19,10 +21,8 @@ def public(name: str) -> Any:
 
 
 def name_here(name: str) -> str:
-    """What to say of a name that others have, by phipsi/interfaces/other_names.py."""
-    from importlib import import_module
-
-    return import_module("phipsi.interfaces.other_names").name_here(name)
+    """What to say of a name that other libraries have."""
+    return view("other names")(name)
 
 
 def only_public(home: str) -> Any:
@@ -39,7 +39,5 @@ def only_public(home: str) -> Any:
 
 
 def display(thing: Any) -> str:
-    """An object as HTML for notebooks, written by phipsi/interfaces/page/displays.py."""
-    from importlib import import_module
-
-    return import_module("phipsi.interfaces.page.displays").html_of(thing)
+    """An object as HTML for notebooks."""
+    return view("html")(thing)

@@ -23,6 +23,7 @@ PACKAGE = "phipsi"
 
 # A module may import its own layer and those before it.
 LAYERS = [
+    "views",
     "loaded",
     "errors",
     "whole_files",
@@ -91,9 +92,21 @@ def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, lis
                 yield node.lineno, [*base, alias.name]
 
 
+def modules_as_text(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
+    """The same of strings that are the name of a module: what `import_module` takes."""
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and re.fullmatch(rf"{PACKAGE}(\.\w+)+(:\w+)?", text):
+            yield node.lineno, text.partition(":")[0].split(".")
+
+
 def breaches(tree: ast.AST, parts: list[str]) -> Iterator[str]:
     """Imports of a later layer in the module named by `parts`."""
     mine = parts[1]
+    for line, target in modules_as_text(tree):
+        if target[1] in LAYERS and LAYERS.index(target[1]) > LAYERS.index(mine):
+            where = f"{'/'.join(parts)}.py:{line} names {'.'.join(target)}"
+            yield f"{where}, which is a later layer; ask for a view (phipsi/views.py)"
     for line, target in imported_modules(tree, parts):
         if target[0] != PACKAGE:
             continue
@@ -146,6 +159,10 @@ def test_imports_flow_downhill():
         ("model.tree", "def f():\n    from phipsi.backends import reference", False),
         ("model.tree", "if TYPE_CHECKING:\n    import phipsi.compiler", False),
         ("demo", "from phipsi.interfaces import urdf", False),
+        ("compiler", "import_module('phipsi.backends.reference')", True),
+        ("model.tree", "import_module('phipsi.backends.reference')", False),
+        ("model.tree", "view('phipsi.interfaces.page.displays:html_of')", False),
+        ("model.tree", "raise ValueError('see phipsi.interfaces')", True),
     ],
 )
 def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
@@ -165,7 +182,7 @@ def test_import_phipsi_is_light():
     """The package's file alone: not even NumPy before something is used."""
     loaded = loaded_by("import phipsi")
     ours = {name for name in loaded if name.startswith(PACKAGE)}
-    assert ours == {PACKAGE, f"{PACKAGE}.loaded"}
+    assert ours == {PACKAGE, f"{PACKAGE}.loaded", f"{PACKAGE}.views"}
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {PACKAGE}
     assert not foreign, f"`import phipsi` loads {sorted(foreign)}; import them where they are used"
 
@@ -281,6 +298,18 @@ def test_what_type_checkers_see_is_current():
     for name, (home, inner) in phipsi._HOMES.items():
         module = importlib.import_module(f"phipsi.{home}")
         assert getattr(phipsi, name) is (getattr(module, inner) if inner else module)
+
+
+def test_every_view_is_there_and_others_can_be_registered(monkeypatch: pytest.MonkeyPatch):
+    from phipsi import views
+
+    assert all(callable(views.view(name)) for name in phipsi._VIEWS)
+    monkeypatch.setattr(views, "_VIEWS", dict(views._VIEWS))
+    views.register_view("html", "builtins:repr")
+    arm = phipsi.examples.planar_arm(1)
+    assert arm._repr_html_() == repr(arm)
+    with pytest.raises(ValueError, match=r"must read 'package.module:function'"):
+        views.register_view("html", "builtins.repr")
 
 
 def test_a_name_it_does_not_have():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -35,6 +34,7 @@ from phipsi.loaded import display
 from phipsi.model.numbers import whole_number
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.cheapest_plan import PlanCost
+from phipsi.views import view
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
@@ -165,8 +165,7 @@ class Program:
         ...     solve.export(folder + "/arm", name="arm", target="riscv64").functions[0].name
         'arm_mass_matrix_inverse'
         """
-        write = import_module("phipsi.exporting.export").export
-        return write(self, folder, name=name, target=target, **options)
+        return view("export")(self, folder, name=name, target=target, **options)
 
     def __call__(
         self,

@@ -6,9 +6,10 @@ which is loaded on use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any, Self
+
+from phipsi.views import view
 
 
 class Manipulable:
@@ -27,7 +28,7 @@ class Manipulable:
         >>> print((mass_matrix.inv @ tau).expand("mass_matrix"))
         (Jr + H φ M φ* H*)⁻¹ τ
         """
-        return _by_hand("expand")(self, *names, at=at, show=show)
+        return view("expand")(self, *names, at=at, show=show)
 
     def rewrite(
         self, identity: Any, *, reverse: bool = False, at: Any = None, show: bool = False
@@ -43,7 +44,7 @@ class Manipulable:
         >>> print(pp.parse("(I - H psi K) H phi B f0").rewrite("Lemma 0.4"))
         H ψ B f0
         """
-        return _by_hand("rewrite")(self, identity, reverse=reverse, at=at, show=show)
+        return view("rewrite")(self, identity, reverse=reverse, at=at, show=show)
 
     def collect(self, factor: Any = None, *, side: str = "", show: bool = False) -> Self:
         """The terms that begin (side "left") or end ("right") with a factor, as one product.
@@ -54,7 +55,7 @@ class Manipulable:
         >>> print(pp.parse("phi M V + phi b").collect("phi"))
         φ (b + M V)
         """
-        return _by_hand("collect")(self, factor, side=side, show=show)
+        return view("collect")(self, factor, side=side, show=show)
 
     def subs(self, new: Mapping[Any, Any]) -> Self:
         """The expression with parts replaced by others between the same spaces, all at once.
@@ -65,8 +66,4 @@ class Manipulable:
         >>> print(pp.parse("mass_matrix vdot").subs({"vdot": "mass_matrix^-1 tau"}))
         ℳ ℳ⁻¹ τ
         """
-        return _by_hand("subs")(self, new)
-
-
-def _by_hand(name: str) -> Callable[..., Any]:
-    return getattr(import_module("phipsi.derivations.by_hand"), name)
+        return view("subs")(self, new)

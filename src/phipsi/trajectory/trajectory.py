@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, final
 
@@ -30,6 +29,7 @@ from phipsi.motion.exponential_chart import Chart
 from phipsi.trajectory import plotting, storage
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite
+from phipsi.views import view
 
 Array = NDArray[Any]
 
@@ -395,10 +395,9 @@ class Trajectory:
         >>> fall.to_html(title="A fall").startswith("<!doctype html>")
         True
         """
-        pages = import_module("phipsi.interfaces.page.report_page")
         if path is None:
-            return pages.report_html(self, title=title, live=live)
-        return pages.report(self, path, title=title, live=live)
+            return view("report as text")(self, title=title, live=live)
+        return view("report")(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
         """Coordinates, rates, efforts and energy over time, as a matplotlib figure.

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -36,6 +35,7 @@ from phipsi.loaded import display
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list, entries_of
+from phipsi.views import view
 
 Array = NDArray[Any]
 _STEP = 1e-30  # of complex steps: nothing is subtracted
@@ -80,7 +80,7 @@ class Vibrations(_Pair):
         >>> found.to_html(title="Two pendulums").startswith("<!doctype html>")
         True
         """
-        return import_module("phipsi.interfaces.page.mode_page").mode_page(self, path, title)
+        return view("mode page")(self, path, title)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{w:.4g}" for w in self.frequencies[:6])
