@@ -125,15 +125,29 @@ class LinearSystem:
         solve = solve_continuous_are if self.dt is None else solve_discrete_are
         try:
             X = solve(self.A, self.B, states, efforts)
-        except np.linalg.LinAlgError as reason:
-            raise SingularMatrixError(
-                f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
-                f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
-                "is_controllable()), or Q gives no weight to one that does not decay on its own"
-            ) from None
+        except np.linalg.LinAlgError as error:
+            raise self._without_gain(str(error)) from None
+        A, B = self.A, self.B
         if self.dt is None:
-            return np.linalg.solve(efforts, self.B.T @ X)
-        return np.linalg.solve(efforts + self.B.T @ X @ self.B, self.B.T @ X @ self.A)
+            K = np.linalg.solve(efforts, B.T @ X)
+            terms = [A.T @ X, X @ A, -(X @ B) @ K, states]
+        else:
+            K = np.linalg.solve(efforts + B.T @ X @ B, B.T @ X @ A)
+            terms = [A.T @ X @ A, -X, -(A.T @ X @ B) @ K, states]
+        # SciPy does not always notice that there is no solution, and returns large numbers
+        left, size = np.abs(sum(terms)).max(), sum(np.abs(x).max() for x in terms)
+        if not left <= 1e-6 * size:
+            raise self._without_gain(f"its Riccati equation has a residual of {left:.3g}")
+        if not replace(self, A=A - B @ K).is_stable:
+            raise self._without_gain("with the gain that solves its Riccati equation it is not")
+        return K
+
+    def _without_gain(self, reason: str) -> SingularMatrixError:
+        return SingularMatrixError(
+            f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
+            f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
+            "is_controllable()), or Q gives no weight to one that does not decay on its own"
+        )
 
     def to_scipy(self) -> Any:
         """As `scipy.signal.StateSpace`."""
