@@ -182,7 +182,7 @@ BUILT_ON_TREES = {
     "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
 # Values that are the same for a system and its tree.
-OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
+OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=False)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Trajectory", "forces.State"}
 RESULTS |= {"topology.ContactMargin", "topology.Topology"}
@@ -298,7 +298,7 @@ def test_what_is_the_same_for_a_system_and_its_tree(name):
     assert OF_EITHER[name](SYSTEM) == OF_EITHER[name](SYSTEM.model)
 
 
-TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=True))
+TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=False))
 
 
 @pytest.mark.parametrize("call", _rows("of_given_motion"))

@@ -71,6 +71,7 @@ def test_a_peak_fades_where_a_face_leans_out_of_its_cone():
         X = np.eye(4)
         X[:3, :3] = [[c, 0, s], [0, 1, 0], [-s, 0, c]]
         X[:3, 3] = X[:3, 2] * 0.049  # the point is 1 mm inside the lower face, in its middle
+        X[0, 3] += 1e-6  # and under the raised half: two deeper contacts are under the other one
         slots = slot_geometry(contacts, X[None])
         at = (np.linalg.norm(slots.x_b, axis=1) < 2e-3) & (slots.gap < 0.0)
         lean = max(0.0, (0.4 * s - 0.02 * c) / np.hypot(0.4, 0.02))
