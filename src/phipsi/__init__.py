@@ -124,7 +124,7 @@ _TABLE = {
     ("Identification", "identification.md"): {"algorithms.identification": "."},
     ("Errors", "troubleshooting.md"): {"errors": "."},
 }
-# What objects of early layers do with functions of late ones (phipsi/views.py).
+# What early layers use of late ones (phipsi/views.py).
 _VIEWS = {
     "other names": "phipsi.interfaces.other_names:name_here",
     "html": "phipsi.interfaces.page.displays:html_of",
@@ -137,6 +137,15 @@ _VIEWS = {
     "rewrite": "phipsi.derivations.by_hand:rewrite",
     "collect": "phipsi.derivations.by_hand:collect",
     "subs": "phipsi.derivations.by_hand:subs",
+    "flexible beam": "phipsi.flexible.beams:beam",
+    "flexible body of matrices": "phipsi.flexible.modes_of_elements:from_matrices",
+    "matrices of a mesh": "phipsi.flexible.finite_elements:mesh_matrices",
+    "write flexible body": "phipsi.flexible.invariants:write_arrays",
+    "read flexible body": "phipsi.flexible.invariants:read_arrays",
+    "invariants of points": "phipsi.flexible.invariants:invariants_of_points",
+    "reference backend": "phipsi.backends.reference:ReferenceBackend",
+    "native backend": "phipsi.backends.native.native_backend:NativeBackend",
+    "clock motor": "phipsi.constraints.motors:clock_motor",
 }
 for _name, _target in _VIEWS.items():
     phipsi.views.register_view(_name, _target)

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from phipsi.operators.inputs import row_named
 from phipsi.sweeps.cheapest_plan import STANDARD
 from phipsi.sweeps.ir import Field, Reads, Step, StepKind, dependencies, reached
 from phipsi.sweeps.request import Lowered, Request
+from phipsi.views import view
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
@@ -195,10 +195,7 @@ class Backend(ABC):
         """Make a program ready to run."""
 
 
-_BACKENDS = {
-    "native": ("phipsi.backends.native.native_backend", "NativeBackend"),
-    "reference": ("phipsi.backends.reference", "ReferenceBackend"),
-}
+_BACKENDS = ("native", "reference")
 
 
 def backend_of(which: Any) -> Backend:
@@ -207,7 +204,7 @@ def backend_of(which: Any) -> Backend:
         return which
     if isinstance(which, str) and which in _BACKENDS:
         return _named(which)
-    known = f"backend={which!r} is not one of {tuple(_BACKENDS)}"
+    known = f"backend={which!r} is not one of {_BACKENDS}"
     if isinstance(which, type) and issubclass(which, Backend):
         raise InputError(f"{known}, but a class: give an object of it, {which.__name__}()")
     raise InputError(known)
@@ -220,8 +217,7 @@ def has_machine_code() -> bool:
 
 @cache
 def _named(which: str) -> Backend:
-    module, name = _BACKENDS[which]
-    found: Backend = getattr(import_module(module), name)()
+    found: Backend = view(f"{which} backend")()
     if not found.problem:
         return found
     warnings.warn(

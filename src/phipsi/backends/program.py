@@ -37,7 +37,6 @@ from phipsi.sweeps.cheapest_plan import PlanCost
 from phipsi.views import view
 
 if TYPE_CHECKING:
-    from phipsi.backends.native.native_backend import NativeCode
     from phipsi.sweeps.explanation import Explanation
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
@@ -105,8 +104,8 @@ class Program:
         return self._loaded
 
     @property
-    def native(self) -> NativeCode | None:
-        """The machine code, compiled when it is first needed; None for the reference backend."""
+    def native(self) -> Any:
+        """The `NativeCode`, compiled when it is first needed; None for the reference backend."""
         return self.loaded.code
 
     @property

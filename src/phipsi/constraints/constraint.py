@@ -41,6 +41,10 @@ class Constraint(ABC):
         """The prescribed rates of the rows (rows,): zero, except for `Rows`."""
         return np.zeros(rows)
 
+    def steady_joint(self) -> str | None:
+        """The joint that it moves at a constant rate, as a motor does."""
+        return None
+
     def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
         """For rows on coordinates: coefficients (nq,) and offset of each residual c* q − offset."""
         return ()

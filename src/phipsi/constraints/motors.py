@@ -106,6 +106,10 @@ class Motor(Constraint):
         """The rate, if it is constant."""
         return np.full(rows, 0.0 if self.clock is not None else self.rate)
 
+    def steady_joint(self) -> str | None:
+        """Its joint, if its rate is constant."""
+        return self.joint if self.clock is None else None
+
     def fitted(self, model: Model, q: Array) -> Motor | None:
         """Itself, if it has no position or is there."""
         if self.angle is None:
@@ -127,6 +131,11 @@ class Motor(Constraint):
         """As its steps: functions written in place cannot be pickled."""
         return _motor_again, (self.name, self.joint, self.clock, self.row, self.traced, self.rate
                               if self.clock is None else None)  # fmt: skip
+
+
+def clock_motor(joint: str) -> Motor:
+    """The motor of a clock: the coordinate of its joint is the time."""
+    return Motor(name=joint, joint=joint, rate=1.0)
 
 
 def _check_time(function: TracedLaw, who: str, what: str) -> None:

@@ -21,6 +21,7 @@ from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.model.value import PlainValue
 from phipsi.spatial import skew
+from phipsi.views import view
 
 FloatArray = NDArray[np.float64]
 
@@ -200,10 +201,8 @@ class FlexibleInertia(PlainValue):
         >>> abs(float(boom.frequencies[0]) / exact - 1) < 1e-5
         True
         """
-        from phipsi.flexible.beams import beam
-
         return cls._of(
-            beam(
+            view("flexible beam")(
                 length, mass_per_length, EI, EA, GJ, axis=axis, lateral=lateral, modes=modes,
                 stretch_modes=stretch_modes, twist_modes=twist_modes, max_frequency=max_frequency,
                 damping_ratio=damping_ratio, stiffening=stiffening,
@@ -267,10 +266,8 @@ class FlexibleInertia(PlainValue):
         >>> truss
         FlexibleInertia(mass=8 kg, 6 modes of 6.799 to 16.45 rad/s, ports: 'tip')
         """
-        from phipsi.flexible.modes_of_elements import from_matrices
-
         return cls._of(
-            from_matrices(
+            view("flexible body of matrices")(
                 mass, stiffness, nodes, root=root, ports=ports, modes=modes,
                 max_frequency=max_frequency, damping_ratio=damping_ratio, basis=basis, tie=tie,
                 positions=positions, triangles=triangles, progress=progress,
@@ -315,9 +312,7 @@ class FlexibleInertia(PlainValue):
         >>> (strip.frequencies[0] / beam.frequencies[0]).round(2).tolist()
         1.01
         """
-        from phipsi.flexible.finite_elements import mesh_matrices
-
-        parts = mesh_matrices(
+        parts = view("matrices of a mesh")(
             mesh, young, poisson, density, root=root, ports=ports, order=order, origin=origin,
             scale=scale,
         )  # fmt: skip
@@ -325,12 +320,10 @@ class FlexibleInertia(PlainValue):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the body to an .npz archive of plain arrays, described in docs/flexible.md."""
-        from phipsi.flexible.invariants import write_arrays
-
         arguments = self.as_arguments()
         arguments["ports"] = [port.as_arguments() for port in self.ports]
         arguments["shape"] = self.shape and self.shape.as_arguments()
-        write_arrays(path, arguments)
+        view("write flexible body")(path, arguments)
 
     @classmethod
     def load(
@@ -349,9 +342,7 @@ class FlexibleInertia(PlainValue):
         >>> pp.FlexibleInertia.load(file) == boom
         True
         """
-        from phipsi.flexible.invariants import read_arrays
-
-        arguments = read_arrays(path, max_bytes)
+        arguments = view("read flexible body")(path, max_bytes)
         try:
             return cls._of(arguments)
         except ModelError as error:
@@ -400,8 +391,6 @@ class FlexibleInertia(PlainValue):
         >>> body.frequencies.round(9).tolist(), float(body.inertia_at([0.1])[2, 6])
         ([5.0], 2.0)
         """
-        from phipsi.flexible.invariants import invariants_of_points
-
         shapes = float_numbers(modes)
         k, n = (len(shapes), shapes.shape[-1]) if shapes.ndim == 3 else (0, 0)
         sizes = {
@@ -423,7 +412,7 @@ class FlexibleInertia(PlainValue):
                 )
             arrays[name] = found
         return cls(
-            **invariants_of_points(**arrays),
+            **view("invariants of points")(**arrays),
             stiffness=stiffness,
             damping=damping,
             ports=ports,

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints import Constraint, GraphJoint, Motor
-from phipsi.constraints.constraint import names_of
+from phipsi.constraints.closing_joints import GraphJoint
+from phipsi.constraints.constraint import Constraint, names_of
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
@@ -23,6 +23,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, flat_batch
 from phipsi.model.value import read_only
+from phipsi.views import view
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
     from phipsi.algorithms.constrained.constraint_rows import ClosureRows
@@ -551,9 +552,9 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
 
 def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
     """The constraints, and a motor of rate 1 for every clock that has none."""
-    driven = {c.joint for c in listed if isinstance(c, Motor) and c.clock is None}
+    driven = {c.steady_joint() for c in listed}
     clocks = dict.fromkeys(c.clock for c in listed if c.clock not in (None, *driven))
-    return _checked((*listed, *(Motor(name=str(x), joint=str(x), rate=1.0) for x in clocks)))
+    return _checked((*listed, *map(view("clock motor"), clocks)))
 
 
 def _check_contacts(contacts: Any, model: Model) -> None:
