@@ -154,7 +154,8 @@ def test_options_of_a_call(many):
 
 
 def test_no_pairs():
-    nothing = pp.Contacts(pp.examples.planar_arm(2), ground=True)
+    with pytest.warns(pp.errors.PhipsiWarning, match="there are 0 pairs"):
+        nothing = pp.Contacts(pp.examples.planar_arm(2), ground=True)
     found = pp.contact_points(nothing, np.zeros((5, 2)))
     assert found.gap.shape == (5, 0) and found.normal.shape == (5, 0, 3)
 
