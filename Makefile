@@ -80,7 +80,7 @@ fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py
 
-mutants: setup  ## deliberate faults that a test must notice, about an hour; writes docs/mutants.md
+mutants: setup  ## deliberate faults that a test must notice, an hour or two; writes docs/mutants.md
 	$(BIN)/python scripts/mutants.py --write
 
 counts: setup  ## what the library is made of: lines, loops, twins, cycles; writes docs/counts.md

@@ -11,7 +11,8 @@ that survives is either listed as equivalent in `scripts/equivalent_mutants.toml
 or shows a test that is missing.
 
 The table of results is written to docs/mutants.md; --log keeps them while the run goes on, and a
-run that was stopped goes on from there.
+run that was stopped goes on from there. Groups that the log knows nothing of keep their rows, with
+the commit that they were run at.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import importlib.machinery
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,43 @@ _NATIVE = (
     "tests/backends/test_given.py",
     "tests/backends/test_native_bits.py",
 )
+_CONTACT = tuple(f"tests/contact/test_{name}.py" for name in (
+    "cones", "pair_formulas", "shapes_of_models", "row_products", "impacts", "overlap",
+    "never_silent", "cone_adjoint", "rebounds_on_light_bodies", "ropes", "fixed_steps",
+    "cone_code", "convex_pairs", "joint_rows", "contact_events", "contact_runs", "joint_events",
+    "event_runs", "contacts_and_loops", "gradients_at_rest", "material_gradients",
+    "soft_polygons"))  # fmt: skip
+_FLEXIBLE = tuple(f"tests/flexible/test_{name}.py" for name in (
+    "beams", "flexible_inertia", "flexible_models", "flexible_oracle", "flexible_rates",
+    "vibration", "what_flexible_bodies_reject", "modal_blocks", "flexible_identities",
+    "finite_elements", "beam_benchmarks", "flexible_trees", "flexible_calculus",
+    "flexible_parameters", "welded_loads", "flexible_loops", "flexible_motion",
+    "flexible_native", "shared_rows", "flexible_derivatives", "flexible_control",
+    "flexible_contacts", "stiff_loops", "loop_vibrations"))  # fmt: skip
+_FORCES = (
+    "tests/laws/test_elements.py",
+    "tests/laws/test_elastic_couplings.py",
+    "tests/laws/test_energy_of_runs.py",
+    "tests/laws/test_derivatives_of_elements.py",
+    "tests/simulation/test_frame_forces.py",
+    "tests/simulation/test_limits_of_parameters.py",
+    "tests/laws/test_loads_as_inputs.py",
+    "tests/laws/test_gradients_of_elements.py",
+    "tests/simulation/test_linearize_laws.py",
+    "tests/simulation/test_implicit_damping.py",
+    "tests/simulation/test_forces.py",
+    "tests/simulation/test_equilibrium.py",
+    "tests/contact/test_joint_rows.py",
+    "tests/contact/test_joint_events.py",
+    *(f"tests/simulation/test_control_loops.py::test_{name}" for name in (
+        "stops_of_a_loop_are_as_stiff_as_what_the_loop_makes_them_move",
+        "a_part_without_loops_has_the_stops_of_the_tree", "loops_that_never_close_have_no_stops")),
+)  # fmt: skip
+_STEPS = tuple(f"tests/simulation/test_{name}.py" for name in (
+    "chart", "iteration", "conservation", "events", "quadratures", "gradients",
+    "matrix_gradients", "implicit_steps", "integrators", "rollout", "failures", "run_gradients",
+    "closed_gradients", "implicit_damping", "compiled_equations",
+    "simulator"))  # fmt: skip
 
 GROUPS = (
     Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
@@ -132,6 +171,27 @@ GROUPS = (
            *_NATIVE[4:], *_CLOSED, "tests/closed/test_system_batches.py",
            "tests/backends/test_native_zeros.py",
            "tests/numeric/test_peers_pinocchio.py")),
+    Group("contact", (*(f"contact/{name}.py" for name in (
+              "newton", "newton_code", "interior_point", "interior_code", "cone_problem",
+              "cone_derivatives", "contact_rows", "certificate", "delassus",
+              "geometry/explicit_pairs", "geometry/box_pairs", "geometry/polygon_pairs",
+              "geometry/convex_search")),
+          "motion/contact_steps.py", "motion/displacement.py", "simulation/contact_events.py",
+          "simulation/contact_modes.py", "simulation/contact_phase.py"), 25, _CONTACT),
+    Group("flexible", (*(f"flexible/{name}.py" for name in (
+              "beams", "finite_elements", "invariants", "modes_of_elements")),
+          *(f"model/{name}.py" for name in (
+              "deflections", "flexible_hinge", "flexible_inertia", "flexible_ports")),
+          "sweeps/modal_bodies.py", "sweeps/modal_operations.py",
+          "operators/modal_definitions.py", "algorithms/dynamics/vibration.py"), 24, _FLEXIBLE),
+    Group("forces", (*(f"forces/{name}.py" for name in (
+              "body_forces", "elastic_couplings", "force", "frame_forces", "joint_forces",
+              "joint_stops", "on_rates")),), 24, _FORCES),
+    Group("steps", (*(f"motion/{name}.py" for name in (
+              "exponential_chart", "fixed_point", "graph_steps", "lagrangian", "run_gradient",
+              "stage_loop", "step_derivatives", "step_graph", "stiff_modes", "tableaux")),
+          *(f"simulation/{name}.py" for name in (
+              "adaptive_steps", "events", "fixed_steps", "quadratures"))), 24, _STEPS),
 )  # fmt: skip
 
 # ---- what is changed -----------------------------------------------------------------------------
@@ -171,7 +231,11 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     elif isinstance(node, ast.BoolOp):
         new.op = _OTHER[type(node.op)]()
         yield "logic", new
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+    elif (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+    ):
         small = isinstance(node.value, float)
         new.value = (node.value * (1 + 1e-6) or 1e-6) if small else node.value + 1
         yield "constant", new
@@ -407,46 +471,85 @@ def equivalents() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit whose files were changed."""
+    """The commit whose files are changed."""
     asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def report(mutants: list[Mutant], results: dict[str, dict[str, Any]]) -> str:
-    """The page docs/mutants.md."""
+_ROW = re.compile(r"\| (?P<group>[\w-]+) \| (?P<numbers>[\d |]+) \| (?P<commit>[\w, ]+) \|")
+_ITEM = re.compile(r"- (?P<group>[\w-]+): `")
+
+
+@dataclass
+class Outcome:
+    """A group's faults, how many were noticed, equivalent and not noticed; at which commits."""
+
+    counts: list[int]
+    commits: str
+    same: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+
+def recorded(page: str) -> dict[str, Outcome]:
+    """The outcomes that a page holds, by group."""
+    out: dict[str, Outcome] = {}
+    title = ""
+    for line in page.splitlines():
+        title = line if line.startswith("## ") else title
+        if row := _ROW.fullmatch(line):
+            counts = [int(n) for n in row["numbers"].split("|")]
+            out[row["group"]] = Outcome(counts, row["commit"])
+        elif item := _ITEM.match(line):
+            one = out[item["group"]]
+            (one.same if title == "## Equivalent" else one.missed).append(line)
+    return out
+
+
+def outcomes(mutants: list[Mutant], results: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
+    """The outcomes of this run, of groups of which it has results."""
     known = equivalents()
+    out: dict[str, Outcome] = {}
+    for mutant in (m for m in mutants if m.name in results):
+        row = results[mutant.name]
+        one = out.setdefault(mutant.group, Outcome([0, 0, 0, 0], ""))
+        commits = [*filter(None, one.commits.split(", "))]
+        one.commits = ", ".join(dict.fromkeys([*commits, row["commit"]]))
+        one.counts[0] += 1
+        if row["outcome"] != "survived":
+            one.counts[1] += 1
+        elif mutant.name in known:
+            one.counts[2] += 1
+            one.same.append(f"- {mutant.group}: `{mutant.name}`: {known[mutant.name]}")
+        else:
+            one.counts[3] += 1
+            one.missed.append(f"- {mutant.group}: `{mutant.name}`")
+    return out
+
+
+def report(found: dict[str, Outcome]) -> str:
+    """The page docs/mutants.md."""
+    groups = [found[group.name] for group in GROUPS if group.name in found]
     lines = [
         "# Mutants",
         "",
         "Deliberate faults, one at a time, each of which must turn a test red. `make mutants`",
         "repeats the run; `scripts/mutants.py` says what is changed and which tests run. Files and",
-        f"lines are those of commit {_commit()}.",
+        "lines are those of the commit that a group was run at.",
         "",
-        "| group | faults | noticed | equivalent | not noticed |",
-        "|---|---|---|---|---|",
+        "| group | faults | noticed | equivalent | not noticed | commit |",
+        "|---|---|---|---|---|---|",
     ]
-    rest: list[str] = []
-    same: list[str] = []
-    totals = [0, 0, 0, 0]
-    for group in GROUPS:
-        counts = [0, 0, 0, 0]
-        for mutant in (m for m in mutants if m.group == group.name and m.name in results):
-            counts[0] += 1
-            if results[mutant.name]["outcome"] != "survived":
-                counts[1] += 1
-            elif mutant.name in known:
-                counts[2] += 1
-                same.append(f"- `{mutant.name}`: {known[mutant.name]}")
-            else:
-                counts[3] += 1
-                rest.append(f"- `{mutant.name}`")
-        totals = [a + b for a, b in zip(totals, counts, strict=True)]
-        lines.append(f"| {group.name} | " + " | ".join(map(str, counts)) + " |")
-    lines.append("| **all** | " + " | ".join(map(str, totals)) + " |")
-    if same:
-        lines += ["", "## Equivalent", "", "These change no result:", "", *same]
-    if rest:
-        lines += ["", "## Not noticed", "", *rest]
+    for group in (group.name for group in GROUPS if group.name in found):
+        counts = " | ".join(map(str, found[group].counts))
+        lines.append(f"| {group} | {counts} | {found[group].commits} |")
+    totals = [sum(column) for column in zip(*(one.counts for one in groups), strict=True)]
+    lines.append("| **all** | " + " | ".join(map(str, totals)) + " | |")
+    if any(one.same for one in groups):
+        lines += ["", "## Equivalent", "", "These change no result:", ""]
+        lines += [line for one in groups for line in one.same]
+    if any(one.missed for one in groups):
+        lines += ["", "## Not noticed", ""]
+        lines += [line for one in groups for line in one.missed]
     return "\n".join([*lines, ""])
 
 
@@ -480,6 +583,7 @@ def main() -> int:
             results[row["name"]] = row
     again = {int(n) for n in options.only.split(",")} if options.only else set()
     tests = {group.name: group.tests for group in GROUPS}
+    commit = _commit()
     warm_up()
     for group in () if again or options.no_control else GROUPS:
         if group.name in {m.group for m in mutants if m.name not in results}:
@@ -496,6 +600,7 @@ def main() -> int:
             row = {
                 "name": mutant.name,
                 **asdict(mutant),
+                "commit": commit,
                 **run(mutant, tests[mutant.group], options.seconds),
             }
             results[mutant.name] = row
@@ -506,9 +611,8 @@ def main() -> int:
                 f"[{row['test']}]",
                 flush=True,
             )
-    text = report(mutants, results)
     if options.write:
-        REPORT.write_text(text)
+        REPORT.write_text(report(recorded(REPORT.read_text()) | outcomes(mutants, results)))
     known = equivalents()
     missed = [
         m.name for m in mutants

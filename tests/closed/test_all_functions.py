@@ -13,7 +13,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import LOOPS
 from phipsi.operators import mass_matrix, tau, v
 
-ARM = pp.examples.planar_arm(3)
+ARM = pp.examples.planar_arm(3).with_shape("skin", "link3", pp.shapes.Sphere(0.1))
 PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
 SYSTEM = pp.System(ARM, [PIN])
 FREE = pp.System(ARM, [])

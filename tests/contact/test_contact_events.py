@@ -91,6 +91,8 @@ def test_b4_a_bouncing_ball_comes_to_rest(e: float) -> None:
     hits = happened(run, "ball|floor hits")
     for n, (one, other) in enumerate(zip(hits, hits[1:], strict=False)):
         assert other.t - one.t == pytest.approx(2 * e ** (n + 1) * np.sqrt(2 / G), abs=1e-11)
+    # the last bounce is the last that is higher than 1e-10 m, of heights e²ⁿ
+    assert len(hits) == np.ceil(np.log(1e-10) / np.log(e * e))
     (rest,) = happened(run, "ball|floor rests")
     assert rest.t == pytest.approx(end, abs=1e-11)
     assert abs(run.q[-1, 6] - 0.1) < 1e-12 and np.abs(run.v[-1]).max() < 1e-12

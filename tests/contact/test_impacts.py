@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 import phipsi as pp
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve
+from phipsi.contact.contact_rows import rebound
 
 MASS, MOMENTS, RADIUS, FRICTION = 1.5, np.diag([0.02, 0.05, 0.06]), 0.05, 0.4
 TIPS = np.array([[0.3, 0.05, -0.1], [-0.25, 0.1, -0.1]])
@@ -159,3 +160,54 @@ def test_energy_of_a_falling_ball_is_accounted_for(e: float):
     sim = pp.Simulator(system, dt=h, integrator="time_stepping")
     proof = sim.rollout(sim.start(q, v), steps=round(1.0 / h), progress=False).certificate
     assert abs(proof.balance) < 0.1 * h and proof.dissipated > 9.0  # of 9.81 J
+
+
+def flown(gap: float, V: float, a: float, e: float, h: float) -> tuple[float, float, float]:
+    """Where a contact is after a step, its rate at the middle, and what of it is since the hit."""
+    x, left = gap, h
+    for _ in range(100_000):
+        root = np.sqrt(max(V * V - 2 * a * x, 0.0))
+        t = 2 * x / (root - V) if V < 0 else np.inf if a >= 0 else (V + root) / -a
+        if t >= left:
+            since = a * (left - h / 2)
+            return x + V * left + a * left * left / 2, V + since, since
+        x, V, left = 0.0, -e * (V + a * t), left - t
+        if V < 1e-13:
+            break  # it rests
+    return 0.0, 0.0, 0.0
+
+
+@pytest.mark.parametrize("e", [1e-7, 0.3, 0.9, 1.0])
+def test_rebounds_in_a_step_are_those_of_one_impact_after_the_other(e: float):
+    """Also a restitution near zero, many impacts in a step, and pulls that push."""
+    rng, h = np.random.default_rng(5), 1e-2
+    for a in (-9.8, -300.0, -3000.0, 0.0, 5.0):
+        V = -rng.uniform(0.2, 2.0, 40)
+        before, free = V - a * h / 2, V + a * h / 2
+        gap = rng.uniform(0, 1, 40) * -free * h
+        hits = rebound(gap, before, free, np.full(40, e), h)
+        assert hits.there.all()
+        place, rate, since = np.array([flown(*x, a, e, h) for x in zip(gap, V, strict=True)]).T
+        np.testing.assert_allclose(hits.later - hits.s, rate, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(hits.later, since, rtol=1e-11, atol=1e-11)
+        back = hits.back * (rate - free)
+        np.testing.assert_allclose(back, gap + h * rate - place, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("gap", "before", "free", "e", "hits"),
+    [
+        (0.01 - 5e-7, -1.0, -1.0, 0.5, True),
+        (0.01 + 5e-7, -1.0, -1.0, 0.5, False),  # still apart at the end of the step
+        (-1e-3, -1.0, -5e-7, 0.5, True),
+        (-1e-3, -1.0, 5e-7, 0.5, False),  # what else acts on it takes it away
+        (1e-3, -1.0, -1.0, 0.0, False),
+        (0.0, -0.051, -0.151, 0.5, True),
+        (0.0, -0.049, -0.149, 0.5, False),  # at rest, but for half a step of its weight
+        (2e-9, -0.049, -0.149, 0.5, True),
+        (5e-10, -0.049, -0.149, 0.5, False),
+    ],
+)
+def test_which_contacts_rebound(gap: float, before: float, free: float, e: float, hits: bool):
+    """In a step of 10 ms, the weight 10 m/s² where they are slow."""
+    assert bool(rebound(*map(np.float64, (gap, before, free, e)), 0.01).there) == hits

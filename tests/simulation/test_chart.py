@@ -31,6 +31,20 @@ def test_points_are_those_of_model_integrate(size, few):
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_differences_are_those_of_the_model(size):
+    """Of all joints; the flat ones, q̇ = v, are those that `flat_difference` has."""
+    model, rng = curved_model(), np.random.default_rng(3)
+    chart = Chart(model)
+    q, dv = model.random_configuration(2, (3,)), size * rng.uniform(-0.5, 0.5, (3, model.nv))
+    other = model.integrate(q, dv)
+    np.testing.assert_allclose(chart.difference(q, other), dv, atol=1e-14)
+    flat = np.zeros((3, model.nv))
+    flat[:, chart.flat_v] = dv[:, chart.flat_v]
+    np.testing.assert_allclose(chart.flat_difference(q, other), flat, atol=1e-14)
+    assert 0 < len(chart.flat_v) < model.nv
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("joint", [Spherical(), Free(), Planar()], ids=lambda j: j.kind)
 def test_rate_is_the_inverse_of_dexp(joint, size):
     """dexp(z) = Σ (−ad z)ᵏ/(k + 1)!, which converges for all z, times dexp⁻¹(z) is 1."""

@@ -204,7 +204,7 @@ class Contacts(Value):
         made = _numbered(pair for group in groups.values() for pair in group)
         self._fill(tree, shapes, made, margin, points)
         if ground and not made:
-            _warn_of_nothing(tree, shapes)
+            _warn_of_nothing(tree, shapes, meshes)
 
     def _fill(
         self,
@@ -287,9 +287,12 @@ def _numbered(pairs: Iterable[ContactPair]) -> tuple[ContactPair, ...]:
     return tuple(out)
 
 
-def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape]) -> None:
-    """Say why nothing touches the ground."""
-    moving = [x.name for x in shapes if x.body != "world"]
+def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> None:
+    """Say why nothing touches the ground, unless a warning about unread meshes has said it."""
+    moving = [x.name for x in shapes if x.body != WORLD_NAME]
+    in_file = any(x.role == "collision" and x.kind == "mesh" for x in model.geometry)
+    if meshes == "leave" and in_file and not moving:
+        return
     if moving:
         why = (
             f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
