@@ -21,8 +21,8 @@ from phipsi.interfaces.formats.mimic_joints import mimicry
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Body, Description
+from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
-from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
 from phipsi.model.pose import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
 from phipsi.whole_files import named_as, write_whole
@@ -32,8 +32,10 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
-@of_geometry
-@of_trees("URDF describes trees only, and its file would be that of another mechanism")
+@supports(
+    loops=Refusal("URDF describes trees only, and its file would be that of another mechanism"),
+    rotors=UNAFFECTED,
+)
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
