@@ -12,7 +12,7 @@ From the declaration come the error (`tree_of`, `mechanism_of`), the line "Suppo
 the function's documentation, and the table in docs/supported-features.md. The function itself stays
 as it is: a warm call costs nothing more. A system without constraints is a tree to all of them.
 
-Reasons: docs/decisions/0032.
+Reasons: docs/decisions/0032, 0073.
 """
 
 from __future__ import annotations
@@ -140,8 +140,13 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             raise InputError(feature.message(function.__name__, mechanism, refusal))
     tree = mechanism.model
     if tree.has_more_rows and CAPABILITIES[function].rotors is UNAFFECTED:
-        return tree.cached(tree_of, lambda: Model(replace(tree.description, rotors=())))
+        return tree.cached(tree_of, lambda: _without_rotors(tree))
     return tree
+
+
+def _without_rotors(tree: Model) -> Model:
+    attachments = tree.description.attachments.without("rotors")
+    return Model(replace(tree.description, attachments=attachments))
 
 
 def check_prescribed(mechanism: Model, function: Callable[..., Any]) -> None:

@@ -20,10 +20,11 @@ from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.mimic_joints import mimicry
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
-from phipsi.model.body import WORLD_NAME, Body, Description
+from phipsi.model.body import Body, Description
 from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
-from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
+from phipsi.model.extras import Coupling, Extras, Rating, Shape, as_file_shape
 from phipsi.model.pose import plane_axes, rpy_of_rotation
+from phipsi.model.tree import WORLD_NAME
 from phipsi.model.weld_fixed_joints import weld
 from phipsi.whole_files import named_as, write_whole
 
@@ -78,7 +79,7 @@ def _warn_of_losses(model: Model) -> None:
 class _Writer:
     def __init__(self, model: Model) -> None:
         self.model = model
-        extras = model.description.extras
+        extras = model.of(Extras)
         self.couplings: dict[str, Coupling] = {c.joint: c for c in extras.couplings}
         self.ratings: dict[str, Rating] = {r.joint: r for r in extras.ratings}
         self.shapes: dict[str, list[Shape]] = {}
