@@ -6,6 +6,8 @@ The package is examples/magnets.py: an attachment, and a force that uses it.
 import importlib.util
 import json
 import pickle
+import re
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -260,6 +262,31 @@ def test_classes_are_registered_once_and_completely():
 
 
 # ---- those of the library ------------------------------------------------------------------------
+
+_CORE = """
+import sys
+import phipsi as pp
+
+builder = pp.ModelBuilder()
+builder.add_body("a", inertia=pp.SpatialInertia(1.0, (0, 0, 0), 1.0))
+builder.add_body("b", parent="a", joint=pp.joints.Fixed())
+builder.add_frame("f", "b")
+one = builder.build()
+two = one.attach(one, at="f", prefix="x")
+two.with_locked("a", {"a": 0.0}).with_paths("xa").with_payload("xa", pp.SpatialInertia(1.0))
+two.with_inertial_parameters([[1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0]] * 2)
+assert pp.Model.from_dict(two.to_dict()) == two
+assert not (two.name or two.couplings or two.ratings or two.geometry or two.shapes or two.rotors)
+print(*(x.rpartition(".")[2] for x in sys.modules if x.startswith("phipsi.model.")))
+"""
+
+
+def test_a_mechanism_without_them_loads_none_of_their_modules():
+    ran = subprocess.run([sys.executable, "-c", _CORE], capture_output=True, text=True, check=True)
+    features = re.compile("attached_(shapes|rotors)|shape|rotor|extras|contact|pair|capabilities")
+    loaded = ran.stdout.split()
+    assert "weld_fixed_joints" in loaded
+    assert not [x for x in loaded if features.match(x)]
 
 
 def test_attachments_of_the_library_are_found_too():

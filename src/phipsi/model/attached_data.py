@@ -1,30 +1,29 @@
 """Attributes and methods of models and builders for the attachments that the library brings.
 
 Users reach these by names of their own, ``model.ratings`` and ``builder.add_shape``; attachments of
-other packages by `Model.of` and `Model.with_attachment`.
+other packages by `Model.of` and `Model.with_attachment`. The modules of the features are loaded
+when a mechanism has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
-from phipsi.model.attached_rotors import added
-from phipsi.model.attachments import Attachment, Kind
+from phipsi.model.attachments import Attachment, kind_of
 from phipsi.model.body import NO_PLACEMENT, Description
-from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import Carrier, Rotor, make_rotor, rotors_of
 from phipsi.model.tree import WORLD, WORLD_NAME
 from phipsi.model.value import ALL_GROUPS
 
 if TYPE_CHECKING:
+    from phipsi.model.extras import Coupling, Finding, Rating, Shape
+    from phipsi.model.rotors import Carrier, Rotor
     from phipsi.model.shapes import BodyShape, Material
     from phipsi.model.shapes import Shape as TouchingShape
 
@@ -38,55 +37,55 @@ class AttachedData:
         description: Description
         body_names: tuple[str, ...]
 
-        def of(self, kind: type[Kind]) -> Kind:
-            """Of `Model`, as what follows."""
-            ...
-
         def with_attachment(self, attachment: Attachment) -> Self:
-            """See there."""
+            """See `Model`."""
             ...
 
         def resolve_point(self, point: Point) -> tuple[int, Pose]:
-            """See there."""
+            """See `Model`."""
             ...
 
         def _rebuilt(self, description: Description) -> Self: ...
 
+    def _attached(self, key: str, field: str, default: Any = ()) -> Any:
+        """A field of the attachment that is stored under a key."""
+        found = self.description.attachments.stored_as(key)
+        return default if found is None else getattr(found, field)
+
     @property
     def name(self) -> str:
         """The name a file gave the whole mechanism; empty if there is none."""
-        return self.of(Extras).name
+        return self._attached("name", "name", "")
 
     @property
     def couplings(self) -> tuple[Coupling, ...]:
         """Joints that the file says follow another one; the model moves them independently."""
-        return self.of(Extras).couplings
+        return self._attached("couplings", "couplings")
 
     @property
     def ratings(self) -> Mapping[str, Rating]:
         """Ratings of the drives according to the file, by joint name."""
-        return MappingProxyType({r.joint: r for r in self.of(Extras).ratings})
+        return MappingProxyType({r.joint: r for r in self._attached("ratings", "ratings")})
 
     @property
     def geometry(self) -> tuple[Shape, ...]:
         """Visual and collision shapes of the file, for viewers; `Contacts` uses the latter."""
-        return self.of(Extras).geometry
+        return self._attached("geometry", "geometry")
 
     @property
     def shapes(self) -> tuple[BodyShape, ...]:
         """Shapes with which bodies touch each other, each on a body or the world."""
-        found = self.description.attachments.stored_as("shapes")
-        return () if found is None else found.records
+        return self._attached("shapes", "records")
 
     @property
     def rotors(self) -> tuple[Rotor, ...]:
         """Rotors of motors behind gears, each on a body of its joint or on the world."""
-        return rotors_of(self.description)
+        return self._attached("rotors", "records")
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
         """Remarks of the importer about the file, each with its line."""
-        return self.of(Extras).diagnosis
+        return self._attached("diagnosis", "diagnosis")
 
     def with_rotor(
         self,
@@ -106,8 +105,9 @@ class AttachedData:
         >>> arm.with_rotor("motor", joint="joint2", ratio=50, moment=1e-4).rotors[0].on
         'parent'
         """
-        rotor = make_rotor(name, joint, ratio, moment, axis, on)
-        return self._rebuilt(added(self.description, rotor, inertia))
+        rotors = kind_of("rotors")
+        rotor = rotors.made(name, joint, ratio, moment, axis, on)
+        return self._rebuilt(rotors.added(self.description, rotor, inertia))
 
     def with_shape(
         self,
@@ -131,13 +131,11 @@ class AttachedData:
         >>> robot.shapes[0].body, robot.shapes[0].placement
         ('front_left_knee', Pose(translation=(0.0, 0.0, -0.3)))
         """
-        from phipsi.model.attached_shapes import BodyShapes  # most mechanisms have none
-        from phipsi.model.shapes import make_shape
-
+        shapes = kind_of("shapes")
         host, X = self.resolve_point(body)
         where = WORLD_NAME if host == WORLD else self.body_names[host]
-        more = make_shape(name, where, shape, X @ placement, material, group, mask)
-        return self.with_attachment(self.of(BodyShapes).with_record(more))
+        more = shapes.made(name, where, shape, X @ placement, material, group, mask)
+        return self.with_attachment(self.description.of(shapes).with_record(more))
 
 
 class AttachedDataBuilder:
@@ -171,16 +169,9 @@ class AttachedDataBuilder:
         >>> [shape.name for shape in builder.build().shapes]
         ['skin', 'floor']
         """
-        from phipsi.model.attached_shapes import BodyShapes  # most mechanisms have none
-        from phipsi.model.shapes import make_shape
-
-        more = make_shape(name, body, shape, placement, material, group, mask)
-
-        def change(x: Description) -> Description:
-            shapes = x.of(BodyShapes).with_record(more)
-            return replace(x, attachments=x.attachments.having(shapes))
-
-        self._changes.append(change)
+        shapes = kind_of("shapes")
+        more = shapes.made(name, body, shape, placement, material, group, mask)
+        self._changes.append(lambda x: x.having(x.of(shapes).with_record(more)))
 
     def add_rotor(
         self,
@@ -223,5 +214,6 @@ class AttachedDataBuilder:
         >>> pp.mass_matrix(builder.build(), [0, 0])[1]          # 1 + 10 · 2e-3, 1 + 10² · 2e-3
         array([1.02, 1.2 ])
         """
-        rotor = make_rotor(name, joint, ratio, moment, axis, on)
-        self._changes.append(lambda x: added(x, rotor, inertia))
+        rotors = kind_of("rotors")
+        rotor = rotors.made(name, joint, ratio, moment, axis, on)
+        self._changes.append(lambda x: rotors.added(x, rotor, inertia))

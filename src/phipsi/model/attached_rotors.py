@@ -39,6 +39,44 @@ class Rotors(Attachment, PlainValue):
     def _key(self) -> tuple[Any, ...]:
         return (self.records,)
 
+    made = staticmethod(make_rotor)
+
+    @classmethod
+    def added(
+        cls, description: Description, rotor: Rotor, inertia: SpatialInertia | None
+    ) -> Description:
+        """The description with one more rotor, whose axis is in the axes of its carrier.
+
+        `inertia`, of the rotor at rest in the frame of the carrier, is added to that of this.
+        """
+        found = [outboard(description.bodies, rotor, name) for name in rotor.joints]
+        for body in found:
+            check_joint(rotor, body)
+        body = found[0]
+        others = description.of(cls).records
+        if any(other.name == rotor.name for other in others):
+            raise ModelError(
+                f"two rotors are called {rotor.name!r}; errors name them, so names must differ."
+            )
+        if rotor.axis is not None and rotor.on == "parent":
+            axis = body.placement.rotation.T @ np.array(rotor.axis)
+            rotor = replace(rotor, axis=unit_axis(axis, f"the axis of rotor {rotor.name!r}"))
+        bodies = description.bodies
+        if inertia is not None:
+            if not isinstance(cast(object, inertia), SpatialInertia):
+                raise ModelError(
+                    f"rotor {rotor.name!r}: inertia must be a SpatialInertia, not {inertia!r}."
+                )
+            carrier = carrier_name(bodies, rotor)
+            if carrier == WORLD_NAME:
+                description = replace(
+                    description, world_inertia=description.world_inertia + inertia
+                )
+            bodies = tuple(
+                replace(b, inertia=b.inertia + inertia) if b.name == carrier else b for b in bodies
+            )
+        return replace(description, bodies=bodies).having(cls([*others, rotor]))
+
     def names(self) -> dict[str, list[str]]:
         """Names of rotors; errors name them."""
         return {"rotor": [rotor.name for rotor in self.records]}
@@ -98,39 +136,6 @@ def _rotor_from_dict(data: Any) -> Rotor:
     where = f"rotor {data.get('name')!r}" if isinstance(data, Mapping) else "a rotor"
     given = checked_fields(data, where, ("name", "joint", "ratio", "moment"), ("axis", "on"))
     return make_rotor(**{"axis": None, "on": "parent", **given})
-
-
-def added(description: Description, rotor: Rotor, inertia: SpatialInertia | None) -> Description:
-    """The description with one more rotor, whose axis is in the axes of its carrier.
-
-    `inertia`, of the rotor at rest in the frame of the carrier, is added to that of the carrier.
-    """
-    found = [outboard(description.bodies, rotor, name) for name in rotor.joints]
-    for body in found:
-        check_joint(rotor, body)
-    body = found[0]
-    others = description.of(Rotors).records
-    if any(other.name == rotor.name for other in others):
-        raise ModelError(
-            f"two rotors are called {rotor.name!r}; errors name them, so names must differ."
-        )
-    if rotor.axis is not None and rotor.on == "parent":
-        axis = body.placement.rotation.T @ np.array(rotor.axis)
-        rotor = replace(rotor, axis=unit_axis(axis, f"the axis of rotor {rotor.name!r}"))
-    bodies = description.bodies
-    if inertia is not None:
-        if not isinstance(cast(object, inertia), SpatialInertia):
-            raise ModelError(
-                f"rotor {rotor.name!r}: inertia must be a SpatialInertia, not {inertia!r}."
-            )
-        carrier = carrier_name(bodies, rotor)
-        if carrier == WORLD_NAME:
-            description = replace(description, world_inertia=description.world_inertia + inertia)
-        bodies = tuple(
-            replace(b, inertia=b.inertia + inertia) if b.name == carrier else b for b in bodies
-        )
-    attachments = description.attachments.having(Rotors([*others, rotor]))
-    return replace(description, bodies=bodies, attachments=attachments)
 
 
 def _without(

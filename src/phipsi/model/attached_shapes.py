@@ -7,7 +7,7 @@ from typing import Any, Self, final
 
 from phipsi.model.attachments import BodyRecords, register
 from phipsi.model.plain_records import checked_items
-from phipsi.model.shapes import BodyShape, shape_from_dict, shape_to_dict
+from phipsi.model.shapes import BodyShape, make_shape, shape_from_dict, shape_to_dict
 
 
 @final
@@ -17,6 +17,7 @@ class BodyShapes(BodyRecords):
 
     keys, record, what = ("shapes",), BodyShape, "shape"
     records: tuple[BodyShape, ...]
+    made = staticmethod(make_shape)
 
     def to_dict(self) -> dict[str, Any]:
         """A list of shapes, each with its kind, sizes and material."""

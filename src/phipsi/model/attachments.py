@@ -310,6 +310,15 @@ def register(kind: type[Kind]) -> type[Kind]:
     return kind
 
 
+def kind_of(key: str) -> Any:
+    """The class of the attachment with this field in stored models; its module is loaded."""
+    kind = _KINDS[key]
+    if isinstance(kind, str):
+        module, _, name = kind.partition(":")
+        kind = getattr(import_module(module), name)
+    return kind
+
+
 def known_keys() -> tuple[str, ...]:
     """The fields of all registered attachments in a stored model, in their order."""
     return tuple(_KINDS)
@@ -393,15 +402,7 @@ NO_ATTACHMENTS = Attachments()
 
 def read_attachments(data: Mapping[str, Any]) -> Attachments:
     """The attachments of a stored model, by the fields that are there."""
-    kinds = dict.fromkeys(_kind_of(key) for key in data if key in _KINDS)
+    kinds = dict.fromkeys(kind_of(key) for key in data if key in _KINDS)
     return Attachments(
         *(kind.from_dict({k: data[k] for k in kind.keys if k in data}) for kind in kinds)
     )
-
-
-def _kind_of(key: str) -> type[Attachment]:
-    kind = _KINDS[key]
-    if isinstance(kind, str):
-        module, _, name = kind.partition(":")
-        kind = getattr(import_module(module), name)
-    return cast(type[Attachment], kind)

@@ -6,14 +6,14 @@ Armature: docs/decisions/0012.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError
-from phipsi.model.attachments import NO_ATTACHMENTS, Attachments, Kind
+from phipsi.model.attachments import NO_ATTACHMENTS, Attachment, Attachments, Kind
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -84,6 +84,10 @@ class Description:
     def of(self, kind: type[Kind]) -> Kind:
         """The attachment of a kind; an empty one if there is none."""
         return self.attachments.of(kind)
+
+    def having(self, *attachments: Attachment) -> Description:
+        """The same with attachments, each in place of the one of its kind."""
+        return replace(self, attachments=self.attachments.having(*attachments))
 
 
 def make_body(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import final
 
 from numpy.typing import ArrayLike
@@ -108,7 +107,7 @@ class ModelBuilder(AttachedDataBuilder):
 
     def add_attachment(self, attachment: Attachment) -> None:
         """Hang data of a feature on the mechanism, in place of what it has of the same kind."""
-        self._changes.append(lambda x: replace(x, attachments=x.attachments.having(attachment)))
+        self._changes.append(lambda x: x.having(attachment))
 
     def build(self, inertia: InertiaPolicy = "error") -> Model:
         """Check everything and return the frozen model. Cost: O(n).

@@ -473,8 +473,7 @@ class Model(AttachedData, Answers, Value):
 
         Empty ones are not kept, so that an empty one takes it away.
         """
-        attachments = self.description.attachments.having(attachment)
-        changed = replace(self.description, attachments=attachments)
+        changed = self.description.having(attachment)
         validate(changed, "keep")
         return self._rebuilt(changed)
 

@@ -234,8 +234,8 @@ class ParsedRobot:
         inertia = description.world_inertia
         if names.get(WORLD_NAME) == WORLD_NAME:
             inertia = self.links[WORLD_NAME].inertia + inertia
-        more = {"parts": parts, "attachments": description.attachments.having(extras)}
-        model = Model(replace(description, world_inertia=inertia, **more))
+        whole = replace(description, parts=parts, world_inertia=inertia).having(extras)
+        model = Model(whole)
         self._check_finite(model)
         independent = () if options.closes_loops else couplings
         report_findings(self.root.file, self.findings, independent, strict=options.strict)
