@@ -49,6 +49,8 @@ Kind = TypeVar("Kind", bound="Attachment")
 FloatArray = NDArray[np.float64]
 CORE_KEYS = ("format", "version", "gravity", "bodies", "frames", "parts", "world_inertia")
 """The fields of a stored model that are no attachments."""
+_ROWS, _COLUMNS = [5, 2, 0, 1, 0, 1, 2, 0, 0, 1], [5, 4, 5, 3, 0, 1, 2, 1, 2, 2]
+"""Where [m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] are in the inertia matrix of a body."""
 
 
 # ---- changes of a mechanism ----------------------------------------------------------------------
@@ -280,6 +282,24 @@ class BodyRecords(Attachment, PlainValue):
         return cls([decoded(cls.record, entry, f"a {cls.what}") for entry in listed])
 
 
+class SystemAttachment:
+    """What a feature hangs on a system, chosen for its tree, such as which shapes may touch.
+
+    **Attributes:** `model`, the tree that it was chosen for.
+    """
+
+    __slots__ = ()
+    model: Any
+
+    def on(self, model: Any) -> Self:
+        """The same for a changed copy of the tree."""
+        raise NotImplementedError(f"{type(self).__name__} must say how it follows changes")
+
+    def summary(self) -> str:
+        """A few words for the text of a system."""
+        raise NotImplementedError(f"{type(self).__name__} must say what it is")
+
+
 # ---- kinds of attachments ------------------------------------------------------------------------
 
 _KINDS: dict[str, str | type[Attachment]] = {
@@ -364,6 +384,13 @@ class Attachments(Value):
     def names(self) -> dict[str, list[str]]:
         """The names of all of them, by what they are names of."""
         return {what: names for x in self for what, names in x.names().items()}
+
+    def added_inertia(self, description: Described, nv: int) -> tuple[FloatArray, FloatArray]:
+        """Inertial parameters (n, 10) and armature (nv,) that they add to those of the bodies."""
+        matrices, armature = np.zeros((len(description.bodies), 6, 6)), np.zeros(nv)
+        for x in self:
+            x.add_inertia(description, matrices, armature)
+        return matrices[:, _ROWS, _COLUMNS], armature
 
     def map(self, change: Callable[[Attachment], Attachment]) -> Attachments:
         """What each becomes."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.model.attachments import NO_ATTACHMENTS, Attachment, Attachments, Kind
@@ -21,6 +21,7 @@ from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import check_text, check_type, plain, vector3
 
+FloatArray = NDArray[np.float64]
 Numbers = tuple[float, ...]
 Limits = tuple[Numbers, Numbers] | None
 LimitsArgument = tuple[ArrayLike, ArrayLike] | Sequence[ArrayLike] | None
@@ -84,6 +85,10 @@ class Description:
     def of(self, kind: type[Kind]) -> Kind:
         """The attachment of a kind; an empty one if there is none."""
         return self.attachments.of(kind)
+
+    def added_inertia(self, nv: int) -> tuple[FloatArray, FloatArray]:
+        """Inertial parameters (n, 10) and armature (nv,) that attachments add to the bodies."""
+        return self.attachments.added_inertia(self, nv)
 
     def having(self, *attachments: Attachment) -> Description:
         """The same with attachments, each in place of the one of its kind."""

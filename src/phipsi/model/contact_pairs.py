@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
+from phipsi.model.attachments import SystemAttachment
 from phipsi.model.contact_shapes import all_shapes, near_shapes
 from phipsi.model.extras import Extras
 from phipsi.model.extras import Shape as Record
@@ -95,7 +96,7 @@ class ContactPair:
 
 
 @final
-class Contacts(Value):
+class Contacts(SystemAttachment, Value):
     """The pairs of shapes of a mechanism that may touch.
 
     **Arguments:** `model`, with shapes (`ModelBuilder.add_shape`); `pairs`, "auto" for all that may
@@ -239,6 +240,11 @@ class Contacts(Value):
                 "    pp.System(changed, contacts=pp.Contacts(changed))"
             )
         return _again(model, self.shapes, self.pairs, self.margin, self.points)
+
+    def summary(self) -> str:
+        """How many pairs there are."""
+        n = len(self.pairs)
+        return f"{n} pair{'s' * (n != 1)} of shapes that may touch"
 
     def with_all_corners(self) -> Contacts:
         """The same pairs with a slot for every corner, as runs with events need them.

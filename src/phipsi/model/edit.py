@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, ModelError
-from phipsi.model.attachments import Attachment, Mount, Removal
+from phipsi.model.attachments import NO_ATTACHMENTS, Attachment, Mount, Removal
 from phipsi.model.body import Body, Description, LimitsArgument, make_body
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
@@ -134,18 +134,19 @@ def without_attachments(
     armature = checked_rates("armature", given, old)
     if not description.attachments:
         return parameters, armature
-    matrices, added = np.zeros((len(parameters), 6, 6)), np.zeros(len(old))
-    for x in description.attachments:
-        x.add_inertia(description, matrices, added)
+    more, added = description.added_inertia(len(old))
     rest = armature - added
     rest[np.abs(rest) <= 1e-12 * np.abs(added)] = 0.0  # rounding
-    return parameters - _parameters_of(matrices), rest
+    return parameters - more, rest
 
 
-def _parameters_of(matrices: FloatArray) -> FloatArray:
-    """[m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] (n, 10) of matrices (n, 6, 6)."""
-    rows, columns = [5, 2, 0, 1, 0, 1, 2, 0, 0, 1], [5, 4, 5, 3, 0, 1, 2, 1, 2, 2]
-    return matrices[:, rows, columns]
+def with_armature(description: Description, armature: Sequence[FloatArray]) -> Description:
+    """Return the bodies with the armature of their joints, without attachments."""
+    bodies = tuple(
+        replace(body, armature=tuple(x[: body.joint.nv].tolist()))
+        for body, x in zip(description.bodies, armature, strict=True)
+    )
+    return replace(description, bodies=bodies, attachments=NO_ATTACHMENTS)
 
 
 def reject_flexible(description: Description, function: str) -> None:

@@ -33,7 +33,7 @@ Source: theory/flexible-bodies 8. Reasons: docs/decisions/0056 and 0060.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from phipsi.errors import ModelError
 from phipsi.model.attachments import Described
-from phipsi.model.body import Body, Description
+from phipsi.model.body import Body
 from phipsi.model.drive import Drive
 from phipsi.model.rotors import (
     Rotor,
@@ -78,27 +78,6 @@ class Folded(NamedTuple):
     rates: NDArray[np.intp]
     unseen: tuple[str, ...]
     drives: dict[int, Drive]
-
-    @property
-    def parameters(self) -> FloatArray:
-        """The moments as inertial parameters (n, 10): [m, mc, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]."""
-        J = self.moments
-        six = J[:, [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-        return np.concatenate([np.zeros((len(J), 4)), six], axis=1)
-
-
-def as_armature(model_armature: FloatArray, description: Description) -> Description:
-    """The description without rotors, with the armature (nv,) of its model for that of its joints.
-
-    With `inertia_matrices` of the model for its inertias, it is the same mechanism.
-    """
-    starts = _Mechanism(description).starts
-    bodies = tuple(
-        replace(body, armature=tuple(model_armature[at : at + body.joint.nv].tolist()))
-        for body, at in zip(description.bodies, starts[:-1].tolist(), strict=True)
-    )
-    attachments = description.attachments.without("rotors")
-    return replace(description, bodies=bodies, attachments=attachments)
 
 
 def fold_into(

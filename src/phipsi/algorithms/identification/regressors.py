@@ -14,7 +14,6 @@ from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
 
 Array = NDArray[Any]
@@ -129,8 +128,8 @@ def inertial_parameters(
     model = tree_of(model, inertial_parameters)
     armature, viscous, coulomb = _checked(armature, viscous, coulomb)
     bodies = np.reshape([inertia.parameters for inertia in model.inertias], (-1, 10))
-    if model.rotors:
-        bodies = bodies + fold(model.description).parameters
+    if model.description.attachments:
+        bodies = bodies + model.description.added_inertia(model.nv)[0]
     return np.concatenate(
         [
             bodies.ravel(),
