@@ -30,6 +30,7 @@ _TABLE = {
         "model.flexible_inertia": "FlexibleInertia",
         "model.flexible_ports": "Port",
         "model.joints": ".",
+        "model.attachments": ".",
         "examples": ".",
     },
     ("Files", "importing.md"): {
@@ -147,8 +148,16 @@ _VIEWS = {
     "native backend": "phipsi.backends.native.native_backend:NativeBackend",
     "clock motor": "phipsi.constraints.motors:clock_motor",
 }
+# Data that hang on mechanisms, by their fields in stored models (phipsi/model/attachments.py).
+_ATTACHMENTS = {
+    "shapes": "phipsi.model.attached_shapes:BodyShapes",
+    "rotors": "phipsi.model.attached_rotors:Rotors",
+    "name couplings ratings geometry diagnosis exclusions pairs": "phipsi.model.extras:Extras",
+}
 for _name, _target in _VIEWS.items():
     phipsi.views.register_view(_name, _target)
+for _name, _target in _ATTACHMENTS.items():
+    phipsi.views.register_view(f"attachment {_name}", _target)
 # name -> (module, name in it, or nothing for the module itself)
 _HOMES = {
     path.rpartition(".")[2] if name == "." else name: (path, name.strip("."))

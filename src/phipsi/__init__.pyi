@@ -59,7 +59,7 @@ from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.laws import signals
 from phipsi.laws.law import law
-from phipsi.model import joints, shapes
+from phipsi.model import attachments, joints, shapes
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.flexible_inertia import FlexibleInertia
@@ -104,6 +104,7 @@ __all__ = [
     "System",
     "Trajectory",
     "accelerations",
+    "attachments",
     "bias_forces",
     "center_of_mass",
     "centroidal",

@@ -13,7 +13,7 @@ from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.expressions.remembered import remembering
-from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
+from phipsi.model.capabilities import UNAFFECTED, forest_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from phipsi.sweeps.explanation import Explanation
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def compile(
     expr: Expr | str | Sequence[Expr | str],
     model: Model,
@@ -263,7 +263,7 @@ def build(
     return Program(source, plan.rewriting, backend, tuple(p.cost for p in plans))
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def explain(
     expr: Expr | str | Sequence[Expr | str],
     model: Model | None = None,

@@ -27,6 +27,12 @@ def register_view(name: str, target: str) -> None:
     _VIEWS[name] = target
 
 
+def views_named(beginning: str) -> dict[str, str]:
+    """Where the views are whose names begin so, by the rest of their names."""
+    names = [name for name in _VIEWS if name.startswith(beginning)]
+    return {name.removeprefix(beginning): _VIEWS[name] for name in names}
+
+
 def view(name: str) -> Any:
     """The function that is registered under a name."""
     from importlib import import_module

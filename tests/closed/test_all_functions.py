@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import LOOPS
+from phipsi.model.capabilities import CAPABILITIES, UNAFFECTED, Refusal, supports_line
 from phipsi.operators import mass_matrix, tau, v
 
 ARM = pp.examples.planar_arm(3).with_shape("skin", "link3", pp.shapes.Sphere(0.1))
@@ -190,10 +190,11 @@ RESULTS |= {"topology.ContactMargin", "topology.Topology"}
 NAMES = {"load", "molecules.OpenMMPotential", "molecules.from_openmm"}
 
 TABLE = {
-    "of_given_motion": GIVEN_MOTION,
-    "of_mechanisms": MECHANISMS | OPERATORS | SYSTEMS,
-    "of_trees": TREES,
+    "given motion": GIVEN_MOTION,
+    "mechanisms": MECHANISMS | OPERATORS | SYSTEMS,
+    "trees": TREES,
 }
+WITH_CONTACTS = {"simulate"}  # of the functions above
 
 
 def _square(function, m):
@@ -246,12 +247,22 @@ def test_no_public_function_is_missing():
     found = dict(_public())
     assert set(found) == {*known, *BUILT_ON_TREES, *OF_EITHER, *RESULTS, *NAMES}
     for name, kind in known.items():
-        assert LOOPS[found[name]].kind == kind, name
-        if kind == "of_trees":
-            assert LOOPS[found[name]].why
+        declared = CAPABILITIES[found[name]]
+        if kind == "given motion":
+            assert declared.loops is UNAFFECTED and declared.contacts is UNAFFECTED, name
+        elif kind == "mechanisms":
+            assert declared.loops is True, name
+            contacts = UNAFFECTED if name in OPERATORS else name in WITH_CONTACTS
+            assert declared.contacts is contacts, name
+        else:
+            assert isinstance(declared.loops, Refusal) and declared.loops.why, name
+            assert declared.contacts is False, name
+        takes = "prescribed" in inspect.signature(found[name]).parameters
+        assert (declared.prescribed is not None) == takes, name
+        assert inspect.getdoc(found[name]).endswith(f"\n\n{supports_line(declared)}"), name
 
 
-@pytest.mark.parametrize("call", _rows("of_given_motion"))
+@pytest.mark.parametrize("call", _rows("given motion"))
 def test_what_is_about_the_given_motion_answers(call):
     for ours, theirs in zip(_flat(call(SYSTEM)), _flat(call(ARM)), strict=True):
         assert_array_equal(ours, theirs)
@@ -270,7 +281,7 @@ def test_operators_are_those_of_the_forest(call):
         assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("call", _rows("of_trees"))
+@pytest.mark.parametrize("call", _rows("trees"))
 def test_what_constraints_would_change_is_rejected(call):
     call(ARM)
     with pytest.raises(
@@ -301,15 +312,13 @@ def test_what_is_the_same_for_a_system_and_its_tree(name):
 TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=False))
 
 
-@pytest.mark.parametrize("call", _rows("of_given_motion"))
+@pytest.mark.parametrize("call", _rows("given motion"))
 def test_contacts_do_not_change_what_is_about_the_given_motion(call):
     for ours, theirs in zip(_flat(call(TOUCHING)), _flat(call(ARM)), strict=True):
         assert_array_equal(ours, theirs)
 
 
-UNAWARE = [
-    p for kind in ("of_mechanisms", "of_trees") for p in _rows(kind) if p.id not in OPERATORS
-]
+UNAWARE = [p for kind in ("mechanisms", "trees") for p in _rows(kind) if p.id not in OPERATORS]
 
 
 @pytest.mark.parametrize("call", UNAWARE)
@@ -318,7 +327,7 @@ def test_what_contact_forces_would_change_is_rejected(call):
         call(TOUCHING)
 
 
-ALL = [p for kind in ("of_given_motion", "of_mechanisms", "of_trees") for p in _rows(kind)]
+ALL = [p for kind in ("given motion", "mechanisms", "trees") for p in _rows(kind)]
 
 
 @pytest.mark.parametrize("call", ALL)

@@ -76,6 +76,12 @@ def test_the_script_writes_the_page():
     assert named(page) == listed, "run  python scripts/file_map.py"
 
 
+def test_the_table_of_supported_features_is_current():
+    page = runpy.run_path(str(ROOT / "scripts" / "supported_features.py"))["page"]()
+    shown = (ROOT / "docs" / "supported-features.md").read_text(encoding="utf-8")
+    assert page == shown, "run  python scripts/supported_features.py"
+
+
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
 def test_the_index_has_every_page(folder: str):
     index = ROOT / folder / "README.md"

@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -179,7 +180,9 @@ def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
 def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PHIPSI_BACKEND", "native")  # as users run them
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what pages leave there is removed
-    namespace: dict[str, Any] = {"__name__": page.stem}
+    module = types.ModuleType(f"{page.stem}_page")  # where dataclasses look for themselves
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    namespace: dict[str, Any] = vars(module)
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.language != "python":
             assert block.language, f"{page.name}:{block.line}: say the language of this block"

@@ -1,6 +1,7 @@
 """Every public function that takes a model, given flexible bodies: right, or rejected in physics.
 
-Which of them know modes is noted in `LOOPS`; the calls are those of closed/test_all_functions.py.
+Which of them support flexible bodies is declared (`CAPABILITIES`); the calls are those of
+closed/test_all_functions.py.
 """
 
 import importlib.util
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.model.mechanisms import LOOPS
+from phipsi.model.capabilities import CAPABILITIES
 
 _FILE = Path(__file__).parents[1] / "closed" / "test_all_functions.py"
 _SPEC = importlib.util.spec_from_file_location("calls_of_all_functions", _FILE)
@@ -45,7 +46,7 @@ CALLS.VDOT, CALLS.TAU, CALLS.O = np.array([0.4, -0.1, 0.7, 0.2]), np.ones(4), np
 
 FUNCTIONS = dict(CALLS._public())
 NOTED = {name: rows[name] for rows in CALLS.TABLE.values() for name in rows}
-KNOWING = [name for name in NOTED if LOOPS[FUNCTIONS[name]].modes]
+KNOWING = [name for name in NOTED if CAPABILITIES[FUNCTIONS[name]].flexible is True]
 NOT_YET = [name for name in NOTED if name not in KNOWING and name not in CALLS.OPERATORS]
 # other points than in the calls, which are on a bending body or a mechanism of their own
 OTHER = {

@@ -304,7 +304,7 @@ def test_a_trajectory_cannot_name_devices_as_meshes(mesh: Any, tmp_path: Path):
     file = saved_run(tmp_path / "run", mesh)
     with pytest.warns(UserWarning, match="run.npz names 1 mesh file outside of its folder"):
         run = pp.Trajectory.load(file)
-    assert [x.file for x in run.model.description.extras.geometry if x.kind == "mesh"] == [None]
+    assert [x.file for x in run.model.geometry if x.kind == "mesh"] == [None]
     assert "not drawn" in scene_description(run.model)["notices"][0]
 
 

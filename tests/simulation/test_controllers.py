@@ -496,10 +496,9 @@ def test_the_default_null_space_lets_self_motion_die_out(arm):
 
 
 def rated(model: pp.Model, **efforts: float) -> pp.Model:
-    from dataclasses import replace
 
     ratings = tuple(Rating(joint, effort=effort) for joint, effort in efforts.items())
-    return pp.Model(replace(model.description, extras=Extras(ratings=ratings)))
+    return model.with_attachment(Extras(ratings=ratings))
 
 
 def test_saturation_by_the_ratings_of_the_file():

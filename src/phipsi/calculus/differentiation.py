@@ -19,7 +19,7 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity, zero
 from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
 from phipsi.expressions.structure import is_memoryless
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.capabilities import UNAFFECTED, supports
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse, unit_effort, unit_inertia, unit_rate
@@ -238,7 +238,7 @@ def _check_expression(expr: Expr, function: str) -> None:
         raise SpaceError(check.undetermined(expr))
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def vjp(
     expr: Expr,
     model: Model,

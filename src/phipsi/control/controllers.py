@@ -31,14 +31,7 @@ from phipsi.control.references import Constant, JointReference, joint_state_at
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError, true_or_false
 from phipsi.laws.trace import Traced, as_array
-from phipsi.model.mechanisms import (
-    of_drives,
-    of_given_motion,
-    of_mechanisms,
-    of_modes,
-    of_rigid_bodies,
-    tree_of,
-)
+from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature, name_of
@@ -56,12 +49,15 @@ __all__ = [
 
 
 @final
-@of_drives
-@of_rigid_bodies(
-    "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity drives "
-    "the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+@supports(
+    loops=True,
+    flexible=Refusal(
+        "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity "
+        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
+        "modes."
+    ),
+    rotors=True,
 )
-@of_mechanisms
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
 
@@ -127,8 +123,7 @@ class ComputedTorque:
 
 
 @final
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
 
@@ -193,8 +188,7 @@ class PDGravity:
 
 
 @final
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 class Saturated:
     """A controller whose efforts stay within what the drives can give.
 

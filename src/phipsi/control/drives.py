@@ -19,7 +19,7 @@ from phipsi.control.compiled_control import Response, called, joint_rates
 from phipsi.control.row_equations import RowEquations
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.laws.trace import Traced
-from phipsi.model.mechanisms import mechanism_of
+from phipsi.model.capabilities import mechanism_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import flat_batch
 from phipsi.motion.rollout import UNDRIVEN

@@ -22,7 +22,7 @@ from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference, pose_state_at
 from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false
 from phipsi.laws.trace import Traced
-from phipsi.model.mechanisms import of_drives, of_mechanisms, of_rigid_bodies
+from phipsi.model.capabilities import Refusal, supports
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list
 from phipsi.model.points import point_set
@@ -60,12 +60,15 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
-@of_drives
-@of_rigid_bodies(
-    "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
-    "drives the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+@supports(
+    loops=True,
+    flexible=Refusal(
+        "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
+        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
+        "modes."
+    ),
+    rotors=True,
 )
-@of_mechanisms
 class OperationalSpace:
     """Make a frame follow a path in space; the motion that is left over does a second task.
 

@@ -18,14 +18,7 @@ from phipsi.backends.arguments import joint_at, real_array
 from phipsi.control.dependent_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node, holds_traced
-from phipsi.model.mechanisms import (
-    mechanism_of,
-    of_drives,
-    of_given_motion,
-    of_mechanisms,
-    of_modes,
-    tree_of,
-)
+from phipsi.model.capabilities import UNAFFECTED, mechanism_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list, as_numbers, whole_number
 from phipsi.model.pose import Pose
@@ -74,8 +67,7 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @final
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 class Constant:
     """Stay at one configuration.
 
@@ -102,8 +94,7 @@ class Constant:
 
 
 @final
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.
 
@@ -181,8 +172,7 @@ class JointPath:
 
 
 @final
-@of_drives
-@of_mechanisms
+@supports(loops=True, rotors=True)
 class FourierPath:
     """Periodic motion, a Fourier series for every joint: what parameters are identified with.
 

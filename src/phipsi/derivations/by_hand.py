@@ -21,7 +21,7 @@ from phipsi.expressions.node import Expr, Number, product, total_of
 from phipsi.expressions.node import identity as identity_on
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.capabilities import UNAFFECTED, supports
 from phipsi.operators import as_expression, mass_matrix
 from phipsi.operators.catalogue import definition, family_of, hinge_inertia
 from phipsi.operators.inputs import leaves_of, nodes_of
@@ -364,7 +364,7 @@ def _expression(x: Expr | str, function: str, paper: str = "", own: Sequence[Exp
     return found
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def simplify(
     expr: Expr | str,
     model: Model | None = None,

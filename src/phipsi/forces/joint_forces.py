@@ -17,7 +17,7 @@ from phipsi.forces.force import Array, Force, State, per_rate
 from phipsi.forces.joint_stops import JointStop, limited_joints
 from phipsi.forces.on_rates import Joints, OnRates, coordinates_of
 from phipsi.laws.circuit import JointRows
-from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
+from phipsi.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.checks import checked_number, checked_time
 from phipsi.motion.entry_names import rates_of
@@ -256,8 +256,7 @@ class StribeckFriction(OnRates):
         return out
 
 
-@of_drives
-@of_mechanisms
+@supports(loops=True, rotors=True)
 def from_ratings(
     model: Model,
     *,

@@ -98,6 +98,7 @@ SAID_OTHERWISE = {
     "joint_limits limits": "model.lower, model.upper",
     "masses mass": "[x.mass for x in model.inertias]",
     "q0": "model.neutral()",
+    "attachments": "model.of(Kind)",
     "parents": "model.parent",
 }
 

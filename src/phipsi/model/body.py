@@ -1,4 +1,4 @@
-"""The records a mechanism is described with: Body, Frame, Rotor, and the Description of all.
+"""The records a mechanism is described with: Body, Frame, and the Description of all.
 
 Armature: docs/decisions/0012.
 """
@@ -6,14 +6,14 @@ Armature: docs/decisions/0012.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, final
+from dataclasses import dataclass, field, replace
+from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
-from phipsi.model.extras import Extras
+from phipsi.model.attachments import NO_ATTACHMENTS, Attachment, Attachments, Kind
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -21,13 +21,9 @@ from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import check_text, check_type, plain, vector3
 
-if TYPE_CHECKING:
-    from phipsi.model.shapes import BodyShape
-
-WORLD_NAME = "world"
+FloatArray = NDArray[np.float64]
 Numbers = tuple[float, ...]
 Limits = tuple[Numbers, Numbers] | None
-Carrier = Literal["parent", "child", "world"]
 LimitsArgument = tuple[ArrayLike, ArrayLike] | Sequence[ArrayLike] | None
 NO_PLACEMENT, NO_INERTIA = Pose(), SpatialInertia()
 
@@ -70,61 +66,33 @@ class Frame:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rotor:
-    """A symmetric rotor that turns `ratio` times as fast as a joint, against its carrier.
-
-    `moment`, about its axis (kg·m²); `on`, its carrier: the "parent" or the "child" of the joint,
-    or "world"; `axis` in the axes of the inboard joint frame, or those of the child if it sits on
-    that; None is along the axis of the joint. With several joints, it turns with the sum of their
-    rates times their ratios, and sits at the first; several rows of ratios are equal rotors. Of one
-    joint with several rates, a row has a ratio for each of these.
-    """
-
-    name: str
-    joint: str | tuple[str, ...]
-    ratio: float | Numbers | tuple[Numbers, ...]
-    moment: float
-    axis: Numbers | None = None
-    on: Carrier = "parent"
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """All joints that it turns with; the first is the one at which it sits."""
-        return (self.joint,) if isinstance(self.joint, str) else self.joint
-
-    @property
-    def rows(self) -> tuple[Numbers, ...]:
-        """The ratio for each joint, or for each rate, for each of the equal rotors."""
-        width = np.shape(self.ratio)[-1] if self.of_rates else len(self.joints)
-        rows = np.reshape(self.ratio, (-1, width)).tolist()
-        return tuple(tuple(row) for row in rows)
-
-    @property
-    def of_rates(self) -> bool:
-        """Whether it has a ratio for each rate of one joint."""
-        return isinstance(self.joint, str) and np.ndim(self.ratio) > 0
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Description:
     """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes).
 
     `parts` are the bodies as a file listed them, before those on fixed joints were welded; empty
-    if nobody asked to keep them. `extras` is what else the file said. `world_inertia` is the
-    inertia of everything that is welded to the world, in world axes about its origin: it moves
-    only when the mechanism is attached to a body of another one. `shapes` are those that touch,
-    `rotors` those of motors behind gears.
+    if nobody asked to keep them. `world_inertia` is the inertia of everything that is welded to the
+    world, in world axes about its origin: it moves only when the mechanism is attached to a body of
+    another one. `attachments` are what features hang on the mechanism, `of` a kind.
     """
 
     bodies: tuple[Body, ...]
     frames: tuple[Frame, ...]
     gravity: Numbers
     parts: tuple[Body, ...] = field(default=(), hash=False)
-    extras: Extras = field(default=Extras(), hash=False)
     world_inertia: SpatialInertia = SpatialInertia()
-    shapes: tuple[BodyShape, ...] = field(default=(), hash=False)
-    rotors: tuple[Rotor, ...] = ()
+    attachments: Attachments = field(default=NO_ATTACHMENTS, hash=False)
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """The attachment of a kind; an empty one if there is none."""
+        return self.attachments.of(kind)
+
+    def added_inertia(self, nv: int) -> tuple[FloatArray, FloatArray]:
+        """Inertial parameters (n, 10) and armature (nv,) that attachments add to the bodies."""
+        return self.attachments.added_inertia(self, nv)
+
+    def having(self, *attachments: Attachment) -> Description:
+        """The same with attachments, each in place of the one of its kind."""
+        return replace(self, attachments=self.attachments.having(*attachments))
 
 
 def make_body(

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
-from phipsi.model.body import WORLD_NAME
+from phipsi.model.attachments import SystemAttachment
 from phipsi.model.contact_shapes import all_shapes, near_shapes
+from phipsi.model.extras import Extras
 from phipsi.model.extras import Shape as Record
 from phipsi.model.model import Model
 from phipsi.model.numbers import floats_of
@@ -40,7 +41,7 @@ from phipsi.model.shapes import (
     Plane,
     is_surface,
 )
-from phipsi.model.tree import WORLD
+from phipsi.model.tree import WORLD, WORLD_NAME
 from phipsi.model.value import Value
 
 
@@ -95,7 +96,7 @@ class ContactPair:
 
 
 @final
-class Contacts(Value):
+class Contacts(SystemAttachment, Value):
     """The pairs of shapes of a mechanism that may touch.
 
     **Arguments:** `model`, with shapes (`ModelBuilder.add_shape`); `pairs`, "auto" for all that may
@@ -240,6 +241,11 @@ class Contacts(Value):
             )
         return _again(model, self.shapes, self.pairs, self.margin, self.points)
 
+    def summary(self) -> str:
+        """How many pairs there are."""
+        n = len(self.pairs)
+        return f"{n} pair{'s' * (n != 1)} of shapes that may touch"
+
     def with_all_corners(self) -> Contacts:
         """The same pairs with a slot for every corner, as runs with events need them.
 
@@ -370,7 +376,7 @@ class _Chooser:
     def excluded_by_file(self) -> set[Pair]:
         """The pairs of bodies that the model's file excludes."""
         found: set[Pair] = set()
-        for x in self.model.description.extras.exclusions:
+        for x in self.model.of(Extras).exclusions:
             first, second = (self.on_link.get(name, []) for name in (x.body, x.other))
             found |= {self.sorted(pair) for pair in product(first, second)}
         return found
@@ -379,7 +385,7 @@ class _Chooser:
         """The pairs of shapes that the model's file lists, and their materials."""
         named = {s.name: i for i, s in enumerate(self.shapes)}
         found: dict[Pair, Material | None] = {}
-        for x in self.model.description.extras.pairs:
+        for x in self.model.of(Extras).pairs:
             if x.shape in named and x.other in named:
                 i, j = named[x.shape], named[x.other]
                 if self.hosts[i] != self.hosts[j]:

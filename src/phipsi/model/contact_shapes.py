@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from phipsi.array_archives import opened_file
 from phipsi.errors import InputError, ModelError, ParseError, one_of, warn
-from phipsi.model.body import WORLD_NAME
 from phipsi.model.extras import Shape as Record
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
@@ -39,7 +38,7 @@ from phipsi.model.shapes import (
     is_surface,
     make_shape,
 )
-from phipsi.model.tree import WORLD
+from phipsi.model.tree import WORLD, WORLD_NAME
 
 GROUND = "ground"
 """The name of the plane that `ground=` adds."""

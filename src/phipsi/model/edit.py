@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, ModelError
-from phipsi.model.body import (
-    WORLD_NAME,
-    Body,
-    Description,
-    LimitsArgument,
-    make_body,
-)
-from phipsi.model.extras import Shape
+from phipsi.model.attachments import NO_ATTACHMENTS, Attachment, Mount, Removal
+from phipsi.model.body import Body, Description, LimitsArgument, make_body
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -25,9 +20,8 @@ from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
-from phipsi.model.rotor_inertias import fold
-from phipsi.model.rotors import with_prefix, without_joints
 from phipsi.model.scalars import NUMPY_OPS, as_array
+from phipsi.model.tree import WORLD_NAME
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 
 Keep = Literal["keep"]
@@ -89,15 +83,15 @@ def replaced_body(
 
 def with_body(description: Description, changed: Body) -> Description:
     """Return the description with the body of that name exchanged."""
-    extras = description.extras
+    attachments = description.attachments
     bodies: list[Body] = []
     for body in description.bodies:
         if body.name == changed.name:
             if (body.inertia, body.flexible) != (changed.inertia, changed.flexible):
-                extras = extras.without_findings(body.name)
+                attachments = attachments.map(partial(_reweighed, body.name))
             body = changed
         bodies.append(body)
-    return replace(description, bodies=tuple(bodies), extras=extras)
+    return replace(description, bodies=tuple(bodies), attachments=attachments)
 
 
 def checked_parameters(parameters: ArrayLike, names: Sequence[str]) -> FloatArray:
@@ -133,17 +127,26 @@ def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatA
     return values
 
 
-def without_rotors(
+def without_attachments(
     description: Description, parameters: FloatArray, old: FloatArray, given: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Parameters (n, 10) and armature (nv,) of the equations, without what rotors add to them."""
+    """Parameters (n, 10) and armature (nv,) of the equations, without what attachments add."""
     armature = checked_rates("armature", given, old)
-    if not description.rotors:
+    if not description.attachments:
         return parameters, armature
-    folded = fold(description)
-    rest = armature - folded.armature
-    rest[np.abs(rest) <= 1e-12 * np.abs(folded.armature)] = 0.0  # rounding
-    return parameters - folded.parameters, rest
+    more, added = description.added_inertia(len(old))
+    rest = armature - added
+    rest[np.abs(rest) <= 1e-12 * np.abs(added)] = 0.0  # rounding
+    return parameters - more, rest
+
+
+def with_armature(description: Description, armature: Sequence[FloatArray]) -> Description:
+    """Return the bodies with the armature of their joints, without attachments."""
+    bodies = tuple(
+        replace(body, armature=tuple(x[: body.joint.nv].tolist()))
+        for body, x in zip(description.bodies, armature, strict=True)
+    )
+    return replace(description, bodies=bodies, attachments=NO_ATTACHMENTS)
 
 
 def reject_flexible(description: Description, function: str) -> None:
@@ -188,11 +191,15 @@ def with_bodies(
 ) -> Description:
     """Return the description with other bodies of the same names, their moments checked."""
     check_moments(bodies, moments, accept='model.with_inertial_parameters(..., moments="warn")')
-    extras = description.extras
+    attachments = description.attachments
     for old, new in zip(description.bodies, bodies, strict=True):
         if old.inertia != new.inertia:
-            extras = extras.without_findings(old.name)
-    return replace(description, bodies=tuple(bodies), extras=extras)
+            attachments = attachments.map(partial(_reweighed, old.name))
+    return replace(description, bodies=tuple(bodies), attachments=attachments)
+
+
+def _reweighed(body: str, x: Attachment) -> Attachment:
+    return x.reweighed(body, payload=False)
 
 
 def with_rigid_bodies(description: Description) -> Description:
@@ -231,8 +238,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
             _locked(body, values[body.joint_name]) if body.joint_name in values else body
             for body in description.bodies
         ),
-        rotors=without_joints(description, values),
-        extras=description.extras.without_joints(set(values)),
+        attachments=description.attachments.map(lambda x: x.locked(description, values)),
     )
 
 
@@ -261,32 +267,22 @@ def attached(
     """Return both mechanisms in one, the other's world frame fixed at X_body in `body`."""
     _reject_same_names(description, other, body, prefix)
 
-    def moved(record: Any, host: str, *names: str) -> Any:
-        """A record under other names, on `body` if its field `host` was the world."""
-        new = {name: prefix + getattr(record, name) for name in (*names, host)}
-        if getattr(record, host) == WORLD_NAME:
-            new |= {host: body, "placement": X_body @ record.placement}
-        return replace(record, **new)
+    mount = Mount(prefix, body, X_body)
 
-    def moved_body(b: Body) -> Body:
-        return moved(b, "parent", "name", "joint_name")
-
-    def moved_shape(shape: Shape) -> Shape:
-        return moved(shape, "link", *(n for n in ("name", "family") if getattr(shape, n)))
+    def moved(b: Body) -> Body:
+        return mount.moved(b, "parent", "name", "joint_name")
 
     parts: tuple[Body, ...] = ()
     if description.parts or other.parts:
-        coming_parts = map(moved_body, other.parts or other.bodies)
+        coming_parts = map(moved, other.parts or other.bodies)
         parts = (*(description.parts or description.bodies), *coming_parts)
     loaded = with_payload(description, body, other.world_inertia.transformed(X_body))
     return replace(
         loaded,
-        bodies=(*loaded.bodies, *map(moved_body, other.bodies)),
-        frames=(*description.frames, *(moved(x, "body", "name") for x in other.frames)),
+        bodies=(*loaded.bodies, *map(moved, other.bodies)),
+        frames=(*description.frames, *(mount.moved(x, "body", "name") for x in other.frames)),
         parts=parts,
-        extras=loaded.extras.attached(other.extras, prefix, moved_shape),
-        shapes=(*description.shapes, *(moved(x, "body", "name") for x in other.shapes)),
-        rotors=(*description.rotors, *with_prefix(other.rotors, prefix, body)),
+        attachments=loaded.attachments.joined(other.attachments, mount),
     )
 
 
@@ -296,7 +292,7 @@ def _reject_same_names(
     """Raise an error for a name that both mechanisms would have."""
     taken = _names_of(description)
     for what, names in _names_of(other).items():
-        there = {*taken[what], WORLD_NAME}
+        there = {*taken.get(what, ()), WORLD_NAME}
         clashes = [prefix + name for name in names if prefix + name in there]
         if clashes:
             raise ModelError(
@@ -312,9 +308,7 @@ def _names_of(description: Description) -> dict[str, list[str]]:
     return {
         "body or frame": [x.name for x in (*description.bodies, *description.frames)],
         "joint": [b.joint_name for b in description.bodies],
-        "shape": [s.name for s in description.shapes],
-        "rotor": [r.name for r in description.rotors],
-    }
+    } | description.attachments.names()
 
 
 def with_payload(description: Description, body: str, inertia: SpatialInertia) -> Description:
@@ -332,8 +326,8 @@ def with_payload(description: Description, body: str, inertia: SpatialInertia) -
         replace(b, inertia=b.inertia + inertia) if b.name == body else b for b in description.bodies
     )
     check_body(next(b for b in bodies if b.name == body))
-    extras = description.extras.without_findings(body, ("massless", "immovable"))
-    return replace(description, bodies=bodies, extras=extras)
+    attachments = description.attachments.map(lambda x: x.reweighed(body, payload=True))
+    return replace(description, bodies=bodies, attachments=attachments)
 
 
 def checked_payload(inertia: SpatialInertia, at: Point, moments: InertiaPolicy) -> None:
@@ -373,29 +367,20 @@ def with_paths(description: Description, names: set[str]) -> Description:
 
 
 def _only(description: Description, stays: Callable[[str], bool]) -> Description:
-    """Return the description with the bodies that stay, and what belongs to them.
-
-    What a file says about bodies and joints that go, goes too; findings are of the whole file.
-    """
+    """Return the description with the bodies that stay, and what belongs to them."""
     gone = {b.joint_name for b in (*description.bodies, *description.parts) if not stays(b.name)}
-    frames = {f.name: f.body for f in description.frames}
-    extras = description.extras.without_joints(gone)
-    shapes = tuple(s for s in extras.geometry if stays(frames.get(s.link, s.link)))
-    exclusions = tuple(
-        x for x in extras.exclusions if all(stays(frames.get(n, n)) for n in (x.body, x.other))
+    removal = Removal(
+        stays,
+        {b.name for b in description.bodies if not stays(b.name)},
+        gone,
+        {f.name: f.body for f in description.frames},
     )
-    names = {s.name for s in shapes}
-    pairs = tuple(x for x in extras.pairs if {x.shape, x.other} <= names)
     return replace(
         description,
         bodies=tuple(b for b in description.bodies if stays(b.name)),
         frames=tuple(f for f in description.frames if stays(f.body)),
         parts=tuple(b for b in description.parts if stays(b.name)),
-        extras=replace(extras, geometry=shapes, exclusions=exclusions, pairs=pairs),
-        shapes=tuple(s for s in description.shapes if stays(s.body)),
-        rotors=without_joints(
-            description, gone, [b.name for b in description.bodies if not stays(b.name)]
-        ),
+        attachments=description.attachments.map(lambda x: x.reduced(description, removal)),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf, isinf
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 from phipsi.errors import ParseError
+from phipsi.model.attachments import Attachment, Described, Mount, Removal, register
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
@@ -132,10 +133,14 @@ class Finding:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Extras:
+@register
+@dataclass(frozen=True)
+class Extras(Attachment):
     """All of it; empty for a mechanism that was built by hand."""
 
+    keys: ClassVar[tuple[str, ...]] = (
+        "name", "couplings", "ratings", "geometry", "diagnosis", "exclusions", "pairs"
+    )  # fmt: skip
     name: str = ""
     couplings: tuple[Coupling, ...] = ()
     ratings: tuple[Rating, ...] = ()
@@ -144,45 +149,71 @@ class Extras:
     exclusions: tuple[Exclusion, ...] = ()
     pairs: tuple[ShapePair, ...] = ()
 
-    def without_joints(self, joints: set[str]) -> Extras:
-        """Return the same after these joints were locked."""
+    def locked(self, description: Described, joints: Container[str]) -> Self:
+        """Without what is said about joints that do not move any more."""
         return replace(
             self,
-            couplings=tuple(c for c in self.couplings if not {c.joint, c.of} & joints),
+            couplings=tuple(
+                c for c in self.couplings if c.joint not in joints and c.of not in joints
+            ),
             ratings=tuple(r for r in self.ratings if r.joint not in joints),
         )
 
-    def without_findings(self, body: str, kinds: tuple[str, ...] | None = None) -> Extras:
-        """Return the same without the findings about a body's inertia, which is replaced.
-
-        `kinds` are the kinds of findings that no longer hold, by default all about inertia.
-        """
-        gone = INERTIA_KINDS if kinds is None else kinds
+    def reweighed(self, body: str, *, payload: bool) -> Self:
+        """Without the findings about an inertia that no longer hold."""
+        gone = ("massless", "immovable") if payload else INERTIA_KINDS
         kept = tuple(f for f in self.diagnosis if f.body != body or f.kind not in gone)
         return replace(self, diagnosis=kept)
 
-    def attached(self, other: Extras, prefix: str, moved: Callable[[Shape], Shape]) -> Extras:
-        """Return both, with a prefix before the names of the other; `moved` places its shapes."""
-
-        def named(record: Any, *names: str) -> Any:
-            return replace(record, **{name: prefix + getattr(record, name) for name in names})
-
-        return Extras(
-            self.name or other.name,
-            (*self.couplings, *(named(c, "joint", "of") for c in other.couplings)),
-            (*self.ratings, *(named(r, "joint") for r in other.ratings)),
-            (*self.geometry, *map(moved, other.geometry)),
-            (*self.diagnosis, *(named(f, "body") for f in other.diagnosis)),
-            (
-                *self.exclusions,
-                *(
-                    named(x, "body", "other")
-                    for x in other.exclusions
-                    if "world" not in (x.body, x.other)
-                ),
+    def reduced(self, description: Described, removal: Removal) -> Self:
+        """What is said about bodies and joints that stay; findings are of the whole file."""
+        geometry = tuple(s for s in self.geometry if removal.keeps(s.link))
+        names = {s.name for s in geometry}
+        return replace(
+            self.locked(description, removal.joints),
+            geometry=geometry,
+            exclusions=tuple(
+                x for x in self.exclusions if removal.keeps(x.body) and removal.keeps(x.other)
             ),
-            (*self.pairs, *(named(x, "shape", "other") for x in other.pairs)),
+            pairs=tuple(x for x in self.pairs if {x.shape, x.other} <= names),
         )
+
+    def attached(self, other: Self, mount: Mount) -> Self:
+        """Both, with a prefix before the names of the other."""
+        renamed = mount.renamed
+        exclusions = [x for x in other.exclusions if "world" not in (x.body, x.other)]
+        return type(self)(
+            self.name or other.name,
+            (*self.couplings, *(renamed(c, "joint", "of") for c in other.couplings)),
+            (*self.ratings, *(renamed(r, "joint") for r in other.ratings)),
+            (*self.geometry, *(_moved(s, mount) for s in other.geometry)),
+            (*self.diagnosis, *(renamed(f, "body") for f in other.diagnosis)),
+            (*self.exclusions, *(renamed(x, "body", "other") for x in exclusions)),
+            (*self.pairs, *(renamed(x, "shape", "other") for x in other.pairs)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All entries as plain dicts and lists, for JSON."""
+        out: dict[str, Any] = {"name": self.name} if self.name else {}
+        for key in _LISTS:
+            records = [_record_to_dict(record) for record in getattr(self, key)]
+            if records:
+                out[key] = records
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Inverse of `to_dict`."""
+        lists = {
+            key: tuple(_record_from_dict(kind, record, key) for record in data.get(key) or ())
+            for key, kind in _LISTS.items()
+        }
+        return cls(str(data.get("name") or ""), **lists)
+
+
+def _moved(shape: Shape, mount: Mount) -> Shape:
+    """A shape of the mechanism that is attached."""
+    return mount.moved(shape, "link", *(n for n in ("name", "family") if getattr(shape, n)))
 
 
 def as_file_shape(shape: BodyShape) -> Shape:
@@ -211,28 +242,6 @@ _LISTS: dict[str, type] = {
     "exclusions": Exclusion,
     "pairs": ShapePair,
 }
-
-
-def extras_to_dict(extras: Extras) -> dict[str, Any]:
-    """Return all entries as plain dicts and lists, for JSON."""
-    out: dict[str, Any] = {"name": extras.name} if extras.name else {}
-    for key in _LISTS:
-        records = [_record_to_dict(record) for record in getattr(extras, key)]
-        if records:
-            out[key] = records
-    return out
-
-
-def extras_from_dict(data: dict[str, Any]) -> Extras:
-    """Inverse of `extras_to_dict`; other keys are not looked at."""
-    lists = {
-        key: tuple(_record_from_dict(kind, record, key) for record in data.get(key) or ())
-        for key, kind in _LISTS.items()
-    }
-    return Extras(str(data.get("name") or ""), **lists)
-
-
-EXTRA_KEYS = ("name", *_LISTS)
 
 
 def _record_to_dict(record: Any) -> dict[str, Any]:

@@ -6,10 +6,10 @@ of a tree are empty. `System`, the model with constraints, is defined where they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,20 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import InputError, ModelError
 from phipsi.loaded import display, public
 from phipsi.model import edit, serialize
+from phipsi.model.attached_data import AttachedData
+from phipsi.model.attachments import Attachment, Kind
 from phipsi.model.attributes_of_others import Answers
-from phipsi.model.body import (
-    NO_PLACEMENT,
-    WORLD_NAME,
-    Body,
-    Carrier,
-    Description,
-    LimitsArgument,
-    Rotor,
-    checked_gravity,
-)
+from phipsi.model.body import Body, Description, LimitsArgument, checked_gravity
 from phipsi.model.building import Building
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.model.extras import Coupling, Finding, Rating, Shape
 from phipsi.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
@@ -39,23 +31,17 @@ from phipsi.model.layout import LAYOUT, JointView, Layout, per_rate
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
-from phipsi.model.rotor_inertias import fold_into
-from phipsi.model.rotors import added, make_rotor
-from phipsi.model.tree import WORLD, Tree
+from phipsi.model.tree import WORLD, WORLD_NAME, Tree
 from phipsi.model.validate import InertiaPolicy, validate
-from phipsi.model.value import ALL_GROUPS, Value, read_only
+from phipsi.model.value import Value, read_only
 from phipsi.model.weld_fixed_joints import assemble, parent_indices
-
-if TYPE_CHECKING:
-    from phipsi.model.shapes import BodyShape, Material
-    from phipsi.model.shapes import Shape as TouchingShape
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
 _BUILDING = Building()
 
 
-class Model(Answers, Value):
+class Model(AttachedData, Answers, Value):
     """A tree of rigid bodies, each attached to its parent by a joint.
 
     Built by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
@@ -136,7 +122,10 @@ class Model(Answers, Value):
         translations = [body.placement.translation for body in bodies]
         matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
         armature = np.array(per_rate([body.armature for body in bodies], modes))
-        joints = hinges_of(bodies, tree.parent, fold_into(description, matrices, armature))
+        drives: dict[int, Any] = {}
+        for x in description.attachments:
+            drives |= x.add_inertia(description, matrices, armature)
+        joints = hinges_of(bodies, tree.parent, drives)
         rows = tuple(len(rates_of_rows(joint)) for joint in joints)
         frames = MappingProxyType(
             {
@@ -200,40 +189,9 @@ class Model(Answers, Value):
         """Whether some joint has rotor inertia."""
         return bool(self.armature.any())
 
-    @property
-    def name(self) -> str:
-        """The name a file gave the whole mechanism; empty if there is none."""
-        return self.description.extras.name
-
-    @property
-    def couplings(self) -> tuple[Coupling, ...]:
-        """Joints that the file says follow another one; the model moves them independently."""
-        return self.description.extras.couplings
-
-    @property
-    def ratings(self) -> Mapping[str, Rating]:
-        """Ratings of the drives according to the file, by joint name."""
-        return MappingProxyType({r.joint: r for r in self.description.extras.ratings})
-
-    @property
-    def geometry(self) -> tuple[Shape, ...]:
-        """Visual and collision shapes of the file, for viewers; `Contacts` uses the latter."""
-        return self.description.extras.geometry
-
-    @property
-    def shapes(self) -> tuple[BodyShape, ...]:
-        """Shapes with which bodies touch each other, each on a body or the world."""
-        return self.description.shapes
-
-    @property
-    def rotors(self) -> tuple[Rotor, ...]:
-        """Rotors of motors behind gears, each on a body of its joint or on the world."""
-        return self.description.rotors
-
-    @property
-    def diagnosis(self) -> tuple[Finding, ...]:
-        """Remarks of the importer about the file, each with its line."""
-        return self.description.extras.diagnosis
+    def of(self, kind: type[Kind]) -> Kind:
+        """The attachment of a kind, such as a class of your own; an empty one if there is none."""
+        return self.description.of(kind)
 
     def cached(self, key: Hashable, build: Callable[[], Result]) -> Result:
         """The object built for this model under a key: a program, a table, a part of it.
@@ -402,7 +360,7 @@ class Model(Answers, Value):
         """
         edit.reject_flexible(self.description, "with_inertial_parameters")
         values = edit.checked_parameters(parameters, self.body_names)
-        values, rotors = edit.without_rotors(self.description, values, self.armature, armature)
+        values, rotors = edit.without_attachments(self.description, values, self.armature, armature)
         dampers = edit.checked_rates("damping", damping, self.damping)
         bodies = [
             edit.reparametrised(body, values[i], rotors[s], dampers[s])
@@ -484,27 +442,6 @@ class Model(Answers, Value):
         body = WORLD_NAME if host == WORLD else self.body_names[host]
         return self._rebuilt(edit.with_payload(self.description, body, inertia.transformed(X)))
 
-    def with_rotor(
-        self,
-        name: str,
-        *,
-        joint: str | Sequence[str],
-        ratio: ArrayLike,
-        moment: float,
-        axis: ArrayLike | None = None,
-        on: Carrier = "parent",
-        inertia: SpatialInertia | None = None,
-    ) -> Self:
-        """Return the model with the rotor of a motor behind a gear, as `ModelBuilder.add_rotor`.
-
-        >>> import phipsi as pp
-        >>> arm = pp.examples.planar_arm(2)
-        >>> arm.with_rotor("motor", joint="joint2", ratio=50, moment=1e-4).rotors[0].on
-        'parent'
-        """
-        rotor = make_rotor(name, joint, ratio, moment, axis, on)
-        return self._rebuilt(added(self.description, rotor, inertia))
-
     def with_trees(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of the trees that contain these bodies, without the other trees."""
         names = self._known_bodies(bodies)
@@ -531,34 +468,12 @@ class Model(Answers, Value):
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
         return self._rebuilt(replace(self.description, gravity=checked_gravity(gravity)))
 
-    def with_shape(
-        self,
-        name: str,
-        body: str,
-        shape: TouchingShape,
-        placement: Pose = NO_PLACEMENT,
-        *,
-        material: Material | None = None,
-        group: int = 1,
-        mask: int = ALL_GROUPS,
-    ) -> Self:
-        """Return the same mechanism with one more shape, as `ModelBuilder.add_shape` gives it.
+    def with_attachment(self, attachment: Attachment) -> Self:
+        """Return the same mechanism with an attachment, in place of the one of its kind.
 
-        **Arguments:** `body`, a body or a frame, or "world"; `placement`, the pose of the shape in
-        it; the others as for `add_shape`.
-
-        >>> import phipsi as pp
-        >>> robot = pp.examples.quadruped()
-        >>> robot = robot.with_shape("toe", "front_left_foot", pp.shapes.Sphere(0.02))
-        >>> robot.shapes[0].body, robot.shapes[0].placement
-        ('front_left_knee', Pose(translation=(0.0, 0.0, -0.3)))
+        Empty ones are not kept, so that an empty one takes it away.
         """
-        from phipsi.model.shapes import make_shape
-
-        host, X = self.resolve_point(body)
-        where = WORLD_NAME if host == WORLD else self.body_names[host]
-        more = make_shape(name, where, shape, X @ placement, material, group, mask)
-        changed = replace(self.description, shapes=(*self.description.shapes, more))
+        changed = self.description.having(attachment)
         validate(changed, "keep")
         return self._rebuilt(changed)
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError, did_you_mean
-from phipsi.model.body import WORLD_NAME
 from phipsi.model.pose import Pose
-from phipsi.model.tree import WORLD
+from phipsi.model.tree import WORLD, WORLD_NAME
 from phipsi.model.value import vector3
 
 Point = str | tuple[str, ArrayLike]

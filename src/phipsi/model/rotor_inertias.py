@@ -33,24 +33,27 @@ Source: theory/flexible-bodies 8. Reasons: docs/decisions/0056 and 0060.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import ModelError
-from phipsi.model.body import WORLD_NAME, Body, Description, Rotor
+from phipsi.model.attachments import Described
+from phipsi.model.body import Body
 from phipsi.model.drive import Drive
 from phipsi.model.rotors import (
+    Rotor,
     check_joint,
     checked_joint,
     motions_of,
     outboard,
     own_body,
     rotations_of,
+    rotors_of,
 )
-from phipsi.model.tree import WORLD
+from phipsi.model.tree import WORLD, WORLD_NAME
 
 FloatArray = NDArray[np.float64]
 _PARALLEL = 1e-9  # how far from parallel two axes may be
@@ -76,32 +79,12 @@ class Folded(NamedTuple):
     unseen: tuple[str, ...]
     drives: dict[int, Drive]
 
-    @property
-    def parameters(self) -> FloatArray:
-        """The moments as inertial parameters (n, 10): [m, mc, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]."""
-        J = self.moments
-        six = J[:, [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-        return np.concatenate([np.zeros((len(J), 4)), six], axis=1)
-
-
-def as_armature(model_armature: FloatArray, description: Description) -> Description:
-    """The description without rotors, with the armature (nv,) of its model for that of its joints.
-
-    With `inertia_matrices` of the model for its inertias, it is the same mechanism.
-    """
-    starts = _Mechanism(description).starts
-    bodies = tuple(
-        replace(body, armature=tuple(model_armature[at : at + body.joint.nv].tolist()))
-        for body, at in zip(description.bodies, starts[:-1].tolist(), strict=True)
-    )
-    return replace(description, bodies=bodies, rotors=())
-
 
 def fold_into(
-    description: Description, matrices: FloatArray, armature: FloatArray
+    description: Described, matrices: FloatArray, armature: FloatArray
 ) -> dict[int, Drive]:
     """Add what rotors do to inertia matrices (n, 6, 6) and armature (nv,); the rest are drives."""
-    if not description.rotors:
+    if not rotors_of(description):
         return {}
     folded = fold(description)
     matrices[:, :3, :3] += folded.moments
@@ -109,16 +92,16 @@ def fold_into(
     return folded.drives
 
 
-def fold(description: Description) -> Folded:
+def fold(description: Described) -> Folded:
     """What the rotors of a description add to its bodies, which are stored base to tip.
 
     A ModelError for rotors whose effect is neither that of constant inertias nor that of a drive.
     Cost: O(rotors).
     """
-    mechanism = _Mechanism(description)
-    drives, pairs = _sums(mechanism, [r for r in description.rotors if not r.of_rates])
+    mechanism, rotors = _Mechanism(description), rotors_of(description)
+    drives, pairs = _sums(mechanism, [r for r in rotors if not r.of_rates])
     out = _Folding(mechanism)
-    for rotor in description.rotors:
+    for rotor in rotors:
         if rotor.of_rates:
             out.armature += out.drives.add(rotor)
     for (k, i), pair in pairs.items():
@@ -130,7 +113,7 @@ def fold(description: Description) -> Folded:
     for (k, i), pair in pairs.items():
         if k != i and not pair.vanishes:
             out.add_pair(k, i, pair)
-    _check_carriers(mechanism, description.rotors)
+    _check_carriers(mechanism, rotors)
     names = tuple(dict.fromkeys(out.unseen))
     parts = out.moments, out.armature, out.of_joint, out.carried, out.rates
     return Folded(*parts, names, out.drives.all())
@@ -307,7 +290,7 @@ def _add(sums: _Sums, key: tuple[int, int], value: Any, rotor: Rotor) -> None:
 class _Mechanism:
     """The bodies of a description, with what rotors ask of them."""
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: Described) -> None:
         self.bodies = bodies = description.bodies
         self.index = {body.name: i for i, body in enumerate(bodies)}
         widths = [b.joint.nv + (0 if b.flexible is None else b.flexible.modes) for b in bodies]

@@ -1,27 +1,69 @@
 """Rotors behind gears: their records, and the joints and bodies that they belong to.
 
-What they do is in `rotor_inertias.py`. Reasons: docs/decisions/0056.
+What they do is in `rotor_inertias.py`, how they follow changes in `attached_rotors.py`.
+
+Reasons: docs/decisions/0056.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, did_you_mean, one_of
-from phipsi.model.body import WORLD_NAME, Body, Carrier, Description, Rotor
-from phipsi.model.inertia import SpatialInertia
+from phipsi.model.attachments import Described
+from phipsi.model.body import Body
 from phipsi.model.joint import Joint, unit_axis
 from phipsi.model.numbers import floats_of
 from phipsi.model.scalars import NUMPY_OPS, as_array
+from phipsi.model.tree import WORLD_NAME
 from phipsi.model.value import check_text
 
 FloatArray = NDArray[np.float64]
+Carrier = Literal["parent", "child", "world"]
+Numbers = tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rotor:
+    """A symmetric rotor that turns `ratio` times as fast as a joint, against its carrier.
+
+    `moment`, about its axis (kg·m²); `on`, its carrier: the "parent" or the "child" of the joint,
+    or "world"; `axis` in the axes of the inboard joint frame, or those of the child if it sits on
+    that; None is along the axis of the joint. With several joints, it turns with the sum of their
+    rates times their ratios, and sits at the first; several rows of ratios are equal rotors. Of one
+    joint with several rates, a row has a ratio for each of these.
+    """
+
+    name: str
+    joint: str | tuple[str, ...]
+    ratio: float | Numbers | tuple[Numbers, ...]
+    moment: float
+    axis: Numbers | None = None
+    on: Carrier = "parent"
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """All joints that it turns with; the first is the one at which it sits."""
+        return (self.joint,) if isinstance(self.joint, str) else self.joint
+
+    @property
+    def rows(self) -> tuple[Numbers, ...]:
+        """The ratio for each joint, or for each rate, for each of the equal rotors."""
+        width = np.shape(self.ratio)[-1] if self.of_rates else len(self.joints)
+        rows = np.reshape(self.ratio, (-1, width)).tolist()
+        return tuple(tuple(row) for row in rows)
+
+    @property
+    def of_rates(self) -> bool:
+        """Whether it has a ratio for each rate of one joint."""
+        return isinstance(self.joint, str) and np.ndim(self.ratio) > 0
 
 
 def make_rotor(
@@ -71,86 +113,10 @@ def _numbers(name: str, what: str, value: Any, shape: tuple[int, ...]) -> FloatA
     return array
 
 
-def added(description: Description, rotor: Rotor, inertia: SpatialInertia | None) -> Description:
-    """The description with one more rotor, whose axis is in the axes of its carrier.
-
-    `inertia`, of the rotor at rest in the frame of the carrier, is added to that of the carrier.
-    """
-    found = [outboard(description.bodies, rotor, name) for name in rotor.joints]
-    for body in found:
-        check_joint(rotor, body)
-    body = found[0]
-    if any(other.name == rotor.name for other in description.rotors):
-        raise ModelError(
-            f"two rotors are called {rotor.name!r}; errors name them, so names must differ."
-        )
-    if rotor.axis is not None and rotor.on == "parent":
-        axis = body.placement.rotation.T @ np.array(rotor.axis)
-        rotor = replace(rotor, axis=unit_axis(axis, f"the axis of rotor {rotor.name!r}"))
-    bodies = description.bodies
-    if inertia is not None:
-        if not isinstance(cast(object, inertia), SpatialInertia):
-            raise ModelError(
-                f"rotor {rotor.name!r}: inertia must be a SpatialInertia, not {inertia!r}."
-            )
-        carrier = _carrier_name(bodies, rotor)
-        if carrier == WORLD_NAME:
-            description = replace(description, world_inertia=description.world_inertia + inertia)
-        bodies = tuple(
-            replace(b, inertia=b.inertia + inertia) if b.name == carrier else b for b in bodies
-        )
-    return replace(description, bodies=bodies, rotors=(*description.rotors, rotor))
-
-
-def with_prefix(rotors: Sequence[Rotor], prefix: str, body: str) -> tuple[Rotor, ...]:
-    """The rotors of a mechanism whose world becomes a body, with other names."""
-    for rotor in rotors:
-        if rotor.on == "world" and body != WORLD_NAME:
-            raise ModelError(
-                f"rotor {rotor.name!r} sits on the world of the mechanism to attach, which "
-                f"becomes part of the moving body {body!r}. Mount it on a body of its joint, "
-                f'on="parent" or on="child".'
-            )
-    return tuple(
-        replace(
-            r,
-            name=prefix + r.name,
-            joint=prefix + r.joint
-            if isinstance(r.joint, str)
-            else tuple(prefix + name for name in r.joint),
-        )
-        for r in rotors
-    )
-
-
-def without_joints(
-    description: Description, still: Container[str], gone: Container[str] = ()
-) -> tuple[Rotor, ...]:
-    """The rotors that turn with other joints than these, which do not move any more.
-
-    On bodies that are `gone` they are as on the world: armature of the joints that are left.
-    """
-    found = [_without(r, still, gone, description.bodies) for r in description.rotors]
-    return tuple(r for r in found if r is not None)
-
-
-def _without(
-    rotor: Rotor, still: Container[str], gone: Container[str], bodies: Sequence[Body]
-) -> Rotor | None:
-    left = [i for i, name in enumerate(rotor.joints) if name not in still]
-    if len(left) == len(rotor.joints) or not left:
-        return rotor if left else None
-    carrier = _carrier_name(bodies, rotor)
-    if left[0] != 0 and (carrier == WORLD_NAME or carrier in gone):
-        rotor = replace(rotor, on="world", axis=None)
-    elif left[0] != 0:
-        raise ModelError(
-            f"rotor {rotor.name!r} sits on the {rotor.on} of joint {rotor.joints[0]!r}, which does "
-            f"not move any more, and turns with {rotor.joints[left[0]]!r} as well. Build the "
-            f"mechanism without it, and add a rotor of the joints that are left."
-        )
-    joints, rows = tuple(rotor.joints[i] for i in left), rotor.rows
-    return replace(rotor, joint=joints, ratio=tuple(tuple(row[i] for i in left) for row in rows))
+def rotors_of(description: Described) -> tuple[Rotor, ...]:
+    """The rotors of a description."""
+    found = description.attachments.stored_as("rotors")
+    return () if found is None else found.records
 
 
 # ---- joints and bodies ---------------------------------------------------------------------------
@@ -169,7 +135,8 @@ def outboard(bodies: Sequence[Body], rotor: Rotor, joint: str | None = None) -> 
     )
 
 
-def _carrier_name(bodies: Sequence[Body], rotor: Rotor) -> str:
+def carrier_name(bodies: Sequence[Body], rotor: Rotor) -> str:
+    """The body that carries a rotor, or "world"."""
     body = outboard(bodies, rotor)
     return {"parent": body.parent, "child": body.name, "world": WORLD_NAME}[rotor.on]
 

@@ -19,6 +19,7 @@ from phipsi.errors import ModelError
 from phipsi.model.value import Value
 
 WORLD = -1
+WORLD_NAME = "world"
 
 
 @final

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from phipsi.errors import ModelError, did_you_mean, one_of, warn
-from phipsi.model.body import WORLD_NAME, Body, Description
-from phipsi.model.tree import WORLD, depth_first
+from phipsi.model.body import Body, Description
+from phipsi.model.tree import WORLD, WORLD_NAME, depth_first
 
 InertiaPolicy = Literal["error", "warn", "keep"]
 _TOLERANCE = 1e-9  # of the moments' own size; rounding in the user's numbers
@@ -29,6 +29,8 @@ def validate(description: Description, inertia: InertiaPolicy = "error") -> None
         check_body(body)
     check_ports(description)
     check_moments(description.bodies, inertia)
+    for x in description.attachments:
+        x.check(description)
 
 
 def check_names(description: Description) -> None:
@@ -48,7 +50,8 @@ def check_names(description: Description) -> None:
     _reject_duplicates("body", (body.name for body in description.bodies))
     _reject_duplicates("joint", (body.joint_name for body in description.bodies))
     _reject_duplicates("frame", (frame.name for frame in description.frames))
-    _reject_duplicates("shape", (shape.name for shape in description.shapes))
+    for what, names in description.attachments.names().items():
+        _reject_duplicates(what, names)
     bodies = {body.name for body in description.bodies}
     for frame in description.frames:
         if frame.name in bodies:
@@ -66,7 +69,7 @@ def check_attachment(description: Description) -> None:
     attached = [
         *(("body", "has the parent", x.name, x.parent) for x in description.bodies),
         *(("frame", "is on", x.name, x.body) for x in description.frames),
-        *(("shape", "is on", x.name, x.body) for x in description.shapes),
+        *((what, "is on", name, body) for what, name, body in _places(description)),
     ]
     for kind, how, name, to in attached:
         if to != WORLD_NAME and to not in index:
@@ -91,21 +94,26 @@ def check_ports(description: Description) -> None:
     bodies = {body.name: body for body in description.bodies}
     for body in description.bodies:
         check_port(body, bodies.get(body.parent))
-    for kind, things in (("frame", description.frames), ("shape", description.shapes)):
-        for thing in things:
-            host = bodies.get(thing.body)
-            if host is None or host.flexible is None:
-                continue
-            advice = (
-                f"builder.add_frame({thing.name!r}, {thing.body!r}, port={_a_port(host)!r})"
-                if kind == "frame"
-                else f"builder.add_frame('pad', {thing.body!r}, port={_a_port(host)!r}), and the "
-                f"shape on 'pad'"
-            )
-            raise ModelError(
-                f"{kind} {thing.name!r} is on the flexible body {thing.body!r}, whose points move "
-                f"with its modes, each in its own way. Put it on a port:\n    {advice}"
-            )
+    frames = (("frame", frame.name, frame.body) for frame in description.frames)
+    for kind, name, body in (*frames, *_places(description)):
+        host = bodies.get(body)
+        if host is None or host.flexible is None:
+            continue
+        advice = (
+            f"builder.add_frame({name!r}, {body!r}, port={_a_port(host)!r})"
+            if kind == "frame"
+            else f"builder.add_frame('pad', {body!r}, port={_a_port(host)!r}), and the {kind} on "
+            f"'pad'"
+        )
+        raise ModelError(
+            f"{kind} {name!r} is on the flexible body {body!r}, whose points move "
+            f"with its modes, each in its own way. Put it on a port:\n    {advice}"
+        )
+
+
+def _places(description: Description) -> list[tuple[str, str, str]]:
+    """What attachments have on bodies: what it is, its name, and the name of the body."""
+    return [place for x in description.attachments for place in x.places()]
 
 
 def check_port(body: Body, parent: Body | None) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from phipsi.model.body import WORLD_NAME, Body, Description, Frame
+from phipsi.model.attachments import Weld
+from phipsi.model.body import Body, Description, Frame
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import without_joints
-from phipsi.model.tree import WORLD, depth_first
+from phipsi.model.tree import WORLD, WORLD_NAME, depth_first
 
 
 def assemble(description: Description) -> Description:
@@ -33,9 +32,9 @@ def sort_depth_first(description: Description) -> Description:
 def weld(description: Description) -> Description:
     """Merge every body whose joint has no freedom into the body (or world) it is fixed to.
 
-    Its inertia is added there, bodies, frames and shapes on it move there with placements composed,
-    and its name stays as a frame. A flexible body, and a body on a port, moves with the modes and
-    stays a body. A rotor that turned with its joint is at rest, and part of its carrier.
+    Its inertia is added there, bodies, frames and what else is on it move there with placements
+    composed, and its name stays as a frame. A flexible body, and a body on a port, moves with the
+    modes and stays a body.
     """
     bodies = description.bodies
     if all(body.joint.nv for body in bodies):
@@ -57,16 +56,7 @@ def weld(description: Description) -> Description:
             kept[body.name] = replace(body, parent=parent, placement=placement)
     still = {body.joint_name for body in bodies if body.joint.nv == 0}
     welded = [Frame(body.name, *host[body.name]) for body in bodies if body.name not in kept]
-
-    def carried(thing: Any) -> Any:
-        """A frame or shape on the body that its own is now part of."""
-        name, X = host[thing.body]
-        return (
-            thing
-            if name == thing.body
-            else replace(thing, body=name, placement=X @ thing.placement)
-        )
-
+    change = Weld(host, still)
     return replace(
         description,
         bodies=tuple(
@@ -74,8 +64,7 @@ def weld(description: Description) -> Description:
             for body in bodies
             if body.name in kept
         ),
-        frames=(*map(carried, description.frames), *welded),
+        frames=(*map(change.moved, description.frames), *welded),
         world_inertia=gained[WORLD_NAME],
-        shapes=tuple(map(carried, description.shapes)),
-        rotors=without_joints(description, still),
+        attachments=description.attachments.map(lambda x: x.welded(description, change)),
     )

@@ -34,9 +34,9 @@ from phipsi.errors import (
     SingularHingeError,
     did_you_mean,
 )
+from phipsi.model.capabilities import supports, tree_of
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.flexible_hinge import modal_amplitudes
-from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.acting_laws import ActingLaws
@@ -81,8 +81,7 @@ class Equilibrium:
         return f"<{kind}: {found} found in {self.iterations} steps>"
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def equilibrium(
     model: Model | System,
     laws: Any = (),

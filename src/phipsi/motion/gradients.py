@@ -18,7 +18,7 @@ from phipsi.backends.arguments import real_array
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError, true_or_false
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
+from phipsi.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.exponential_chart import Chart
@@ -26,7 +26,7 @@ from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import empty_records, whole_rollout
 from phipsi.motion.rollout_arguments import rollout_arrays
 from phipsi.motion.stage_loop import Effort, Recording, take_step
-from phipsi.motion.step_derivatives import checked_differentiable, held_mask
+from phipsi.motion.step_derivatives import PRESCRIBED, checked_differentiable, held_mask
 from phipsi.motion.tableaux import METHODS
 from phipsi.motion.user_functions import check_signature
 
@@ -56,8 +56,7 @@ class RolloutGradient(NamedTuple):
     parameters: Array | None
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
 def rollout_gradient(
     model: Model | System,
     q0: ArrayLike,
@@ -127,7 +126,7 @@ def rollout_gradient(
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
     options: dict[str, Any] = {"integrator": integrator, "threads": threads}
-    free = held_mask(model, prescribed, "rollout_gradient")
+    free = held_mask(model, prescribed, rollout_gradient)
     options["prescribed"] = None if free is None else free == 0
 
     def efforts(first: int, last: int) -> Array:

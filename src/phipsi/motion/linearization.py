@@ -34,7 +34,7 @@ from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
 from phipsi.errors import InputError, true_or_false
-from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
+from phipsi.model.capabilities import supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, as_numbers
 from phipsi.motion.acting_laws import ContinuousLaws, LawDerivatives
@@ -49,8 +49,7 @@ _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determ
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def linearize(
     model: Model | System,
     q: ArrayLike,

@@ -32,8 +32,8 @@ from phipsi.errors import (
     warn,
 )
 from phipsi.laws.circuit import Circuit
+from phipsi.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.model.deflections import bent_too_far
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import check_room, checked_time, reject_unfit
@@ -49,8 +49,7 @@ from phipsi.motion.tableaux import COMPILED, METHODS, Method
 Array = NDArray[Any]
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True, prescribed=True)
 def rollout(
     model: Model | System,
     q0: ArrayLike,

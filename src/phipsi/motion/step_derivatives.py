@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
+from phipsi.model.capabilities import Refusal, check_prescribed, mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.motion.checks import checked_time
 from phipsi.motion.motion import Motion
@@ -23,8 +23,17 @@ from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
 Array = NDArray[Any]
 
 
-@of_modes
-@of_mechanisms
+PRESCRIBED = Refusal(
+    "a step ends with a projection that leaves prescribed joints where they are, and its "
+    "derivatives do not exist here",
+    "Let constraints drive the joints: these steps are differentiated:\n"
+    "    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
+    "joint=…, angle=…)])",
+    combined_with="loops",
+)
+
+
+@supports(loops=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
 def step_derivatives(
     model: Model | System,
     q: ArrayLike,
@@ -63,7 +72,7 @@ def step_derivatives(
     checked_differentiable(integrator)
     if METHODS[integrator].bends:
         ahead = checked_time(dt, "dt")
-    motion = Motion(mechanism, held_mask(mechanism, prescribed, "step_derivatives"), ahead=ahead)
+    motion = Motion(mechanism, held_mask(mechanism, prescribed, step_derivatives), ahead=ahead)
     h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
     batch, nv = (), motion.tree.nv
     if any(x.ndim > 1 for x in arrays):
@@ -84,7 +93,9 @@ def step_derivatives(
 
 
 def held_mask(
-    mechanism: Model | System, prescribed: Sequence[str] | ArrayLike | None, who: str
+    mechanism: Model | System,
+    prescribed: Sequence[str] | ArrayLike | None,
+    function: Callable[..., Any],
 ) -> Array | None:
     """1 for the rates (nv,) with a given effort, 0 for prescribed ones; None without any.
 
@@ -96,17 +107,10 @@ def held_mask(
     mask = free_mask(tree, prescribed)
     if mask.ndim > 1:
         raise InputError(
-            f"{who}: the same joints are prescribed in a whole batch: give their names, or "
-            f"booleans of shape ({tree.nv},)"
+            f"{function.__name__}: the same joints are prescribed in a whole batch: give their "
+            f"names, or booleans of shape ({tree.nv},)"
         )
-    if getattr(mechanism, "n_rows", 0):
-        raise InputError(
-            f"{who}: with constraints, a step with prescribed joints ends with a projection that "
-            f"leaves these where they are, and its derivatives do not exist here. Let constraints "
-            f"drive the joints: these steps are differentiated:\n"
-            f"    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
-            f"joint=…, angle=…)])"
-        )
+    check_prescribed(mechanism, function)
     return mask
 
 

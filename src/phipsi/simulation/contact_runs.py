@@ -27,6 +27,7 @@ from phipsi.errors import InputError, warn
 from phipsi.forces.force import Elements, Force, State, bind_forces
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
+from phipsi.model.capabilities import Refusal, prescribed_message
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
@@ -46,6 +47,12 @@ from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 
+PRESCRIBED = Refusal(
+    "the forces of contacts, rigid stops, ropes and dry friction would have to account for them",
+    "Remove prescribed=, or contacts= of the system",
+    combined_with="contacts",
+)
+"""Why joints of a run with contacts are not prescribed."""
 _FULL = 1e-6
 """How close to the bound of its cone, relative to it, a slot slips."""
 _AT_ONCE = 100_000
@@ -122,12 +129,14 @@ def check_contact_run(
             "    integrator='dopri'    # or 'radau'\n"
             "    integrator='time_stepping', dt=1e-3"
         )
-    for name in ("topology", "prescribed"):
-        if given[name]:
-            raise InputError(
-                f"{name}= does not go with contacts, rigid stops, ropes and dry friction yet: "
-                f"their forces would have to know it. Leave out {name}=, or contacts= of the system"
-            )
+    if given["prescribed"]:
+        raise InputError(prescribed_message("simulate", PRESCRIBED))
+    if given["topology"]:
+        raise InputError(
+            "topology= is not yet supported with contacts, rigid stops, ropes and dry friction: "
+            "their forces would have to account for it. Remove topology=, or contacts= of the "
+            "system"
+        )
     if isinstance(system, System) and system.n_rows and integrator != "time_stepping":
         if system.rates.any():
             raise InputError(

@@ -14,7 +14,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError, true_or_false
 from phipsi.forces.force import Force
-from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
+from phipsi.model.capabilities import supports, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
 from phipsi.motion.motion import Motion
@@ -26,6 +26,7 @@ from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.contact_events import ContactEvents, Happened
 from phipsi.simulation.contact_runs import (
     CONTACTS,
+    PRESCRIBED,
     check_contact_run,
     modes_of,
     rows_of_joints,
@@ -56,9 +57,7 @@ _SAME_TIME = 1e-12
 _BEFORE_A_STOP, _SHORT_OF = 1e-7, 1e-2
 
 
-@of_modes
-@of_contacts
-@of_mechanisms
+@supports(loops=True, contacts=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
 def simulate(
     model: Model | System,
     q0: ArrayLike,

@@ -29,7 +29,7 @@ from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
+from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.checks import (
@@ -70,9 +70,7 @@ Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 
 
-@of_modes
-@of_contacts
-@of_mechanisms
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
 @final
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.

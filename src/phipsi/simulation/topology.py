@@ -32,7 +32,7 @@ from phipsi.constraints import Constraint, Distance
 from phipsi.errors import InputError, ModelError, did_you_mean, true_or_false
 from phipsi.forces.force import Elements, Force
 from phipsi.loaded import only_public
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.capabilities import supports
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
@@ -455,7 +455,7 @@ class ContactMargin:
         return ContactMargin(system, self.contact, controller, forces)
 
 
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def contact_events(
     grasp: HeldObject,
     controller: Callable[..., Any] | None = None,

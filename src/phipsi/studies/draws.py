@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean, number_of, one_of
 from phipsi.model.numbers import whole_number
-from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.step_graph import INERTIA
 from phipsi.simulation.simulator import Simulator
@@ -335,7 +334,7 @@ class NamedDraws:
         parameters = {n: self._whole(n, x) for n, x in draws.items() if n in self._shapes}
         inertia: Array | None = None
         model = self._simulator.model
-        rotors = fold(model.description).parameters if model.rotors else None
+        rotors = model.description.added_inertia(model.nv)[0] if model.rotors else None
         for name, x in draws.items():
             if name in self._joints:
                 part, rows = self._joints[name]

@@ -24,7 +24,7 @@ from phipsi.errors import (
 )
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.capabilities import UNAFFECTED, supports
 from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
@@ -108,7 +108,7 @@ class Proof:
         return find_counterexample(self.identity, self._witness, self._any_efforts)
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def prove(
     identity: Identity | str,
     model: Model | None = None,

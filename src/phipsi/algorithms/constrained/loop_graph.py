@@ -17,12 +17,12 @@ from phipsi import constraints as c
 from phipsi.constraints.closing_joints import GraphJoint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model import joints
-from phipsi.model.body import WORLD_NAME
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.model.tree import WORLD_NAME
 
 
 class Opened(NamedTuple):

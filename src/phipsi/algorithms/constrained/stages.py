@@ -36,10 +36,10 @@ from phipsi.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
+from phipsi.model.edit import with_armature
 from phipsi.model.model import Model
 from phipsi.model.numbers import entries_of
 from phipsi.model.points import PointSet
-from phipsi.model.rotor_inertias import as_armature
 from phipsi.operators import (
     A,
     B,
@@ -203,9 +203,10 @@ def _paths(model: Model, bodies: tuple[int, ...]) -> Model:
     names = [model.body_names[k] for k in bodies]
 
     def path() -> Model:
-        if not model.rotors:
+        if not model.description.attachments:
             return model.with_paths(names)
-        return Model(as_armature(model.armature, model.description)).with_paths(names)
+        armature = [model.armature[at] for at in model.v_slices]
+        return Model(with_armature(model.description, armature)).with_paths(names)
 
     return model.cached((KeptBodies, bodies), path)
 

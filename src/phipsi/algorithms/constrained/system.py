@@ -16,6 +16,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.constraints.closing_joints import GraphJoint
 from phipsi.constraints.constraint import Constraint, names_of
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
+from phipsi.model.attachments import SystemAttachment
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
@@ -28,7 +29,6 @@ from phipsi.views import view
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
     from phipsi.algorithms.constrained.constraint_rows import ClosureRows
     from phipsi.algorithms.constrained.stages import Stages
-    from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
@@ -87,7 +87,7 @@ class System(Model):
     """
 
     constraints: tuple[Constraint, ...]
-    contact_pairs: Contacts | None
+    contact_pairs: Any
     rates: Array
     cut_joints: tuple[str, ...] = ()
     shaft_forces: tuple[tuple[int, Any], ...] = ()
@@ -100,7 +100,7 @@ class System(Model):
         model: Model,
         constraints: Iterable[Constraint] = (),
         *,
-        contacts: Contacts | None = None,
+        contacts: SystemAttachment | None = None,
         primary: Sequence[str] | None = None,
         secondary: Sequence[str] | None = None,
         stages: Stages | None = None,
@@ -493,7 +493,7 @@ class System(Model):
         listed = f": {shown}" if names else ""
         touching = ""
         if self.contact_pairs is not None:
-            touching = f", {_count(len(self.contact_pairs.pairs), 'pair')} of shapes that may touch"
+            touching = f", {self.contact_pairs.summary()}"
         rows = f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}"
         size = f"{self.model.n_bodies} bodies, nv = {self.model.nv}"
         return f"<System: {size}, {rows}{listed}{touching}>"
@@ -508,7 +508,7 @@ def _again(
     constraints: tuple[Constraint, ...],
     selections: Mapping[str, frozenset[int]],
     cut_joints: tuple[str, ...],
-    contacts: Contacts | None,
+    contacts: SystemAttachment | None,
 ) -> System:
     """The system that was pickled."""
     bodies = {key: [model.body_names[k] for k in sorted(x)] for key, x in selections.items()}
@@ -560,9 +560,7 @@ def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
 def _check_contacts(contacts: Any, model: Model) -> None:
     if contacts is None:
         return
-    from phipsi.model.contact_pairs import Contacts
-
-    if not isinstance(contacts, Contacts):
+    if not isinstance(contacts, SystemAttachment):
         raise InputError(
             f"contacts={contacts!r} must be  pp.Contacts(model), or None for bodies that pass "
             "through each other"

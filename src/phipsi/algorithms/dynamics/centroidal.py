@@ -25,7 +25,7 @@ from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
 from phipsi.loaded import only_public
-from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
+from phipsi.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import M, V, cross, to_com, total, v
 from phipsi.spatial import skew
@@ -46,8 +46,7 @@ def _momentum_matrix_dot_with_modes() -> Expr:
     return diff(MOMENTUM_MATRIX, "q", along=v, modes=True)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def com_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → velocity of the mass centre, m/s in world axes.
 
@@ -68,8 +67,7 @@ def com_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> 
     return calls.finish(calls(program_of(MOMENTUM_MATRIX, tree, "dense"), q)[..., 3:, :] / mass)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → momentum about the mass centre.
 
@@ -89,8 +87,7 @@ def momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) 
     return about_mass_center(*pair, model, "dense", momentum_matrix).evaluate((q,), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def momentum_matrix_dot(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:

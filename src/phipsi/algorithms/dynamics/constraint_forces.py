@@ -48,7 +48,7 @@ from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_of
 from phipsi.errors import InputError, SingularMatrixError, one_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
+from phipsi.model.capabilities import supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import entries_of
 from phipsi.operators import A, J, Lambda, Udot, mass_matrix
@@ -137,8 +137,7 @@ def reject_rates_of_rows(Udot: ArrayLike | None) -> None:
         )
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def constraint_forces(
     model: Model,
     q: ArrayLike,
@@ -267,8 +266,7 @@ def least_multipliers(system: Model, q: Array, f: Array) -> Array:
     return ConstraintMetric(rows_of(system), q).without_self_stress(f)
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def constraint_impulse(
     model: Model,
     q: ArrayLike,
@@ -309,8 +307,7 @@ def constraint_impulse(
     return calls.finish(Impulse(np.asarray(v, dtype=np.float64) - change, p))
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.
 

@@ -31,7 +31,7 @@ from phipsi.calculus.directional import substitute
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
-from phipsi.model.mechanisms import of_mechanisms, of_modes, of_trees, tree_of
+from phipsi.model.capabilities import Refusal, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A, D, H, J, K, as_matrix, identity, mass_matrix, operand, psi
 from phipsi.operators import vdot as vdot_leaf
@@ -81,10 +81,13 @@ _OF_EFFORTS = Form(inverse_dynamics_operators, "dense", EffortDerivatives)
 _OF_ACCELERATIONS = Form(forward_dynamics_operators, "dense", AccelerationDerivatives)
 
 
-@of_modes
-@of_trees(
-    "which efforts a motion needs depends on which joints are driven",
-    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
+@supports(
+    loops=Refusal(
+        "which efforts a motion needs depends on which joints are driven",
+        "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def inverse_dynamics_derivatives(
     model: Model,
@@ -119,8 +122,7 @@ def inverse_dynamics_derivatives(
     return evaluate(_OF_EFFORTS, inverse_dynamics_derivatives, model, args, options)
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def forward_dynamics_derivatives(
     model: Model,
     q: ArrayLike,

@@ -19,7 +19,7 @@ from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import EFFORTS, ONE
 from phipsi.loaded import only_public
-from phipsi.model.mechanisms import of_modes, of_trees
+from phipsi.model.capabilities import Refusal, supports
 from phipsi.model.model import Model
 from phipsi.operators import (
     C_e,
@@ -83,8 +83,7 @@ class Innovations(NamedTuple):
 _INNOVATIONS = Form((EPSILON, NU), "apply", Innovations)
 
 
-@of_modes
-@of_trees(_COUPLED, _INSTEAD)
+@supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)
 def innovations(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, **options: Unpack[CallOptions]
 ) -> Innovations:
@@ -107,8 +106,7 @@ def innovations(
     return evaluate(_INNOVATIONS, innovations, model, (q, v, tau), options)
 
 
-@of_modes
-@of_trees(_COUPLED, _INSTEAD)
+@supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)
 def rates(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates from normalised innovations.
 
@@ -126,8 +124,7 @@ def rates(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptio
     return evaluate(_RATES, rates, model, (q, nu), options)
 
 
-@of_modes
-@of_trees(_COUPLED, _INSTEAD)
+@supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)
 def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Coriolis term of the diagonalised equations of motion.
 
@@ -150,12 +147,15 @@ def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOp
     return calls.finish(calls(program, q, calls(program_of(RATES_OF_INNOVATIONS, model), q, nu)))
 
 
-@of_modes
-@of_trees(
-    "its rates are not independent, so the determinant is not that of the motions it can make",
-    "That one, with a basis N of these motions:\n"
-    "    N = scipy.linalg.null_space(system.jacobian(q))\n"
-    "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
+@supports(
+    loops=Refusal(
+        "its rates are not independent, so the determinant is not that of the motions it can make",
+        "That one, with a basis N of these motions:\n"
+        "    N = scipy.linalg.null_space(system.jacobian(q))\n"
+        "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def log_det_mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Logarithm of the determinant of the mass matrix.

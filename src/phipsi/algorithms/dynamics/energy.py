@@ -15,7 +15,7 @@ from phipsi.backends.program import Program
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import ModelError, one_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
+from phipsi.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import I, Jr, K_e, M, V, eta, to_com, total, v
 
@@ -31,8 +31,7 @@ _KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
 _ELASTIC = Form(ELASTIC_ENERGY)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def kinetic_energy(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:
@@ -51,8 +50,7 @@ def kinetic_energy(
     return evaluate(_KINETIC_ENERGY, kinetic_energy, model, (q, v), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Potential energy of gravity, 0 when the mass centre is at the world's origin.
 
@@ -71,8 +69,7 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     return calls.finish(-(first_moment(calls(program, q)) @ program.model.gravity))
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Energy stored in the deformation of flexible bodies.
 
@@ -95,8 +92,7 @@ def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     return evaluate(_ELASTIC, elastic_energy, model, (q,), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Mass centre of the whole mechanism.
 
@@ -118,8 +114,7 @@ def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     return calls.finish(first_moment(calls(program_of(WHOLE_INERTIA, tree, "dense"), q)) / mass)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def momentum(
     model: Model,
     q: ArrayLike,

@@ -37,14 +37,7 @@ from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_at, program_of
 from phipsi.errors import InputError, one_of, true_or_false
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import (
-    mechanism_of,
-    of_given_motion,
-    of_mechanisms,
-    of_modes,
-    of_trees,
-    tree_of,
-)
+from phipsi.model.capabilities import UNAFFECTED, Refusal, mechanism_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import B
@@ -161,8 +154,7 @@ def inverse_dynamics(
 ) -> Dynamics: ...  # fmt: skip
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def inverse_dynamics(
     model: Model,
     q: ArrayLike,
@@ -249,8 +241,7 @@ def forward_dynamics(
 ) -> Dynamics: ...  # fmt: skip
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def forward_dynamics(
     model: Model,
     q: ArrayLike,
@@ -357,8 +348,7 @@ def _with_constraints(
     return calls.finish(Dynamics(vdot, efforts, f) if multipliers else vdot)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint-space mass matrix.
 
@@ -379,13 +369,16 @@ def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> A
     return evaluate(_MASS_MATRIX, mass_matrix, model, (q,), options)
 
 
-@of_modes
-@of_trees(
-    "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
-    "into accelerations",
-    "Accelerations that efforts cause, and their derivatives by the efforts:\n"
-    "    pp.forward_dynamics(system, q, v, tau)\n"
-    "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
+@supports(
+    loops=Refusal(
+        "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
+        "into accelerations",
+        "Accelerations that efforts cause, and their derivatives by the efforts:\n"
+        "    pp.forward_dynamics(system, q, v, tau)\n"
+        "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Inverse of the joint-space mass matrix, without forming the mass matrix.
@@ -406,10 +399,13 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
     return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
 
 
-@of_modes
-@of_trees(
-    "constraint forces resist too, so that the points feel heavier than they would on the tree",
-    "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+@supports(
+    loops=Refusal(
+        "constraint forces resist too, so that the points feel heavier than they would on the tree",
+        "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def operational_space_inertia(
     model: Model,
@@ -442,11 +438,14 @@ def operational_space_inertia(
     ).evaluate((q,), options)
 
 
-@of_modes
-@of_trees(
-    "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are not "
-    "the efforts that it needs at vdot = 0",
-    "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+@supports(
+    loops=Refusal(
+        "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are "
+        "not the efforts that it needs at vdot = 0",
+        "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
@@ -465,12 +464,15 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[Call
     return evaluate(_BIAS_FORCES, bias_forces, model, (q, v), options)
 
 
-@of_modes
-@of_trees(
-    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
-    "carry a part of the weight",
-    "Say which joints have a drive:\n"
-    "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+@supports(
+    loops=Refusal(
+        "which efforts hold it against gravity depends on which joints are driven: constraint "
+        "forces carry a part of the weight",
+        "Say which joints have a drive:\n"
+        "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts that hold the mechanism still against gravity.
@@ -488,8 +490,7 @@ def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     return evaluate(_GRAVITY_FORCES, gravity_forces, model, (q,), options)
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def joint_reactions(
     model: Model,
     q: ArrayLike,

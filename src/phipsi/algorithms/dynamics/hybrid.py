@@ -28,7 +28,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
+from phipsi.model.capabilities import supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.operators import (
@@ -118,8 +118,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
     return np.where(flags, 0.0, 1.0)
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True, prescribed=True)
 def hybrid_dynamics(
     model: Model,
     q: ArrayLike,

@@ -26,7 +26,7 @@ from phipsi.errors import one_of
 from phipsi.expressions.functions import rigid_cross, rigid_cross_force
 from phipsi.expressions.node import Expr
 from phipsi.loaded import only_public
-from phipsi.model.mechanisms import of_modes, of_trees, tree_of
+from phipsi.model.capabilities import Refusal, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import (
     C_e,
@@ -117,8 +117,7 @@ _DERIVATIVES = (
 _MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
 
 
-@of_modes
-@of_trees(_MOVES_ALONE, _DERIVATIVES)
+@supports(loops=Refusal(_MOVES_ALONE, _DERIVATIVES), flexible=True, rotors=True)
 def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Derivatives of the mass matrix by all degrees of freedom.
 
@@ -141,11 +140,14 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
     return calls.finish(calls(program, q))
 
 
-@of_modes
-@of_trees(
-    "the rates of its joints depend on each other, and constraint forces take part in the Coriolis "
-    "forces",
-    _DERIVATIVES,
+@supports(
+    loops=Refusal(
+        "the rates of its joints depend on each other, and constraint forces take part in the "
+        "Coriolis forces",
+        _DERIVATIVES,
+    ),
+    flexible=True,
+    rotors=True,
 )
 def christoffel_symbols(
     model: Model, q: ArrayLike, v: ArrayLike | None = None, **options: Unpack[CallOptions]
@@ -181,10 +183,14 @@ def christoffel_symbols(
     return calls.finish(flat.take(levels.places, axis=-1))
 
 
-@of_modes
-@of_trees(
-    "constraint forces take part in the Coriolis forces, which have no matrix of the tree alone",
-    _DERIVATIVES,
+@supports(
+    loops=Refusal(
+        "constraint forces take part in the Coriolis forces, which have no matrix of the tree "
+        "alone",
+        _DERIVATIVES,
+    ),
+    flexible=True,
+    rotors=True,
 )
 def coriolis_matrix(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
@@ -208,8 +214,7 @@ def coriolis_matrix(
     return evaluate(_CORIOLIS_MATRIX, coriolis_matrix, model, (q, v), options)
 
 
-@of_modes
-@of_trees(_MOVES_ALONE, _DERIVATIVES)
+@supports(loops=Refusal(_MOVES_ALONE, _DERIVATIVES), flexible=True, rotors=True)
 def mass_matrix_inverse_sensitivity(
     model: Model, q: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:
@@ -255,9 +260,12 @@ def _of_inverse(model: Model, q: Array) -> Array:
     return np.moveaxis(-(inverse[..., None, :, :] @ change @ inverse[..., None, :, :]), -3, -1)
 
 
-@of_modes
-@of_trees(
-    "its rates are not independent, so the determinant is not that of the motions it can make"
+@supports(
+    loops=Refusal(
+        "its rates are not independent, so the determinant is not that of the motions it can make"
+    ),
+    flexible=True,
+    rotors=True,
 )
 def log_det_mass_matrix_gradient(
     model: Model, q: ArrayLike, *, wrt: str = "q", **options: Unpack[CallOptions]
@@ -285,10 +293,13 @@ def log_det_mass_matrix_gradient(
     return program.evaluate((q,), options)
 
 
-@of_modes
-@of_trees(
-    "constraint forces resist too, so that the points feel heavier than they would on the tree",
-    _DERIVATIVES,
+@supports(
+    loops=Refusal(
+        "constraint forces resist too, so that the points feel heavier than they would on the tree",
+        _DERIVATIVES,
+    ),
+    flexible=True,
+    rotors=True,
 )
 def operational_space_inertia_sensitivity(
     model: Model,

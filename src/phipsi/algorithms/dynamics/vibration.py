@@ -32,7 +32,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
 )
 from phipsi.errors import InputError
 from phipsi.loaded import display
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
+from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list, entries_of
 from phipsi.views import view
@@ -105,8 +105,7 @@ def energy_shares(found: Vibrations) -> list[str]:
     return out
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def natural_frequencies(
     model: Model,
     q: ArrayLike | None = None,
@@ -140,8 +139,7 @@ def natural_frequencies(
     return _vibrations(mechanism, q, v, tau, locked).frequencies
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def mode_shapes(
     model: Model,
     q: ArrayLike | None = None,

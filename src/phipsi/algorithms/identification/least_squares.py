@@ -19,7 +19,6 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import real_array
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.model.model import Model
-from phipsi.model.rotor_inertias import fold
 
 Array = NDArray[Any]
 
@@ -230,7 +229,7 @@ def physical_parameters(
     """
     from scipy.optimize import least_squares
 
-    form, rotors = _Form(base, guess), _of_rotors(base, guess)
+    form, rotors = _Form(base, guess), _of_attachments(base, guess)
     values = values - base.combinations @ rotors
     root = np.linalg.inv(np.linalg.cholesky(covariance))
     start = form.start
@@ -252,15 +251,14 @@ def physical_parameters(
     return form.parameters(found.x) + rotors
 
 
-def _of_rotors(base: BaseParameters, guess: Model) -> Array:
-    """What the rotors of the guess, which are known, add to the parameters (p,)."""
+def _of_attachments(base: BaseParameters, guess: Model) -> Array:
+    """What rotors of the guess, which are known, add to the parameters (p,)."""
     out = np.zeros(base.combinations.shape[1])
-    if guess.rotors:
-        folded = fold(guess.description)
-        n = 10 * guess.n_bodies
-        out[:n] = folded.parameters.ravel()
-        if base.options["armature"]:
-            out[n : n + guess.nv] = folded.armature
+    bodies, armature = guess.description.added_inertia(guess.nv)
+    n = 10 * guess.n_bodies
+    out[:n] = bodies.ravel()
+    if base.options["armature"]:
+        out[n : n + guess.nv] = armature
     return out
 
 
@@ -268,7 +266,7 @@ class _Form:
     """Parameters as functions of unconstrained numbers θ: ten per body, then friction."""
 
     def __init__(self, base: BaseParameters, guess: Model) -> None:
-        self.p = inertial_parameters(guess, **base.options) - _of_rotors(base, guess)
+        self.p = inertial_parameters(guess, **base.options) - _of_attachments(base, guess)
         n, nv = guess.n_bodies, guess.nv
         bodies = self.p[: 10 * n].reshape(n, 10)
         self.heavy = np.flatnonzero(bodies[:, 0] > 0)

@@ -15,7 +15,7 @@ from phipsi.algorithms.identification.regressors import (
 )
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_rigid_bodies, of_trees, tree_of
+from phipsi.model.capabilities import Refusal, supports, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -98,16 +98,19 @@ class BaseParameters:
         return f"<BaseParameters: {len(self)} combinations of {len(self.parameters)} parameters>"
 
 
-@of_rigid_bodies(
-    "efforts of flexible bodies also depend on the invariants of their modes, which measurements "
-    "at the joints do not separate from masses. Columns for the bodies that are rigid:\n"
-    "    pp.identification.regressor(model, q, v, vdot)"
-)
-@of_trees(
-    "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
-    "forces: other parameters can be identified than with free joints",
-    "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor and "
-    "pp.identification.potential_energy_regressor.",
+@supports(
+    loops=Refusal(
+        "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
+        "forces: other parameters can be identified than with free joints",
+        "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor "
+        "and pp.identification.potential_energy_regressor.",
+    ),
+    flexible=Refusal(
+        "efforts of flexible bodies also depend on the invariants of their modes, which "
+        "measurements at the joints do not separate from masses. Columns for the bodies that "
+        "are rigid:\n"
+        "    pp.identification.regressor(model, q, v, vdot)"
+    ),
 )
 def base_parameters(
     model: Model,

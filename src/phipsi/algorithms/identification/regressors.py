@@ -12,16 +12,8 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import (
-    of_constant_rotors,
-    of_given_motion,
-    of_modes,
-    of_rigid_bodies,
-    of_trees,
-    tree_of,
-)
+from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
 
 Array = NDArray[Any]
@@ -49,11 +41,15 @@ INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 COLUMNS = ("armature", "viscous", "coulomb")
 
 
-@of_modes
-@of_trees(
-    "the efforts at its joints also hold the constraint forces, which the parameters do not "
-    "determine",
-    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.identification.",
+@supports(
+    loops=Refusal(
+        "the efforts at its joints also hold the constraint forces, which the parameters do not "
+        "determine",
+        "The energies: kinetic_energy_regressor and potential_energy_regressor of "
+        "pp.identification.",
+    ),
+    flexible=True,
+    rotors=True,
 )
 def regressor(
     model: Model,
@@ -109,9 +105,7 @@ def regressor(
     return calls.finish(out)
 
 
-@of_constant_rotors
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True)
 def inertial_parameters(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> Array:
@@ -134,8 +128,8 @@ def inertial_parameters(
     model = tree_of(model, inertial_parameters)
     armature, viscous, coulomb = _checked(armature, viscous, coulomb)
     bodies = np.reshape([inertia.parameters for inertia in model.inertias], (-1, 10))
-    if model.rotors:
-        bodies = bodies + fold(model.description).parameters
+    if model.description.attachments:
+        bodies = bodies + model.description.added_inertia(model.nv)[0]
     return np.concatenate(
         [
             bodies.ravel(),
@@ -146,9 +140,7 @@ def inertial_parameters(
     )
 
 
-@of_constant_rotors
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True)
 def parameter_names(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
@@ -180,8 +172,7 @@ def _checked(*chosen: Any) -> list[bool]:
     return [true_or_false(name, x) for name, x in zip(COLUMNS, chosen, strict=True)]
 
 
-@of_rigid_bodies(_NOT_ALL.format("energy"))
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=Refusal(_NOT_ALL.format("energy")))
 def kinetic_energy_regressor(
     model: Model,
     q: ArrayLike,
@@ -214,8 +205,7 @@ def kinetic_energy_regressor(
     return calls.finish(out)
 
 
-@of_rigid_bodies(_NOT_ALL.format("energy"))
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=Refusal(_NOT_ALL.format("energy")))
 def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 

@@ -24,7 +24,7 @@ from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError, one_of, true_or_false
-from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
+from phipsi.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, flat_batch, whole_number
 from phipsi.model.pose import Pose
@@ -32,8 +32,7 @@ from phipsi.model.pose import Pose
 Array = NDArray[Any]
 
 
-@of_geometry
-@of_mechanisms
+@supports(loops=True, rotors=UNAFFECTED)
 def inverse_kinematics(
     model: Model,
     targets: Mapping[Any, Any],

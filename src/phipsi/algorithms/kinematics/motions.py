@@ -14,7 +14,7 @@ from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
+from phipsi.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.model.points import PointSet
@@ -60,8 +60,7 @@ def jacobian_dot_with_modes() -> Expr:
     return diff(J, "q", along=v, modes=True)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def poses(
     model: Model,
     q: ArrayLike,
@@ -94,8 +93,7 @@ def poses(
     return program_at(frame_pose, model, named, "world", poses).evaluate((q,), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def velocities(
     model: Model,
     q: ArrayLike,
@@ -132,8 +130,7 @@ def velocities(
     return program.evaluate((q, v), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def accelerations(
     model: Model,
     q: ArrayLike,
@@ -183,8 +180,7 @@ def accelerations(
     return calls.finish(out)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def jacobian(
     model: Model,
     q: ArrayLike,
@@ -212,8 +208,7 @@ def jacobian(
     return program_at(J, model, points, axes, jacobian, "dense").evaluate((q,), options)
 
 
-@of_modes
-@of_given_motion
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def jacobian_dot(
     model: Model,
     q: ArrayLike,

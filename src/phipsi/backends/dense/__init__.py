@@ -24,7 +24,7 @@ from phipsi.errors import InputError, not_too_deep, one_of
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space, space_size
 from phipsi.model import Model
-from phipsi.model.mechanisms import forest_of, of_mechanisms
+from phipsi.model.capabilities import UNAFFECTED, forest_of, supports
 from phipsi.model.points import AXES, PointSet, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import INPUT_ORDER, about_points, check_tables
@@ -32,7 +32,7 @@ from phipsi.operators.inputs import INPUT_ORDER, about_points, check_tables
 Array = NDArray[Any]
 
 
-@of_mechanisms
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def dense(
     expr: Expr | str,
     model: Model,

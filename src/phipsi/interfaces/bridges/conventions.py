@@ -31,8 +31,8 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
 from phipsi.loaded import only_public
 from phipsi.model import Joint, Model, Pose, joints
+from phipsi.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.model.layout import JointView
-from phipsi.model.mechanisms import of_drives, of_given_motion, tree_of
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
 __all__ = [
@@ -454,8 +454,6 @@ def _converts(style: Style, *, back: bool = False):
     """Decorate the description of a function that writes states as a tool does, or reads them."""
 
     def make(described: Callable[[], None]):
-        @of_drives
-        @of_given_motion
         def convert(
             model: Model,
             q: ArrayLike,
@@ -471,7 +469,7 @@ def _converts(style: Style, *, back: bool = False):
 
         convert.__name__ = convert.__qualname__ = described.__name__
         convert.__doc__ = described.__doc__
-        return convert
+        return supports(loops=UNAFFECTED, contacts=UNAFFECTED, rotors=True)(convert)
 
     return make
 

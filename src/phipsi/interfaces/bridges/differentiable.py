@@ -31,7 +31,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.capabilities import Refusal, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.model.points import PointSet, point_set
@@ -113,7 +113,7 @@ class ExpressionBridge(Bridge):
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
                 f"got\n    {shown}"
             )
-        tree = tree_of(model, compile)
+        tree = tree_of(model, Functions.function)
         self.expr, self.model = expr, model
         self._options: dict[str, Any] = {"points": points, "backend": backend}
         self.program: Program = compile(expr, model, **self._options)
@@ -406,6 +406,7 @@ class Functions:
         self._new = wrapped
         self._kept = lru_cache(maxsize=128)(wrapped)
 
+    @supports(loops=True)
     def function(
         self,
         expr: Expr,
@@ -433,9 +434,11 @@ class Functions:
         form = forward_with_rows(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
-    @of_trees(
-        "its efforts come from a dense solution, which has no derivatives here",
-        "Without derivatives:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+    @supports(
+        loops=Refusal(
+            "its efforts come from a dense solution, which has no derivatives here",
+            "Without derivatives:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+        )
     )
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
         """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""

@@ -24,9 +24,10 @@ from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import checked_mimics, mimicry
 from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
-from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
+from phipsi.model.body import Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Exclusion, Extras, Finding, Rating, Shape, ShapePair
+from phipsi.model.tree import WORLD_NAME
 from phipsi.model.validate import check_body
 
 ROOT_JOINT = "root_joint"
@@ -233,7 +234,8 @@ class ParsedRobot:
         inertia = description.world_inertia
         if names.get(WORLD_NAME) == WORLD_NAME:
             inertia = self.links[WORLD_NAME].inertia + inertia
-        model = Model(replace(description, parts=parts, world_inertia=inertia, extras=extras))
+        whole = replace(description, parts=parts, world_inertia=inertia).having(extras)
+        model = Model(whole)
         self._check_finite(model)
         independent = () if options.closes_loops else couplings
         report_findings(self.root.file, self.findings, independent, strict=options.strict)

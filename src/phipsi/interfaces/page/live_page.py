@@ -55,7 +55,7 @@ from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node
 from phipsi.laws.law import Law, law
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
+from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.contact_steps import ContactSteps
@@ -92,9 +92,7 @@ _TURNING = ("revolute", "universal")
 _HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
 
 
-@of_modes
-@of_contacts
-@of_mechanisms
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
 def live_page(
     simulator: Simulator | Model,
     path: str | os.PathLike[str],

@@ -40,8 +40,8 @@ from phipsi.interfaces.page.shapes_and_colors import (
     solids_of,
 )
 from phipsi.model import Model, joints
+from phipsi.model.capabilities import supports
 from phipsi.model.closures import Closure
-from phipsi.model.mechanisms import of_mechanisms, of_modes
 from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.shapes import Plane
 from phipsi.model.tree import WORLD
@@ -53,8 +53,7 @@ _SOME = 12  # configurations that show how far a mechanism reaches
 _SWEPT, _MOST_SWEPT = 9, 40  # values of one coordinate; coordinates, those of the root first
 
 
-@of_modes
-@of_mechanisms
+@supports(loops=True, flexible=True, rotors=True)
 def scene_description(
     mechanism: Model,
     *,

@@ -20,7 +20,7 @@ from phipsi.errors import InputError, true_or_false
 from phipsi.interfaces.loopback_server import LoopbackServer
 from phipsi.interfaces.page.html_file import SCENE_SCRIPTS, asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
+from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -47,9 +47,7 @@ class Shown(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-@of_modes
-@of_contacts
-@of_mechanisms
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
 def show(
     subject: Model,
     q: ArrayLike | None = None,

@@ -17,7 +17,7 @@ from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles
 from phipsi.interfaces.formats.mjcf.geom_shapes import pose_of, touching_geoms
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
 from phipsi.interfaces.formats.xml_document import Element, shortened
-from phipsi.model.body import WORLD_NAME
+from phipsi.model.tree import WORLD_NAME
 
 _FREE, _BALL = 0, 1
 _NQ, _NV = (7, 4, 1, 1), (6, 3, 1, 1)

@@ -35,7 +35,8 @@ from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, Par
 from phipsi.interfaces.formats.xml_document import Element, shortened
 from phipsi.interfaces.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
 from phipsi.model import Pose, SpatialInertia, joints
-from phipsi.model.body import WORLD_NAME, Frame
+from phipsi.model.body import Frame
+from phipsi.model.tree import WORLD_NAME
 
 
 def read_mjcf(

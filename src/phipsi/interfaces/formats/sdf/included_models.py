@@ -12,7 +12,7 @@ from phipsi.interfaces.formats.files import read_bytes
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph, Node, read_pose
 from phipsi.interfaces.formats.xml_document import Element, Sum, parse_xml, shortened
 from phipsi.model import Pose
-from phipsi.model.body import WORLD_NAME
+from phipsi.model.tree import WORLD_NAME
 
 _MAX_INCLUDES = 50
 _CONFIG_BYTES = 100_000

@@ -51,8 +51,9 @@ from phipsi.interfaces.formats.xml_document import (
     shortened,
 )
 from phipsi.model import Pose, SpatialInertia, joints
-from phipsi.model.body import WORLD_NAME, Frame, LimitsArgument
+from phipsi.model.body import Frame, LimitsArgument
 from phipsi.model.extras import Rating
+from phipsi.model.tree import WORLD_NAME
 
 _LINK = (
     "inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light",

@@ -20,10 +20,11 @@ from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.mimic_joints import mimicry
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
-from phipsi.model.body import WORLD_NAME, Body, Description
-from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
-from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
+from phipsi.model.body import Body, Description
+from phipsi.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
+from phipsi.model.extras import Coupling, Extras, Rating, Shape, as_file_shape
 from phipsi.model.pose import plane_axes, rpy_of_rotation
+from phipsi.model.tree import WORLD_NAME
 from phipsi.model.weld_fixed_joints import weld
 from phipsi.whole_files import named_as, write_whole
 
@@ -32,8 +33,10 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
-@of_geometry
-@of_trees("URDF describes trees only, and its file would be that of another mechanism")
+@supports(
+    loops=Refusal("URDF describes trees only, and its file would be that of another mechanism"),
+    rotors=UNAFFECTED,
+)
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
@@ -76,7 +79,7 @@ def _warn_of_losses(model: Model) -> None:
 class _Writer:
     def __init__(self, model: Model) -> None:
         self.model = model
-        extras = model.description.extras
+        extras = model.of(Extras)
         self.couplings: dict[str, Coupling] = {c.joint: c for c in extras.couplings}
         self.ratings: dict[str, Rating] = {r.joint: r for r in extras.ratings}
         self.shapes: dict[str, list[Shape]] = {}
