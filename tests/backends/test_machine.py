@@ -5,8 +5,9 @@ import pytest
 from machine_texts import in_lanes, on_arrays
 
 from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
-from phipsi.backends.failures import BLOCK
+from phipsi.backends.failures import BLOCK, with_part
 from phipsi.backends.machine.array_machine import ArrayMachine
+from phipsi.backends.machine.solvers import factor_cholesky, solve_lower, solve_upper
 
 N, LANES = 6, 37
 
@@ -78,6 +79,30 @@ def sums(m, given, out):
             out["m"][j, i] = square[i, j] + m.to_number(i)
 
 
+def equations(m, given, out):
+    """Equations with columns; a row that depends on those before is dropped, and named."""
+    A, L, x = given["A"], m.array(4, 4, kept=False), out["x"]
+
+    def scale(i, pivot, entry):
+        good = pivot > entry * 1e-10
+        m.fail(~good, BLOCK, i)
+        return m.where(good, 1.0 / m.sqrt(m.where(good, pivot, 1.0)), 0.0)
+
+    factor_cholesky(m, 4, lambda i, j: A[i, j], lambda i, _: A[i, i], L, scale)
+    m.copy_matrix((4, 2), given["b"], x)
+
+    @m.each(0, 2)
+    def _(q):
+        solve_lower(m, 4, L, x, q)
+        solve_upper(m, 4, L, x, q)
+
+
+def random_equations(rng):
+    B = rng.normal(size=(LANES, 4, 4))
+    B[::3, 2] = 2 * B[::3, 0] - B[::3, 1]
+    return {"A": B @ B.swapaxes(-1, -2), "b": rng.normal(size=(LANES, 4, 2))}
+
+
 def random_steps(rng):
     B = rng.normal(size=(LANES, N, N))
     return {
@@ -99,6 +124,7 @@ CASES = {
         },
         {"x": (), "turns": (), "late": ()},
     ),
+    "equations": (equations, random_equations, {"x": (4, 2)}),
     "counts": (
         counts,
         lambda rng: {"a": np.where(np.arange(LANES) % 3 == 0, 0.2, 1.5)},
@@ -172,6 +198,18 @@ def test_the_step_between_bounds_is_optimal():
         assert low.any() and high.any()
         assert np.abs(pull[~low & ~high]).max() < 1e-11
         assert pull[low & ~high].min() > -1e-11 and pull[high & ~low].max() < 1e-11
+
+
+def test_a_failure_names_the_row(monkeypatch):
+    inputs = random_equations(np.random.default_rng(5))
+    found = on_arrays(equations, inputs, {"x": (4, 2)})
+    expected = np.where(np.arange(LANES) % 3 == 0, with_part(BLOCK, 2), 0)
+    np.testing.assert_array_equal(found["status"], expected)
+    fine = expected == 0
+    b = inputs["A"][fine] @ found["x"][fine]
+    np.testing.assert_allclose(b, inputs["b"][fine], atol=1e-10 * np.abs(found["x"][fine]).max())
+    code = in_lanes(equations, inputs, {"x": (4, 2)}, monkeypatch, fused=False)
+    np.testing.assert_array_equal(code(inputs)["status"], expected)
 
 
 def test_lanes_that_are_not_live_give_no_bound():

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import with_part
 from phipsi.backends.machine.machine import (
     Body,
     Entry,
@@ -292,10 +293,10 @@ class ArrayMachine(Machine):
         for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
             to.fill(x)  # type: ignore[attr-defined]
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
         live = mask if self.mask is None else mask & self.mask
-        self.status[live & (self.status == 0)] = code
+        self.status[live & (self.status == 0)] = with_part(code, part)
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
-Pair = tuple["Number", "Number"]
+Pair = tuple["Number | float", "Number | float"]
 
 
 class Number(Protocol):
@@ -228,8 +228,11 @@ class Machine(ABC):
         """Call a program; its failures count in the lanes of the mask. Results are scratch."""
 
     @abstractmethod
-    def fail(self, mask: Mask, code: int) -> None:
-        """Lanes that have failed, with a code of `failures`; the first failure of a lane counts."""
+    def fail(self, mask: Mask, code: int, part: Index | None = None) -> None:
+        """Lanes that have failed, with a code of `failures`; the first failure of a lane counts.
+
+        With `part`, the number of a body or a row, the status names it too.
+        """
 
     @abstractmethod
     def attempt(self, body: Callable[[], None], keeps: Mask) -> Mask:

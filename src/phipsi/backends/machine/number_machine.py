@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import with_part
 from phipsi.backends.machine.machine import Body, Entry, Index, Machine, Mask, Memory, Number, Pair
 from phipsi.backends.machine.solvers import (
     factor_cholesky,
@@ -180,10 +181,10 @@ class NumberMachine(Machine):
         for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
             to.fill(x[0])
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
         if mask and not self.status:
-            self.status = code
+            self.status = with_part(code, part)
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""

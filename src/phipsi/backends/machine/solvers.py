@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from phipsi.backends.machine.machine import Entry, Index, Machine, Memory, Pair
+from collections.abc import Callable
+
+from phipsi.backends.machine.machine import Entry, Index, Machine, Memory, Number, Pair
+
+Scale = Callable[[Index, Number, Number], Number]
 
 
-def factor_cholesky(m: Machine, n: int, off_diagonal: Entry, diagonal: Entry, L: Memory) -> None:
+def factor_cholesky(
+    m: Machine,
+    n: int,
+    off_diagonal: Entry,
+    diagonal: Entry,
+    L: Memory,
+    scale_of: Scale | None = None,
+) -> None:
     """L (n, n) with L L* = the matrix of these entries (i > j, and i = j), column by column.
 
     The diagonal of L has reciprocals. Where the matrix is not positive definite, L is NaN.
+    `scale_of(j, pivot, entry)` may give another reciprocal: 0 drops row j. `entry` is what stood on
+    the diagonal.
     """
 
     @m.loop(0, n)
@@ -16,7 +29,9 @@ def factor_cholesky(m: Machine, n: int, off_diagonal: Entry, diagonal: Entry, L:
         def square(p: Index) -> Pair:
             return L[j, p], L[j, p]
 
-        scale = 1.0 / m.sqrt(-m.total(0, j, square, -diagonal(j, j)))
+        entry = diagonal(j, j)
+        pivot = -m.total(0, j, square, -entry)
+        scale = 1.0 / m.sqrt(pivot) if scale_of is None else scale_of(j, pivot, entry)
         L[j, j] = scale
 
         @m.each(j + 1, n)
@@ -63,10 +78,21 @@ def invert_by_elimination(m: Machine, n: int, A: Memory) -> None:
 
 def solve_cholesky(m: Machine, n: int, L: Memory, x: Memory) -> None:
     """Replace x (n,) by the solution y of L L* y = x; L as `factor_cholesky` makes it."""
+    solve_lower(m, n, L, x)
+    solve_upper(m, n, L, x)
+
+
+def solve_lower(m: Machine, n: int, L: Memory, x: Memory, *column: Index) -> None:
+    """Replace x (n,), or a column of x (n, k), by L⁻¹ x; L as `factor_cholesky` makes it."""
 
     @m.loop(0, n)
     def _(i: Index) -> None:
-        x[i] = -m.total(0, i, lambda p: (L[i, p], x[p]), -x[i]) * L[i, i]
+        left = m.total(0, i, lambda p: (L[i, p], x[p, *column]), -x[i, *column])
+        x[i, *column] = -left * L[i, i]
+
+
+def solve_upper(m: Machine, n: int, L: Memory, x: Memory, *column: Index) -> None:
+    """The same with L⁻*."""
 
     @m.loop(0, n)
     def _(k: Index) -> None:
@@ -74,6 +100,6 @@ def solve_cholesky(m: Machine, n: int, L: Memory, x: Memory) -> None:
 
         def below(p: Index) -> Pair:
             r = n - 1 - p
-            return L[r, i], x[r]
+            return L[r, i], x[r, *column]
 
-        x[i] = -m.total(0, k, below, -x[i]) * L[i, i]
+        x[i, *column] = -m.total(0, k, below, -x[i, *column]) * L[i, i]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, final
 
+from phipsi.backends.failures import CODES
 from phipsi.backends.machine.machine import (
     Body,
     Entry,
@@ -280,10 +281,14 @@ class LaneMachine(Machine):
             status = b.select(self.mask.bits, status, e.integer(0))
         kernel.note(status)
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
-        e, live = self.e, self._also(self._also_fine(mask))
-        self.kernel.note(self.b.select(live.bits, e.integer(code), e.integer(0)))
+        e, b, live = self.e, self.b, self._also(self._also_fine(mask))
+        status = e.integer(code)
+        if part is not None:
+            number = b.add(b.mul(_whole(part), i64(CODES)), i64(code + CODES))
+            status = e.splat_integer(number)
+        self.kernel.note(b.select(live.bits, status, e.integer(0)))
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""
