@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.backends.machine.machine import Machine, Memory, Number
+from phipsi.backends.machine.machine import Machine, Memory, Number, RowOf
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.backends.native.text import llvm_text as ir
@@ -95,6 +95,10 @@ class _GraphValue(Memory):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise AssertionError("arguments are not changed")
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
 
 
 class _Host:
