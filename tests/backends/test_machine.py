@@ -7,7 +7,11 @@ from machine_texts import in_lanes, on_arrays
 from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.backends.failures import BLOCK, with_part
 from phipsi.backends.machine.array_machine import ArrayMachine
+from phipsi.backends.machine.machine import Candidate, Item
 from phipsi.backends.machine.solvers import factor_cholesky, solve_lower, solve_upper
+from phipsi.laws import law_operations as ops
+from phipsi.laws.law_values import Evaluation
+from phipsi.laws.trace import Traced, as_node
 
 N, LANES = 6, 37
 
@@ -97,6 +101,76 @@ def equations(m, given, out):
         solve_upper(m, 4, L, x, q)
 
 
+HEIGHTS = np.array([[0.0, 1.0, 2.0], [0.5, 3.0, 4.0], [0.5, 5.0, 6.0], [0.2, 7.0, 8.0]])
+
+
+def choices(m, given, out):
+    """The first of the largest that count, constants at places of lanes; words, and a fold."""
+    rows, a, order = m.constants(HEIGHTS), given["a"], m.words([3, 0, 2, 1, 0])
+
+    def candidates(i):
+        steep = rows[i, 0] * a[0]
+        root = m.sqrt(a[i])  # not a number in some lanes
+        known = [rows[i, 1], m.to_number(i)]
+        return [Candidate(steep, known), Candidate(root, known, rows[i, 2] > a[5])]
+
+    start = [-9.0, -1.0, -1.0]
+    found = m.first_largest(0, 4, candidates, [start, [0.3, a[0], -2.0]])
+    none = m.first_largest(2, 2, candidates, [start, start])
+    for k, best in enumerate([*found, *none]):
+        for j, x in enumerate(best):
+            out["best"][k, j] = x
+    place = m.where(a[0] > 0.5, 3.0, 1.0) * 3.0
+    out["there"][0], out["there"][1] = m.gathered(rows, place, (0, 2))
+
+    def larger(i, numbers):
+        x, last = numbers
+        return [m.where(a[i] > last, x * 2.0 + a[i], x), a[i]]
+
+    out["there"][2] = m.fold(0, 5, [1.0, 0.0], larger)[0]
+
+    @m.each(0, 5)
+    def _(i):
+        out["words"][i] = a[order[i]] + rows[order[i] * 0 + 1, 1]
+
+        @m.each(0, 3)
+        def _(j):
+            out["matrix"][i, j] = rows[order[i] * 1, 0] + a[i + j * 0]
+
+
+def graph_of(scale):
+    """Two graphs of x (2, 2) and y: x y and its sum; and y alone."""
+    x, y = (Traced(ops.given(*z)) for z in (("x", (2, 2)), ("y", ())))
+    both = Evaluation([as_node(x * y * scale), as_node(np.sum(x * y))])
+    return both, Evaluation([as_node(y - 1.0)])
+
+
+def graphs(m, given, out):
+    """Graphs of numbers, of memory, and of items; of few and of many entries."""
+    a, (both, alone), order = given["a"], graph_of(2.0), m.words([2, 0, 1])
+    at = m.graphs({"x": [a[i, 0] for i in range(4)], "y": [a[4, 1]]})
+    (less,), (product, total) = at(alone), at(both)
+    out["one"][0], out["one"][1], out["one"][2] = less[0], product[3], total[0]
+    large, scratch = m.array(7, 4), m.array(3, kept=False)
+    m.copy_matrix((7, 4), a, large)
+    long = Traced(ops.given("z", (7, 4)))
+    (found,) = m.graphs({"z": large})(Evaluation([as_node(long * 2.0 + 1.0)]))
+    out["one"][3], out["one"][4] = found[27], found[0]
+
+    @m.each(0, 3)
+    def _(i):
+        inputs = {"x": Item(a, order[i], 4), "y": Item(m.constants(HEIGHTS), i, 1)}
+        values = m.graphs(inputs)
+        near = (values(alone)[0][0] < 0.5) & (a[0, 0] > 0.0)
+
+        def put(x):
+            scratch[i] = x
+
+        m.when(near, lambda: put(-1.0))(lambda: put(m.where(near, values(both)[1][0], -1.0)))
+
+    m.copy(3, scratch, out["pairs"])
+
+
 def random_equations(rng):
     B = rng.normal(size=(LANES, 4, 4))
     B[::3, 2] = 2 * B[::3, 0] - B[::3, 1]
@@ -178,6 +252,16 @@ CASES = {
             "most": np.full(LANES, 30.0),
         },
         {"x": (), "turns": (), "late": ()},
+    ),
+    "choices": (
+        choices,
+        lambda rng: {"a": np.round(rng.uniform(-1, 1.5, (LANES, 6)), 0)},
+        {"there": (3,), "best": (4, 3), "words": (5,), "matrix": (5, 3)},
+    ),
+    "graphs": (
+        graphs,
+        lambda rng: {"a": rng.normal(size=(LANES, 7, 4))},
+        {"one": (5,), "pairs": (3,)},
     ),
     "equations": (equations, random_equations, {"x": (4, 2)}),
     "counts": (

@@ -18,11 +18,13 @@ from phipsi.laws.graph import Array, Shape
 class MachineCall(Callee):
     """A callee whose results are those of `text`.
 
-    **Attributes:** `takes`, the shapes of the arguments; `is_shared`, whether the code is a
-    function, which equal calls of a module share, and not part of its surroundings.
+    **Attributes:** `takes`, the shapes of the arguments; `indexed`, the numbers of those that are
+    read at an `Index`; `is_shared`, whether the code is a function, which equal calls of a module
+    share, and not part of its surroundings.
     """
 
     takes: tuple[Shape, ...]
+    indexed: Sequence[int] = ()
     is_shared = False
     takes_views = True
 
@@ -45,7 +47,8 @@ class MachineCall(Callee):
         """See `Callee`."""
         if self.is_shared:
             return call_text(code, self.name, self.text, args, self.takes)
-        return write_text(code, self.text, args, self.takes)
+        stored = [code.stored(x) if i in self.indexed else x for i, x in enumerate(args)]
+        return write_text(code, self.text, stored, self.takes)
 
 
 def _joined(m: ArrayMachine, numbers: Any) -> Array:

@@ -29,9 +29,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+
+from phipsi.laws.graph import Array
+from phipsi.laws.law_values import Evaluation
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
@@ -140,6 +143,26 @@ class Words(ABC):
     def __getitem__(self, index: Index | int) -> Index: ...
 
 
+class Candidate(NamedTuple):
+    """What `first_largest` chooses from: a score, what comes with it, and where it counts."""
+
+    score: Number
+    values: Sequence[Number]
+    counts: Mask | None = None
+
+
+class Item(NamedTuple):
+    """So many numbers of a memory, those of item number `index`, as an input of a graph."""
+
+    memory: Memory
+    index: Index
+    size: int
+
+
+Given = Mapping[str, Sequence["Number"] | Memory | Item]
+Values = Callable[[Evaluation], Sequence[Sequence["Number"]]]
+
+
 class Machine(ABC):
     """What an algorithm may do; see the module."""
 
@@ -154,6 +177,17 @@ class Machine(ABC):
     @abstractmethod
     def words(self, values: Sequence[int]) -> Words:
         """Integers that are known when the text is written."""
+
+    @abstractmethod
+    def constants(self, x: Array) -> Memory:
+        """Numbers that are known when the text is written, the same in all lanes."""
+
+    @abstractmethod
+    def gathered(self, x: Memory, place: Number, steps: Sequence[int]) -> list[Number]:
+        """Constants of a matrix, so many behind a place in it that every lane has its own of.
+
+        They are counted row by row; places are integers, and in the matrix.
+        """
 
     # ---- control
 
@@ -187,10 +221,49 @@ class Machine(ABC):
         """While condition() has lanes, in those: body(turn); at most so many turns."""
 
     @abstractmethod
-    def when(self, mask: Mask) -> Callable[[Callable[[], None]], None]:
-        """In these lanes: body(); skipped if there are none."""
+    def when(
+        self, mask: Mask, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
+        """In these lanes: body(); if there are none, otherwise()."""
 
     # ---- reductions
+
+    @abstractmethod
+    def fold(
+        self,
+        first: Index | int,
+        end: Index | int,
+        starts: Sequence[Number | float],
+        body: Callable[[Index, Sequence[Number]], Sequence[Number]],
+    ) -> list[Number]:
+        """For i in range(first, end), in order: numbers = body(i, numbers); the last ones."""
+
+    def first_largest(
+        self,
+        first: Index | int,
+        end: Index | int,
+        candidates: Callable[[Index], Sequence[Candidate]],
+        starts: Sequence[Sequence[Number | float]],
+    ) -> list[list[Number]]:
+        """Of each of candidates(i), the first with the largest score, as [score, *values].
+
+        `starts` has the same numbers: they stand where no score that counts is larger. Scores that
+        are NaN are not.
+        """
+        sizes = [len(x) for x in starts]
+
+        def choose(i: Index, numbers: Sequence[Number]) -> list[Number]:
+            out, old = list[Number](), iter(numbers)
+            for (score, values, counts), size in zip(candidates(i), sizes, strict=True):
+                best = [next(old) for _ in range(size)]
+                better = score > best[0]
+                better = better if counts is None else counts & better
+                both = zip([score, *values], best, strict=True)
+                out += [self.where(better, x, y) for x, y in both]
+            return out
+
+        found = iter(self.fold(first, end, [x for start in starts for x in start], choose))
+        return [[next(found) for _ in range(size)] for size in sizes]
 
     @abstractmethod
     def sums(
@@ -263,6 +336,13 @@ class Machine(ABC):
     @abstractmethod
     def functions(self) -> Any:
         """Functions for formulas of any kind of number (`spatial`); valid until the next branch."""
+
+    @abstractmethod
+    def graphs(self, inputs: Given) -> Values:
+        """Graphs of `laws` as functions, with these inputs: the entries of all their results.
+
+        What one of them has computed, the next ones do not compute again.
+        """
 
     # ---- linear equations
 

@@ -13,13 +13,16 @@ from phipsi.backends.failures import with_part
 from phipsi.backends.machine.machine import (
     Body,
     Entry,
+    Given,
     Index,
+    Item,
     Machine,
     Mask,
     Memory,
     Number,
     Pair,
     RowOf,
+    Values,
     Words,
 )
 from phipsi.backends.machine.solvers import (
@@ -29,6 +32,7 @@ from phipsi.backends.machine.solvers import (
     solve_cholesky,
     substitute_blocks,
 )
+from phipsi.laws.law_values import Evaluation
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
 Array = NDArray[Any]
@@ -51,6 +55,14 @@ class NumberMachine(Machine):
     def input(self, x: Any) -> NumberMemory:
         """An input."""
         return NumberMemory(self, np.shape(x), list(np.ravel(np.asarray(x, dtype=np.float64))))
+
+    def constants(self, x: Any) -> NumberMemory:
+        """See `Machine`."""
+        return self.input(x)
+
+    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
+        """See `Machine`."""
+        return [x.data[int(place) + step] for step in steps]
 
     def array(self, *shape: int, kept: bool = True) -> NumberMemory:
         """New memory, NaN everywhere."""
@@ -107,12 +119,16 @@ class NumberMachine(Machine):
 
         return run
 
-    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+    def when(
+        self, mask: Any, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
         def run(body: Callable[[], None]) -> None:
             if mask:
                 body()
+            elif otherwise is not None:
+                otherwise()
 
         return run
 
@@ -149,6 +165,15 @@ class NumberMachine(Machine):
             x = term(i)
             out = x if x < out or x != x else out  # noqa: PLR0124
         return out
+
+    def fold(
+        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Sequence[Any]]
+    ) -> list[Any]:
+        """See `Machine`."""
+        numbers: Sequence[Any] = [np.float64(x) for x in starts]
+        for i in range(first, end):
+            numbers = body(i, numbers)
+        return list(numbers)
 
     def count(self, x: Any) -> Any:
         """See `Machine`."""
@@ -191,6 +216,18 @@ class NumberMachine(Machine):
     def functions(self) -> Any:
         """See `Machine`."""
         return ARRAYS
+
+    def graphs(self, inputs: Given) -> Values:
+        """See `Machine`."""
+
+        def values(graph: Evaluation) -> list[Any]:
+            given = {
+                name: np.reshape(_numbers_of(inputs[name]), shape)
+                for name, shape in graph.takes.items()
+            }
+            return [list(x.ravel()) for x in graph(given)]
+
+        return values
 
     # ---- linear equations
 
@@ -239,6 +276,13 @@ class NumberMachine(Machine):
         failed = np.bool_(self.status != before)
         self.status = self.status if keeps else before
         return failed
+
+
+def _numbers_of(x: Any) -> Any:
+    if isinstance(x, Item):
+        memory: Any = x.memory
+        return memory.as_array().reshape(-1, x.size)[x.index]
+    return x.as_array() if isinstance(x, NumberMemory) else x
 
 
 @final

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.backends.machine.machine import Machine, Memory, Number, RowOf
-from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.machine.machine import Machine, Memory, Number
+from phipsi.backends.native.kernel.law_code import SMALL, Area, LawCode, Value
 from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
+from phipsi.backends.native.lane_values import GraphValue
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import POINTER, Emitter
 
@@ -20,9 +21,14 @@ Text = Callable[[Machine, Sequence[Memory]], Sequence[Result]]
 
 def write_text(code: LawCode, text: Text, args: Sequence[Any], shapes: Shapes) -> list[Any]:
     """The results of a text where the code is; arguments are read from where they are."""
-    m = LaneMachine(_GraphHost(code))
-    given = [_GraphValue(code, x, shape) for x, shape in zip(args, shapes, strict=True)]
-    return [x.area if isinstance(x, LaneMemory) else x for x in text(m, given)]
+    m = LaneMachine(_GraphHost(code), code.host)
+    given = [GraphValue(code, x, shape) for x, shape in zip(args, shapes, strict=True)]
+    return [_value(x) if isinstance(x, LaneMemory) else x for x in text(m, given)]
+
+
+def _value(x: LaneMemory) -> Value:
+    size = math.prod(x.shape)
+    return x.area if size > SMALL else [x.number(i) for i in range(size)]
 
 
 def call_text(
@@ -73,32 +79,6 @@ def _in_memory(m: LaneMachine, numbers: Any) -> LaneMemory:
     for i, x in enumerate(numbers):
         out[i] = x
     return out
-
-
-@final
-class _GraphValue(Memory):
-    """A value of a graph, which is not changed: registers, or memory seen in any order."""
-
-    def __init__(self, code: LawCode, value: Any, shape: tuple[int, ...]) -> None:
-        self._code, self._value, self.shape = code, value, shape
-
-    def __getitem__(self, index: Any) -> Any:
-        place: Any = 0
-        for i, size in zip(
-            index if isinstance(index, tuple) else (index,), self.shape, strict=True
-        ):
-            place = place * size + i
-        if isinstance(place, int):
-            return self._code.entry(self._value, place)
-        assert isinstance(self._value, Area), "registers have no place that the code computes"
-        return self._code.entry(self._value, place.whole)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise AssertionError("arguments are not changed")
-
-    def row(self, i: Any) -> Memory:
-        """See `Memory`."""
-        return RowOf(self, i)
 
 
 class _Host:

@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, final
 
+import numpy as np
+
 from phipsi.backends.failures import CODES
 from phipsi.backends.machine.machine import (
     Body,
     Entry,
+    Given,
     Index,
+    Item,
     Machine,
     Mask,
     Memory,
     Number,
     Pair,
+    Values,
     Words,
 )
 from phipsi.backends.machine.solvers import (
@@ -26,7 +31,15 @@ from phipsi.backends.machine.solvers import (
     solve_cholesky,
     substitute_blocks,
 )
-from phipsi.backends.native.kernel.law_code import Area
+from phipsi.backends.native.kernel.law_code import SMALL, Area, LawCode
+from phipsi.backends.native.lane_values import (
+    Entries,
+    GraphValue,
+    LaneConstants,
+    LaneIndex,
+    integer_of,
+    place_of,
+)
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -37,7 +50,10 @@ from phipsi.backends.native.text.lane_arithmetic import (
     fold_loop,
     i64,
     write_cases,
+    write_rounds,
 )
+from phipsi.laws.graph import Array
+from phipsi.laws.law_values import Evaluation
 
 
 class LaneHost(Protocol):
@@ -78,14 +94,16 @@ class LaneHost(Protocol):
 
 _WORD = 8  # bytes of an integer of `LaneWords`
 _UNROLLED = 24  # terms of sums that are written out
+_LONG = 64  # constants that inputs of graphs are not read ahead of, such as those of meshes
 
 
 @final
 class LaneMachine(Machine):
     """Writes code where the emitter of a kernel is; the kernel gives memory and calls programs."""
 
-    def __init__(self, kernel: LaneHost) -> None:
-        self.kernel, self.e, self.b = kernel, kernel.e, kernel.b
+    def __init__(self, kernel: LaneHost, calls: Any = None) -> None:
+        """`calls` is what calls in graphs are written with, if there are any."""
+        self.kernel, self.e, self.b, self._calls = kernel, kernel.e, kernel.b, calls
 
     # ---- memory
 
@@ -101,11 +119,25 @@ class LaneMachine(Machine):
         return LaneMemory(self, base, shape, kept)
 
     def words(self, values: Sequence[int]) -> LaneWords:
-        """See `Machine`."""
-        found = LaneWords(self.b, self.b.alloca(I64, size=max(1, len(values))))
-        for i, x in enumerate(values):
-            found.put(i, x)
-        return found
+        """See `Machine`; a table of the module."""
+        return LaneWords(self.b, self.b.module.table_of(np.array(list(values) or [0], np.int64)))
+
+    def constants(self, x: Array) -> LaneConstants:
+        """See `Machine`; a table of the module."""
+        table = self.b.module.table_of(np.asarray(x, dtype=self.e.number.dtype))
+        return LaneConstants(self.e, table, x.shape)
+
+    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
+        """See `Machine`; lane by lane."""
+        b, e = self.b, self.e
+        found = [e.constant(0.0).value] * len(steps)
+        for lane in range(e.lanes):
+            at = ir.Constant(I32, lane)
+            start = LaneIndex(b, b.fptosi(b.extract_element(place.value, at), I64))
+            for k, step in enumerate(steps):
+                number = e.load_one(x.at(start + step))
+                found[k] = b.insert_element(found[k], number, at)
+        return [Lane(e, y) for y in found]
 
     # ---- control
 
@@ -127,7 +159,7 @@ class LaneMachine(Machine):
         self, first: Any, end: Any, body: Callable[[Any, Any], Any], starts: Any, step: int = 1
     ) -> list[Any]:
         """For i in range(first, end, step): numbers = body(i, numbers); the last ones."""
-        b, start = self.b, _whole(first)
+        b, start = self.b, integer_of(first)
 
         def turn(i: Any, values: list[Any]) -> list[Any]:
             at = LaneIndex(b, i if first == 0 else b.add(start, i))
@@ -135,7 +167,7 @@ class LaneMachine(Machine):
             return [self.e.lift(x).value for x in body(at, numbers)]
 
         values = [self.e.lift(x).value for x in starts]
-        count = _whole(end) if first == 0 else _difference(b, end, first)
+        count = integer_of(end) if first == 0 else _difference(b, end, first)
         return [Lane(self.e, x) for x in fold_loop(b, count, step, values, turn)]
 
     def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
@@ -168,23 +200,36 @@ class LaneMachine(Machine):
         """See `Machine`."""
 
         def write(body: Body) -> None:
-            def turn(i: Any, _: Any) -> list[Any]:
-                live: Any = self._also(self._also_fine(condition()))
-                with self.b.if_then(self._any(live)), self._masked(live):
-                    body(i)
-                return []
+            live: list[Any] = []
 
-            self._turns(0, most, turn, [])
+            def goes_on() -> Any:
+                live.append(self._also(self._also_fine(condition())))
+                return self._any(live[0])
+
+            def turn(i: Any) -> None:
+                with self._masked(live[0]):
+                    body(LaneIndex(self.b, i))  # type: ignore[arg-type]
+
+            write_rounds(self.b, integer_of(most), goes_on, turn)
 
         return write
 
-    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+    def when(
+        self, mask: Any, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
         def write(body: Callable[[], None]) -> None:
             live = self._also(mask)
-            with self.b.if_then(self._any(live)), self._masked(live):
-                body()
+            if otherwise is None:
+                with self.b.if_then(self._any(live)), self._masked(live):
+                    body()
+                return
+            with self.b.if_else(self._any(live)) as (some, none):
+                with some, self._masked(live):
+                    body()
+                with none:
+                    otherwise()
 
         return write
 
@@ -242,6 +287,12 @@ class LaneMachine(Machine):
 
         return self._turns(first, end, lesser, [start])[0]
 
+    def fold(
+        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Any]
+    ) -> list[Any]:
+        """See `Machine`."""
+        return self._turns(first, end, body, starts)
+
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         b = self.b
@@ -268,7 +319,7 @@ class LaneMachine(Machine):
         """See `Machine`."""
         if isinstance(i, int):
             return self.e.constant(float(i >= least)) > 0.0
-        return self._everywhere(self.b.icmp_signed(">=", _whole(i), i64(least)))
+        return self._everywhere(self.b.icmp_signed(">=", integer_of(i), i64(least)))
 
     def _everywhere(self, condition: Any) -> LaneMask:
         """One condition in every lane."""
@@ -279,11 +330,11 @@ class LaneMachine(Machine):
         """See `Machine`."""
         if isinstance(i, int) and isinstance(j, int):
             return self.at_least(1, 1) if i == j else self.at_least(0, 1)
-        return self._everywhere(self.b.icmp_signed("==", _whole(i), _whole(j)))
+        return self._everywhere(self.b.icmp_signed("==", integer_of(i), integer_of(j)))
 
     def to_number(self, i: Any) -> Any:
         """See `Machine`."""
-        return self.e.splat(self.b.sitofp(_whole(i), self.e.number.type))
+        return self.e.splat(self.b.sitofp(integer_of(i), self.e.number.type))
 
     def sqrt(self, x: Any) -> Any:
         """See `Machine`."""
@@ -296,6 +347,31 @@ class LaneMachine(Machine):
     def functions(self) -> Any:
         """See `Machine`."""
         return LaneNumbers(self.e)
+
+    def graphs(self, inputs: Given) -> Values:
+        """See `Machine`."""
+        given = {name: self._given(x) for name, x in inputs.items()}
+        code = LawCode(self.b.module, self.e, given, self.kernel.area, self._calls)
+
+        def values(graph: Evaluation) -> list[Any]:
+            found = code.write(graph.nodes)
+            pairs = zip(found, graph.nodes, strict=True)
+            return [x if isinstance(x, list) else Entries(code, x, y.size) for x, y in pairs]
+
+        return values
+
+    def _given(self, x: Any) -> Any:
+        """An input of a graph: registers if it is small, or where it is."""
+        if isinstance(x, Item):
+            memory: Any = x.memory
+            if x.size > _LONG and isinstance(memory, LaneConstants):
+                return Area(memory.at(x.index * x.size), shared=True)
+            return [memory.number(x.index * x.size + j) for j in range(x.size)]
+        if isinstance(x, LaneMemory):
+            size = math.prod(x.shape)
+            return x.area if size > SMALL else [x.number(i) for i in range(size)]
+        known = isinstance(x, GraphValue | LaneConstants)
+        return x.known if known else [self.e.lift(y) for y in x]
 
     # ---- linear equations
 
@@ -335,7 +411,7 @@ class LaneMachine(Machine):
         e, b, live = self.e, self.b, self._also(self._also_fine(mask))
         status = e.integer(code)
         if part is not None:
-            number = b.add(b.mul(_whole(part), i64(CODES)), i64(code + CODES))
+            number = b.add(b.mul(integer_of(part), i64(CODES)), i64(code + CODES))
             status = e.splat_integer(number)
         self.kernel.note(b.select(live.bits, status, e.integer(0)))
 
@@ -349,36 +425,6 @@ class LaneMachine(Machine):
 
 
 @final
-class LaneIndex:
-    """An integer of the code, or a sum or product of them."""
-
-    __slots__ = ("b", "whole")
-
-    def __init__(self, b: Any, whole: Any) -> None:
-        self.b, self.whole = b, whole
-
-    def __add__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 0) else LaneIndex(self.b, self.b.add(self.whole, _whole(k)))
-
-    def __sub__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 0) else LaneIndex(self.b, self.b.sub(self.whole, _whole(k)))
-
-    def __rsub__(self, k: Any) -> LaneIndex:
-        return LaneIndex(self.b, self.b.sub(_whole(k), self.whole))
-
-    def __mul__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 1) else LaneIndex(self.b, self.b.mul(self.whole, _whole(k)))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __mod__(self, k: int) -> LaneIndex:
-        return LaneIndex(self.b, self.b.urem(self.whole, i64(k)))
-
-    def __floordiv__(self, k: int) -> LaneIndex:
-        return LaneIndex(self.b, self.b.udiv(self.whole, i64(k)))
-
-
-@final
 class LaneWords(Words):
     """Integers of 64 bits, from an address on."""
 
@@ -387,32 +433,24 @@ class LaneWords(Words):
 
     def put(self, index: Any, x: Any) -> None:
         """Store one."""
-        self._b.store(_whole(x), self._at(index))
+        self._b.store(integer_of(x), self._at(index))
 
     def after(self, count: Any) -> LaneWords:
         """Those behind so many."""
         return LaneWords(self._b, self._at(count))
 
     def _at(self, index: Any) -> Any:
-        return self._b.at(self._base, self._b.mul(_whole(index), i64(_WORD)))
+        return self._b.at(self._base, self._b.mul(integer_of(index), i64(_WORD)))
 
     def __getitem__(self, index: Any) -> Any:
         return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
-
-
-def _is(k: Any, number: int) -> bool:
-    return isinstance(k, int) and k == number
-
-
-def _whole(i: Any) -> Any:
-    return i.whole if isinstance(i, LaneIndex) else i64(i)
 
 
 def _difference(b: Any, end: Any, first: Any) -> Any:
     """How many indices there are; known now, if both are."""
     if isinstance(end, int) and isinstance(first, int):
         return i64(end - first)
-    return b.sub(_whole(end), _whole(first))
+    return b.sub(integer_of(end), integer_of(first))
 
 
 @final
@@ -435,17 +473,14 @@ class LaneMemory(Memory):
     def _number(self, place: Any) -> Any:
         """The address of a number."""
         b = self._m.b
-        return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
+        return b.at(self._base, b.mul(integer_of(place), i64(self._m.e.bytes)))
+
+    def number(self, place: Any) -> Any:
+        """One of all of them, in the order of the rows."""
+        return self._m.e.load(self._number(place))
 
     def _at(self, index: Any) -> Any:
-        index = index if isinstance(index, tuple) else (index,)
-        assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
-        if not index:
-            return self._base
-        place = index[0]
-        for i, size in zip(index[1:], self.shape[1:], strict=True):
-            place = place * size + i
-        return self._number(place)
+        return self._number(place_of(index, self.shape))
 
     def __getitem__(self, index: Any) -> Any:
         return self._m.e.load(self._at(index))
