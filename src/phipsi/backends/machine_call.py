@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +20,14 @@ class MachineCall(Callee):
     """A callee whose results are those of `text`.
 
     **Attributes:** `takes`, the shapes of the arguments; `indexed`, the numbers of those that are
-    read at an `Index`; `is_shared`, whether the code is a function, which equal calls of a module
-    share, and not part of its surroundings.
+    read at an `Index`; `packed`, the same, of those that are copied first unless their numbers
+    follow each other, because each is read several times; `is_shared`, whether the code is a
+    function, which equal calls of a module share, and not part of its surroundings.
     """
 
     takes: tuple[Shape, ...]
     indexed: Sequence[int] = ()
+    packed: Sequence[int] = ()
     is_shared = False
     takes_views = True
 
@@ -47,8 +50,12 @@ class MachineCall(Callee):
         """See `Callee`."""
         if self.is_shared:
             return call_text(code, self.name, self.text, args, self.takes)
-        stored = [code.stored(x) if i in self.indexed else x for i, x in enumerate(args)]
-        return write_text(code, self.text, stored, self.takes)
+        given = list(args)
+        for i in self.packed:
+            given[i] = code.stored(code.whole(args[i], math.prod(self.takes[i])))
+        for i in self.indexed:
+            given[i] = code.stored(args[i])
+        return write_text(code, self.text, given, self.takes)
 
 
 def _joined(m: ArrayMachine, numbers: Any) -> Array:

@@ -348,6 +348,16 @@ class ArrayMachine(Machine):
     def _lanes(self, x: Array) -> Array:
         return np.broadcast_to(x, (*x.shape[:-1], self.lanes) if x.ndim else (self.lanes,))
 
+    def add(self, x: Any, index: tuple[Any, ...], value: Any) -> None:
+        """See `Machine`."""
+        if not any(isinstance(i, Several) for i in index):
+            super().add(x, index, value)
+            return
+        key = tuple(map(integers_of, index))
+        more = value if self.mask is None or not x.is_kept else np.where(self.mask, value, 0.0)
+        np.add.at(x.data, key, np.broadcast_to(more, x.data[key].shape))
+        x.stores += 1
+
     # ---- linear equations
 
     def solve_positive(

@@ -433,6 +433,10 @@ class Machine(ABC):
         """Return start + Σ x y over the pairs term(i)."""
         return self.sums(first, end, lambda i: [term(i)], [start])[0]
 
+    def add(self, x: Memory, index: tuple[Index | int, ...], value: Number) -> None:
+        """Add to x[index]; turns of `each` with the same index do so one after the other."""
+        x[index] = x[index] + value
+
     def copy(self, count: Index | int, source: Memory, target: Memory) -> None:
         """The first numbers of a vector into another."""
 
