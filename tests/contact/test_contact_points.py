@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.backends.native.lane_function import graph_after_program
 from phipsi.compiler import compile
-from phipsi.contact.contact_points import _code, _Function
+from phipsi.contact.contact_points import _Function
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS, slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.errors import InputError
@@ -205,7 +206,8 @@ def test_pairs_that_are_far_apart_are_left_out(machine_code):
     poses = compile(frame_pose, contacts.model, points=contacts.model.body_names, backend="native")
     X = ops.given("X", (4, 4, 4))
     nodes = [as_node(x) for x in slot_geometry(contacts, Traced(X), 0.2)[:4]]
-    fewer = _code(poses.native, nodes)
+    results = dict(zip(("gap", "normal", "point_a", "point_b"), nodes, strict=True))
+    fewer = graph_after_program(poses.native, "X", results)
     found = fewer.ufunc(q)[:4]
     centres = pp.poses(contacts.model, q)[:, :, :3, 3]
     ends = np.array([(p.body_a, p.body_b) for p in contacts.pairs])[contacts.slot_pair]

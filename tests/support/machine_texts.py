@@ -1,5 +1,6 @@
 """Texts for machines, run on arrays and compiled as functions of lanes."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ def in_lanes(
         given = {name: m.memory(kernel.inputs[name], *s) for name, s in shapes.items()}
         text(m, given, {name: m.memory(kernel.results[name], *s) for name, s in results.items()})
 
-    key = f"{text.__qualname__} {shapes} {results} {fused}"
+    key = f"{inspect.getsource(text)} {shapes} {results} {fused}"  # so that no older code is found
     function = lane_function.LaneFunction(key, (), shapes, results, write)
 
     def run(values: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -64,6 +64,11 @@ def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
     return status
 
 
+def with_part(code: int, part: int | None) -> int:
+    """The status of a failure in a body or row, or in none that has a number."""
+    return code if part is None else code + CODES * (part + 1)
+
+
 def code_of(error: Exception) -> int:
     """The status of an element for which a dense solution raised an error."""
     if isinstance(error, SingularHingeError):

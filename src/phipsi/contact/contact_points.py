@@ -18,9 +18,11 @@ from typing import Any, NamedTuple, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.native.kernel.law_code import LawCode
-from phipsi.backends.native.lane_function import LaneFunction, LaneKernel, graph_function
-from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
+from phipsi.backends.native.lane_function import (
+    LaneFunction,
+    graph_after_program,
+    graph_function,
+)
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
 from phipsi.contact.geometry.pair_code import unless
@@ -35,8 +37,7 @@ from phipsi.contact.geometry.pair_formulas import (
 )
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import listing
-from phipsi.laws.graph import Node, in_order
+from phipsi.laws.graph import Node
 from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
@@ -47,7 +48,6 @@ from phipsi.model.tree import WORLD
 from phipsi.operators import frame_pose
 
 Array = NDArray[Any]
-_NOT_FINITE = 4
 _MANY, _TOO_MANY = 500, 50_000  # pairs
 _FEW = 500  # configurations, whose time by lanes is about that of compiling
 
@@ -218,7 +218,10 @@ class _Function:
         native = None
         if self._is_native:
             native = compile(frame_pose, contacts.model, points=names, backend="native").native
-        self._fast = None if native is None else _code(native, self._nodes)
+        if native is not None:
+            parts = ("gap", "normal", "point_a", "point_b")
+            results: dict[str, Node] = dict(zip(parts, self._nodes, strict=True))
+            self._fast = graph_after_program(native, "X", results)
         self._poses, self._lanes = poses, None
 
     def __call__(self, q: Any, options: CallOptions) -> Any:
@@ -250,32 +253,6 @@ class _Function:
     def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions, calls: Calls) -> Any:
         X = calls(self._every_pose, q)
         return calls.finish(self._result(*lanes(X, options.get("threads", 1))))
-
-
-def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:
-    """q → the values of nodes of X, which is what a program returns."""
-    results = dict(zip(("gap", "normal", "point_a", "point_b"), nodes, strict=True))
-
-    def write(kernel: LaneKernel) -> None:
-        (X,) = kernel.call_program(native, kernel.code, [kernel.inputs["q"]])
-        code = LawCode(kernel.module, kernel.e, {"X": X}, kernel.area, kernel)
-        total = kernel.e.constant(0.0)
-        for name, value in zip(results, code.write(nodes), strict=True):
-            value, out = code.stored(value), kernel.results[name]
-
-            def put(i: Any, so_far: list[Any], value: Any = value, out: Any = out) -> list[Any]:
-                x = code.entry(value, i)
-                code.put(x, out, i)
-                return [kernel.e.spoiled(Lane(kernel.e, so_far[0]), x).value]
-
-            size = i64(results[name].size)
-            total = Lane(kernel.e, fold_loop(kernel.b, size, 1, [total.value], put)[0])
-        kernel.fail(kernel.b.not_(kernel.e.compare("==", total, 0.0)), _NOT_FINITE)
-
-    listed = in_order(nodes)
-    text = "\n".join([*listing(listed, [native]), repr([listed.index(x) for x in nodes])])
-    shapes = {name: node.shape for name, node in results.items()}
-    return LaneFunction(text, [native], {"q": (native.input_shapes[0])}, shapes, write)
 
 
 # ---- many pairs at few configurations ------------------------------------------------------------

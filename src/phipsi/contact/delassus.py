@@ -27,8 +27,8 @@ from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import BLOCK, word_table
-from phipsi.contact.row_products import Heads, in_memory, outer
+from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
+from phipsi.contact.row_products import outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -98,18 +98,23 @@ class Delassus(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""
         k = self.layout.n_heads
-        s, compliance = (in_memory(code, x, k) for x in args[3:])
+        s, compliance = (_in_memory(code, x, k) for x in args[3:])
         return [self._writer(code, args, None).write(s, compliance)]
 
     def write_into(self, code: Any, args: Sequence[Any], group: ContactGroup) -> None:
         """The same for the contacts of a group, in its matrix; of contacts alone."""
-        compliance = in_memory(code, args[4], self.layout.n_heads)
+        compliance = _in_memory(code, args[4], self.layout.n_heads)
         group.clear_apart()
         self._writer(code, args, group).write_group(group, compliance)
 
     def _writer(self, code: Any, args: Sequence[Any], group: ContactGroup | None) -> _Writer:
         m = self.plan.n_hosts
-        return _Writer(code, self.plan, args[:2], in_memory(code, args[2], 36 * m * m), group)
+        return _Writer(code, self.plan, args[:2], _in_memory(code, args[2], 36 * m * m), group)
+
+
+def _in_memory(code: Any, x: Any, size: int) -> Any:
+    """The address of numbers that follow each other in every lane."""
+    return code.stored(code.whole(x, size)).base
 
 
 def masks_of(reached: Array) -> tuple[int, ...]:
@@ -130,8 +135,35 @@ _BITS = 62
 """Of a mask: hosts beyond share them."""
 
 
+class _Heads(Numbers):
+    """Writes what contacts and joints are: their rows, hosts, and blocks of rows."""
+
+    def __init__(self, code: Any, plan: RowPlan, blocks: Sequence[Any]) -> None:
+        super().__init__(code.e)
+        self._sides = plan.sides
+        self._blocks = [
+            _in_memory(code, x, 6 * plan.layout.n_rows) if (hosts >= 0).any() else None
+            for x, hosts in zip(blocks, plan.sides.T, strict=True)
+        ]
+        self._ends = word_table(code.module, plan.layout.ends)
+        self._hosts = word_table(code.module, plan.sides.ravel().tolist())
+
+    def rows_of(self, i: Any) -> tuple[Any, Any]:
+        """The first row of a contact or joint, and that after its last."""
+        return self.word(self._ends, i), self.word(self._ends, self.plus(i, 1))
+
+    def host(self, i: Any, side: int) -> Any:
+        """Its host on one side; −1 for the world."""
+        return self.word(self._hosts, self.plus(self.b.mul(i, i64(2)), side))
+
+    def six(self, base: Any, i: Any) -> list[Lane]:
+        """The numbers of row i."""
+        first = self.b.mul(i, i64(6))
+        return [self.load(base, self.plus(first, t)) for t in range(6)]
+
+
 @final
-class _Writer(Heads):
+class _Writer(_Heads):
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
     def __init__(

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
+from phipsi.backends.machine.machine import Index, Machine, Memory, Number, Pair
+from phipsi.backends.machine_call import MachineCall
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import Numbers, word_table
 from phipsi.contact.slot_rows import RowBlocks
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
+from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
 
@@ -47,81 +47,74 @@ def host_motions(plan: RowPlan, admittance: Node, forces: Node) -> Any:
 
 
 @final
-class HostMotions(Callee):
+class HostMotions(MachineCall):
     """Λ (6m, 6m), f (m, 6) → Λ f (m, 6), without blocks between hosts of different trees."""
 
-    takes_views = True
+    packed = (0, 1)
 
     def __init__(self, plan: RowPlan) -> None:
-        self._plan, self.shapes = plan, ((plan.n_hosts, 6),)
-        self.key = ("motions", plan.n_hosts, tuple(plan.related.ravel().tolist()))
+        m = plan.n_hosts
+        self._related, self.takes, self.shapes = plan.related, ((6 * m, 6 * m), (m, 6)), ((m, 6),)
+        self.key = ("motions", m, tuple(plan.related.ravel().tolist()))
         self.name = f"motions of hosts {_digest(self.key)}"
-
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """All blocks."""
-        admittance, f = args
-        flat = f.reshape(*f.shape[:-2], -1, 1)
-        out = (admittance @ flat)[..., 0]
-        return [out.reshape(*out.shape[:-1], -1, 6)]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """By Λ: w f*; by f: Λ w, as Λ is symmetric."""
+        """By Λ: the blocks of w f* that are read; by f: Λ w, as Λ is symmetric."""
         w = weights[0]
         if w is None:
             return [None, None]
-        return [outer(w, args[1]), call(self, args[0], w)[0]]
+        i, j = np.nonzero(np.kron(self._related, np.ones((6, 6))))
+        products = ops.apply("mul", ops.pick(w, i), ops.pick(args[1], j))
+        by_admittance = ops.scatter(products, i * args[1].size + j, args[0].shape)
+        return [by_admittance, call(self, args[0], w)[0]]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """A loop over pairs of hosts."""
-        m, writer = self._plan.n_hosts, Numbers(code.e)
-        admittance = in_memory(code, args[0], 36 * m * m)
-        f, out, b = in_memory(code, args[1], 6 * m), code.area(6 * m), writer.b
-        pairs = np.argwhere(self._plan.related)
-        first, second = (word_table(code.module, x.tolist()) for x in pairs.T)
-        writer.fill(i64(6 * m), 0.0, out.base)
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
+        """Every host's related ones, one after the other: round k has the number k of each."""
+        admittance, f = args
+        count = len(self._related)
+        out = m.array(count, 6, kept=False)
+        rank = np.cumsum(self._related, axis=1) - 1
+        pairs = sorted(np.argwhere(self._related).tolist(), key=lambda x: (rank[x[0], x[1]], *x))
+        ranks = [rank[i, j] for i, j in pairs]
+        rounds = max(ranks, default=-1) + 1
+        first, second = (m.words([x[t] for x in pairs]) for t in (0, 1))
+        starts = m.words(np.searchsorted(ranks, np.arange(rounds + 1)).tolist())
 
-        def pair(k: Any) -> None:
-            i, j = (b.mul(writer.word(x, k), i64(6)) for x in (first, second))
-            moves, push = writer.at(out.base, i), writer.at(f, j)
-            block = writer.at(admittance, writer.plus(b.mul(i, i64(6 * m)), j))
-            sums = [writer.load(moves, t) for t in range(6)]
-            for u in range(6):
-                x = writer.load(push, u)
-                sums = [
-                    writer.load(block, 6 * m * t + u).times_plus(x, total)
-                    for t, total in enumerate(sums)
-                ]
-            for t, total in enumerate(sums):
-                writer.store(total, moves, t)
+        @m.each(0, count)
+        def _(i: Index) -> None:
+            for t in range(6):
+                out[i, t] = 0.0
 
-        writer.between(0, len(pairs), pair)
+        @m.loop(0, rounds)
+        def _(k: Index) -> None:
+            @m.each(starts[k], starts[k + 1])
+            def _(pair: Index) -> None:
+                i, j = first[pair], second[pair]
+                sums = [out[i, t] for t in range(6)]
+                rows = [admittance.row(i * 6 + t) for t in range(6)]
+                for u in range(6):
+                    x = f[j, u]
+                    sums = [m.fma(row[j * 6 + u], x, y) for row, y in zip(rows, sums, strict=True)]
+                for t, x in enumerate(sums):
+                    out[i, t] = x
+
         return [out]
 
 
 @final
-class RowRates(Callee):
+class RowRates(MachineCall):
     """C_a, C_b (n, 6), V (hosts, 6) → C V (n,), or (heads,) of the rows of normals."""
-
-    takes_views = True
 
     def __init__(self, plan: RowPlan, *, normals: bool = False) -> None:
         self._plan, self._normals = plan, normals
+        n = plan.layout.n_rows
+        self.takes, self.packed = ((n, 6), (n, 6), (plan.n_hosts, 6)), (*_sides_of(plan), 2)
         rows = plan.layout.normals if normals else np.arange(plan.layout.n_rows)
         self._rows, self.shapes = rows, ((len(rows),),)
         self.key = ("rates", *_key(plan), normals)
         self.name = f"rates of rows {_digest(self.key)}"
-
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """Both sides."""
-        *blocks, V = args
-        total: Any = 0.0
-        for hosts, block in zip((self._plan.a, self._plan.b), blocks, strict=True):
-            host = hosts[self._rows]
-            term = np.sum(block[..., self._rows, :] * V[..., np.maximum(host, 0), :], axis=-1)
-            total = total + np.where(host >= 0, term, 0.0)
-        return [total]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -136,51 +129,41 @@ class RowRates(Callee):
         (by_V,) = call(RowForces(self._plan), a, b, w)
         return [*_products(self._plan, w, V), by_V]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
         """A loop over the contacts and joints, and over the rows of each."""
-        writer = Heads(code, self._plan, args[:2])
-        V = in_memory(code, args[2], 6 * self._plan.n_hosts)
-        out = code.area(max(1, self.shapes[0][0]))
+        *blocks, V = args
+        heads = Heads(m, self._plan, self._plan.layout.n_heads if self._normals else None)
+        out = m.array(*self.shapes[0], kept=False)
 
-        def head(i: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
-            moves = [writer.six(V, host) for _, host in sides]
+        @heads.each
+        def _(head: Head) -> None:
+            moves = [[V[host, u] for u in range(6)] for _, host in head.hosts]
 
-            def row(r: Any, place: Any) -> None:
-                total = code.e.constant(0.0)
-                for (block, _), move in zip(sides, moves, strict=True):
-                    for x, y in zip(writer.six(block, r), move, strict=True):
-                        total = x.times_plus(y, total)
-                writer.store(total, out.base, place)
+            def row(r: Index, place: Index) -> None:
+                total: Number | float = 0.0
+                for (side, _), move in zip(head.hosts, moves, strict=True):
+                    for u, x in enumerate(move):
+                        total = m.fma(blocks[side][r, u], x, total)
+                out[place] = total
 
             if self._normals:
-                row(writer.b.sub(end, i64(1)), i)
+                row(head.first + (head.count - 1), head.number)
             else:
-                writer.between(first, end, lambda r: row(r, r))
+                m.each(0, head.count)(lambda j: row(head.first + j, head.first + j))
 
-        writer.each(head, self._plan.layout.n_heads if self._normals else None)
         return [out]
 
 
 @final
-class RowForces(Callee):
+class RowForces(MachineCall):
     """C_a, C_b (n, 6), p (n,) → C* p (hosts, 6)."""
-
-    takes_views = True
 
     def __init__(self, plan: RowPlan) -> None:
         self._plan, self.shapes = plan, ((plan.n_hosts, 6),)
+        n = plan.layout.n_rows
+        self.takes, self.packed = ((n, 6), (n, 6), (n,)), (*_sides_of(plan), 2)
         self.key = ("forces", *_key(plan))
         self.name = f"forces of rows {_digest(self.key)}"
-
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """Both sides, row by row."""
-        *blocks, p = args
-        batch = np.broadcast_shapes(p.shape[:-1], *(x.shape[:-2] for x in blocks))
-        out = np.zeros((*batch, self._plan.n_hosts, 6))
-        for hosts, block in zip((self._plan.a, self._plan.b), blocks, strict=True):
-            for r in np.flatnonzero(hosts >= 0):
-                out[..., hosts[r], :] += block[..., r, :] * p[..., r, None]
-        return [out]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -192,31 +175,27 @@ class RowForces(Callee):
         (by_p,) = call(RowRates(self._plan), a, b, weights[0])
         return [*_products(self._plan, p, weights[0]), by_p]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
         """A loop over the contacts and joints: those of their rows are summed first."""
-        writer, size = Heads(code, self._plan, args[:2]), 6 * self._plan.n_hosts
-        p, out = in_memory(code, args[2], self._plan.layout.n_rows), code.area(size)
-        e, b = code.e, writer.b
-        writer.fill(i64(size), 0.0, out.base)
+        *blocks, p = args
+        out = m.array(*self.shapes[0], kept=False)
 
-        def head(i: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
-            def row(j: Any, sums: list[Any]) -> list[Any]:
-                r = b.add(first, j)
-                x = writer.load(p, r)
-                numbers = [y for block, _ in sides for y in writer.six(block, r)]
-                return [
-                    y.times_plus(x, Lane(e, total)).value
-                    for y, total in zip(numbers, sums, strict=True)
-                ]
+        @m.each(0, self._plan.n_hosts)
+        def _(i: Index) -> None:
+            for u in range(6):
+                out[i, u] = 0.0
 
-            none = [e.constant(0.0).value] * (6 * len(sides))
-            sums = iter(fold_loop(b, b.sub(end, first), 1, none, row))
-            for _, host in sides:
-                for t, old in enumerate(writer.six(out.base, host)):
-                    place = writer.plus(b.mul(host, i64(6)), t)
-                    writer.store(old + Lane(e, next(sums)), out.base, place)
+        @Heads(m, self._plan).each
+        def _(head: Head) -> None:
+            def products(j: Index) -> list[Pair]:
+                x = p[head.first + j]
+                return [(blocks[t][head.first + j, u], x) for t, _ in head.hosts for u in range(6)]
 
-        writer.each(head)
+            sums = m.sums(0, head.count, products, [0.0] * (6 * len(head.hosts)))
+            for k, (_, host) in enumerate(head.hosts):
+                for u in range(6):
+                    m.add(out, (host, u), sums[6 * k + u])
+
         return [out]
 
 
@@ -224,11 +203,6 @@ def outer(x: Node, y: Node) -> Node:
     """X y* of vectors with as many numbers, whatever their shapes."""
     i, j = np.indices((x.size, x.size))
     return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))
-
-
-def in_memory(code: Any, x: Any, size: int) -> Any:
-    """The address of numbers that follow each other in every lane."""
-    return code.stored(code.whole(x, size)).base
 
 
 def _key(plan: RowPlan) -> tuple[Any, ...]:
@@ -252,48 +226,37 @@ def _products(plan: RowPlan, x: Node, Y: Node) -> list[Node]:
     return out
 
 
-class Heads(Numbers):
-    """Writes loops over contacts and joints, each with the blocks of its rows at its hosts."""
+def _sides_of(plan: RowPlan) -> list[int]:
+    """The sides at which some contact or joint has a host."""
+    return [t for t in (0, 1) if (plan.sides[:, t] >= 0).any()]
 
-    def __init__(self, code: Any, plan: RowPlan, blocks: Sequence[Any]) -> None:
-        super().__init__(code.e)
-        self._sides = plan.sides
-        self._blocks = [
-            in_memory(code, x, 6 * plan.layout.n_rows) if (hosts >= 0).any() else None
-            for x, hosts in zip(blocks, plan.sides.T, strict=True)
-        ]
-        self._ends = word_table(code.module, plan.layout.ends)
-        self._hosts = word_table(code.module, plan.sides.ravel().tolist())
 
-    def rows_of(self, i: Any) -> tuple[Any, Any]:
-        """The first row of a contact or joint, and that after its last."""
-        return self.word(self._ends, i), self.word(self._ends, self.plus(i, 1))
+class Head(NamedTuple):
+    """A contact or joint: its number, its rows, and the sides at which it has a host."""
 
-    def host(self, i: Any, side: int) -> Any:
-        """Its host on one side; −1 for the world."""
-        return self.word(self._hosts, self.plus(self.b.mul(i, i64(2)), side))
+    number: Index
+    first: Index
+    count: int
+    hosts: list[tuple[int, Index]]
 
-    def six(self, base: Any, i: Any) -> list[Lane]:
-        """The numbers of row i."""
-        first = self.b.mul(i, i64(6))
-        return [self.load(base, self.plus(first, t)) for t in range(6)]
 
-    def each(
-        self, body: Callable[[Any, Any, Any, list[tuple[Any, Any]]], None], count: int | None = None
-    ) -> None:
-        """body(number, first row, row after the last, its blocks with their hosts)."""
-        b = self.b
-        is_there = self._sides[:count] >= 0
+@final
+class Heads:
+    """Contacts and joints of a plan, or the first of them."""
 
-        def one(i: Any) -> None:
-            (first, end), hosts = self.rows_of(i), [self.host(i, t) for t in (0, 1)]
-            for sides in ((0, 1), (0,), (1,)):
-                if not (is_there == [t in sides for t in (0, 1)]).all(axis=1).any():
-                    continue
-                chosen = [(self._blocks[t], hosts[t]) for t in sides]
-                known = [b.icmp_signed(">=", hosts[t], i64(0)) for t in (0, 1)]
-                holds = [known[t] if t in sides else b.not_(known[t]) for t in (0, 1)]
-                with b.if_then(b.and_(*holds)):
-                    body(i, first, end, chosen)
+    def __init__(self, m: Machine, plan: RowPlan, count: int | None = None) -> None:
+        self._m, ends, sides = m, plan.layout.ends, plan.sides[:count]
+        there = [tuple(np.flatnonzero(x >= 0).tolist()) for x in sides]
+        kinds = [(ends[i + 1] - ends[i], x) for i, x in enumerate(there)]
+        self._kinds = sorted(set(kinds))
+        pairs = [(self._kinds.index(x), ends[i]) for i, x in enumerate(kinds)]
+        self._count, self._table = len(kinds), m.words([x for pair in pairs for x in pair])
+        self._hosts = m.words(plan.sides.ravel().tolist())
 
-        self.between(0, len(is_there), one)
+    def each(self, body: Callable[[Head], None]) -> None:
+        """body(head) of each, in any order."""
+
+        @self._m.each_case(self._count, len(self._kinds), self._table)
+        def _(case: int, i: Index, first: Index) -> None:
+            count, sides = self._kinds[case]
+            body(Head(i, first, count, [(t, self._hosts[i * 2 + t]) for t in sides]))

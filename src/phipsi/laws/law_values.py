@@ -26,13 +26,16 @@ class Evaluation:
     What does not depend on values is looked up once: the order of the nodes, the functions of
     arrays, and where their arguments are. Truths that only choices and other truths read stay
     truths of NumPy, and are not made numbers.
+
+    **Attributes:** `nodes`, the results; `takes`, the shapes of the inputs by name.
     """
 
     def __init__(self, results: Sequence[Node]) -> None:
-        nodes = in_order(results)
+        self.nodes, nodes = tuple(results), in_order(results)
         places = {x: i for i, x in enumerate(nodes)}
         self._results = [(places[x], x.shape) for x in results]
         self._inputs = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "input"]
+        self.takes = {x.data[0]: x.shape for _, x in self._inputs}
         self._constants = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "constant"]
         self._size, truths = len(nodes), _only_read_as_truths(nodes, results)
         self._steps = [

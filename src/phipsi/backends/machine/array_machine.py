@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -9,21 +10,32 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import with_part
+from phipsi.backends.machine.array_indices import Places, Several, Span, integers_of
 from phipsi.backends.machine.machine import (
     Body,
+    Candidate,
     Entry,
+    Given,
     Index,
+    Item,
     Machine,
     Mask,
     Memory,
     Number,
     Pair,
+    RowOf,
+    Values,
+    Words,
 )
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
+from phipsi.laws.law_values import Evaluation
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
 Array = NDArray[Any]
@@ -36,7 +48,7 @@ _SHORT = 4  # sums of so few terms are added one by one
 class ArrayMachine(Machine):
     """All lanes at once: they are the last axis of arrays.
 
-    An index of `loop` is an int. That of `each` is a `_Span`: it reads a whole slice, and an inner
+    An index of `loop` is an int. That of `each` is a `Span`: it reads a whole slice, and an inner
     one prepends its axis, so that numbers of the outer body broadcast against those of the inner.
     `strict` finds texts that break the rules: rounds always go on with copies, and `each` runs turn
     by turn, in reverse. `exact` solves linear equations with the operations of the code, one after
@@ -61,9 +73,26 @@ class ArrayMachine(Machine):
         """An input (…) that is the same in all lanes."""
         return self.input(np.broadcast_to(x, (self.lanes, *x.shape)))
 
+    def filled(self, x: Array) -> ArrayMemory:
+        """New memory that begins with these numbers (lanes, …)."""
+        return self._memory(np.array(np.moveaxis(x, 0, -1), dtype=np.float64, order="C"))
+
+    def constants(self, x: Array) -> ArrayMemory:
+        """See `Machine`."""
+        return ArrayMemory(self, np.asarray(x, dtype=np.float64)[..., None], is_input=True)
+
+    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Number]:
+        """See `Machine`."""
+        numbers, first = x.data.ravel(), place.astype(np.int64)
+        return [numbers[first + step] for step in steps]
+
     def array(self, *shape: int, kept: bool = True) -> ArrayMemory:
         """New memory, NaN everywhere."""
         return self._memory(np.full((*shape, self.lanes), np.nan), is_kept=kept)
+
+    def words(self, values: Sequence[int]) -> ArrayWords:
+        """See `Machine`."""
+        return ArrayWords(values)
 
     def _memory(self, data: Array, **what: bool) -> ArrayMemory:
         self._memories.append(ArrayMemory(self, data, **what))
@@ -102,11 +131,27 @@ class ArrayMachine(Machine):
 
         return run
 
+    def each_case(
+        self, count: Any, cases: int, table: Any
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`; all turns at once of a case whose numbers are evenly spaced."""
+
+        def run(body: Callable[[int, Any, Any], None]) -> None:
+            for case in range(cases):
+                mine = [(i, table[2 * i + 1]) for i in range(count) if table[2 * i] == case]
+                for turns, firsts in [] if self.strict else _evenly_spaced(mine):
+                    with self._axis(turns) as i:
+                        body(case, i, Span(firsts.start, firsts.step, len(turns), i.axis))
+                for i, first in reversed(mine) if self.strict else ():
+                    body(case, i, first)
+
+        return run
+
     @contextmanager
     def _axis(self, turns: range) -> Iterator[Any]:
         self._depth += 1
         try:
-            yield _Span(turns.start, turns.step, len(turns), self._depth - 1)
+            yield Span(turns.start, turns.step, len(turns), self._depth - 1)
         finally:
             self._depth -= 1
 
@@ -128,7 +173,9 @@ class ArrayMachine(Machine):
 
         return run
 
-    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+    def when(
+        self, mask: Any, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
         def run(body: Callable[[], None]) -> None:
@@ -136,6 +183,8 @@ class ArrayMachine(Machine):
             if live.any():
                 with self._masked(None if live.all() else live):
                     body()
+            elif otherwise is not None:
+                otherwise()
 
         return run
 
@@ -192,6 +241,50 @@ class ArrayMachine(Machine):
             values: Any = term(span)
             return np.fmax.reduce(values, axis=0, initial=start)
 
+    def least(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = math.inf
+    ) -> Number:
+        """See `Machine`."""
+        turns = range(first, end)
+        if not len(turns):
+            return self._full(start)
+        with self._axis(turns) as span:
+            values: Any = term(span)
+            return np.minimum.reduce(values, axis=0, initial=start)
+
+    def fold(
+        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Sequence[Any]]
+    ) -> list[Any]:
+        """See `Machine`."""
+        numbers: Sequence[Any] = [self._full(x) for x in starts]
+        for i in range(first, end):
+            numbers = body(i, numbers)
+        return list(numbers)
+
+    def first_largest(
+        self,
+        first: Any,
+        end: Any,
+        candidates: Callable[[Index], Sequence[Candidate]],
+        starts: Sequence[Sequence[Any]],
+    ) -> list[list[Number]]:
+        """See `Machine`; all candidates at once."""
+        turns = range(first, end)
+        if self.strict or not len(turns):
+            return super().first_largest(first, end, candidates, starts)
+        with self._axis(turns) as span:
+            listed: Any = candidates(span)
+        out: list[Any] = []
+        for (score, values, counts), start in zip(listed, starts, strict=True):
+            scores = np.where(np.isnan(score), -np.inf, score)
+            scores = scores if counts is None else np.where(counts, scores, -np.inf)
+            whole = np.broadcast_arrays(scores, *values)
+            which = whole[0].argmax(axis=0)[None]
+            found = [np.take_along_axis(x, which, axis=0)[0] for x in whole]
+            better = found[0] > start[0]
+            out.append([np.where(better, x, y) for x, y in zip(found, start, strict=True)])
+        return out
+
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         return int(np.max(x, initial=0.0, where=True if self.mask is None else self.mask))
@@ -219,12 +312,12 @@ class ArrayMachine(Machine):
 
     def same(self, i: Any, j: Any) -> Any:
         """See `Machine`."""
-        i, j = (x.integers()[..., None] if isinstance(x, _Span) else x for x in (i, j))
+        i, j = (x.integers()[..., None] if isinstance(x, Several) else x for x in (i, j))
         return np.logical_and(i == j, np.ones(self.lanes, dtype=bool))
 
     def to_number(self, i: Any) -> Any:
         """See `Machine`."""
-        if not isinstance(i, _Span):
+        if not isinstance(i, Several):
             return np.full(self.lanes, float(i))
         return i.integers()[..., None].astype(np.float64)
 
@@ -239,6 +332,31 @@ class ArrayMachine(Machine):
     def functions(self) -> Any:
         """See `Machine`."""
         return ARRAYS
+
+    def graphs(self, inputs: Given) -> Values:
+        """See `Machine`; NumPy computes all of a graph, every time."""
+
+        def values(graph: Evaluation) -> list[Any]:
+            given = {name: _batched(inputs[name], shape) for name, shape in graph.takes.items()}
+            sizes = [x.size for x in graph.nodes]
+            found = zip(graph(given), graph.nodes, sizes, strict=True)
+            flat = [y.reshape(*y.shape[: y.ndim - len(x.shape)], size) for y, x, size in found]
+            return [[self._lanes(y[..., i]) for i in range(y.shape[-1])] for y in flat]
+
+        return values
+
+    def _lanes(self, x: Array) -> Array:
+        return np.broadcast_to(x, (*x.shape[:-1], self.lanes) if x.ndim else (self.lanes,))
+
+    def add(self, x: Any, index: tuple[Any, ...], value: Any) -> None:
+        """See `Machine`."""
+        if not any(isinstance(i, Several) for i in index):
+            super().add(x, index, value)
+            return
+        key = tuple(map(integers_of, index))
+        more = value if self.mask is None or not x.is_kept else np.where(self.mask, value, 0.0)
+        np.add.at(x.data, key, np.broadcast_to(more, x.data[key].shape))
+        x.stores += 1
 
     # ---- linear equations
 
@@ -284,6 +402,35 @@ class ArrayMachine(Machine):
     def _solve_dense(A: Array, x: Any) -> None:
         x.fill(np.linalg.solve(A, x.lanes_first()[..., None])[..., 0])
 
+    def eliminate(self, n: Any, J: Any, d: Any, ends: Words) -> None:
+        """See `Machine`; row by row, with the bits of blocks."""
+        if self.exact or self.strict:
+            eliminate_blocks(self, n, J, d, ends)
+            return
+        A = J.scratch()
+        for k in range(n):
+            scale = A[k, k] = 1.0 / A[k, k]
+            A[k + 1 :, k] = factors = -(A[k + 1 :, k] * scale)
+            A[k + 1 :, k + 1 :] = factors[:, None] * A[k, k + 1 :] + A[k + 1 :, k + 1 :]
+        d.scratch()[:n] = A[:, n]
+        self._substitute_upper(n, A, d.scratch())
+
+    def substitute(self, n: Any, J: Any, d: Any, lows: Words, ends: Words) -> None:
+        """See `Machine`; column by column, with the bits of blocks."""
+        if self.exact or self.strict:
+            substitute_blocks(self, n, J, d, lows, ends)
+            return
+        A, x = J.data, d.scratch()
+        for k in range(n):
+            x[k + 1 : n] = A[k + 1 :, k] * x[k] + x[k + 1 : n]
+        self._substitute_upper(n, A, x)
+
+    @staticmethod
+    def _substitute_upper(n: int, A: Array, x: Array) -> None:
+        for k in reversed(range(n)):
+            x[k] = x[k] * A[k, k]
+            x[:k] = -A[:k, k] * x[k] + x[:k]
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Memory], results: Sequence[Memory]) -> None:
@@ -292,10 +439,10 @@ class ArrayMachine(Machine):
         for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
             to.fill(x)  # type: ignore[attr-defined]
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
         live = mask if self.mask is None else mask & self.mask
-        self.status[live & (self.status == 0)] = code
+        self.status[live & (self.status == 0)] = with_part(code, part)
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""
@@ -304,6 +451,22 @@ class ArrayMachine(Machine):
         failed = self.status != before
         self.status[:] = np.where(keeps, self.status, before)
         return failed
+
+
+def _batched(x: Any, shape: tuple[int, ...]) -> Array:
+    """An input of a graph (…, lanes, *shape), with an axis for every `each` around it."""
+    if isinstance(x, ArrayMemory):
+        return np.moveaxis(x.data, -1, 0).reshape(-1, *shape)
+    if not isinstance(x, Item):
+        flat = np.stack(np.broadcast_arrays(*x), axis=-1) if x else np.zeros((1, 0))
+        return flat.reshape(*flat.shape[:-1], *shape)
+    memory: Any = x.memory
+    rows = memory.data.reshape(-1, x.size, memory.data.shape[-1])
+    if isinstance(x.index, Several):
+        which = x.index.integers()
+        flat = np.moveaxis(rows[which.ravel()], -1, 1).reshape(*which.shape, -1, x.size)
+        return flat.reshape(*flat.shape[:-1], *shape)
+    return rows[x.index].T.reshape(-1, *shape)
 
 
 def _added(start: Any, products: Array) -> Any:
@@ -317,34 +480,38 @@ def _added(start: Any, products: Array) -> Any:
     return np.add.accumulate(products, axis=0)[-1]
 
 
-class _Span:
-    """first, first + step, …: all indices of an `each` at once, on an axis of their own."""
+def _evenly_spaced(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[range, range]]:
+    """Pairs as stretches in which both numbers are evenly spaced."""
+    begin = 0
+    while begin < len(pairs):
+        end, step = begin + 1, (1, 1)
+        if end < len(pairs):
+            step = _less(pairs[end], pairs[begin])
+        while end < len(pairs) and _less(pairs[end], pairs[end - 1]) == step:
+            end += 1
+        (i, first), count = pairs[begin], end - begin
+        yield range(i, i + step[0] * count, step[0]), range(first, first + step[1] * count, step[1])
+        begin = end
 
-    def __init__(self, first: int, step: int, count: int, axis: int) -> None:
-        self.first, self.step, self.count, self.axis = first, step, count, axis
 
-    def __add__(self, k: int) -> _Span:
-        return _Span(self.first + k, self.step, self.count, self.axis)
+def _less(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    return x[0] - y[0], x[1] - y[1]
 
-    def __sub__(self, k: int) -> _Span:
-        return self + -k
 
-    def __rsub__(self, k: int) -> _Span:
-        return _Span(k - self.first, -self.step, self.count, self.axis)
+@final
+class ArrayWords(Words):
+    """Integers."""
 
-    def __mul__(self, k: int) -> _Span:
-        return _Span(self.first * k, self.step * k, self.count, self.axis)
+    def __init__(self, words: Sequence[int]) -> None:
+        self._words, self._all = list(words), set(words)
 
-    __radd__, __rmul__ = __add__, __mul__
-
-    def slice(self) -> slice:
-        """As an index of an array."""
-        end = self.first + self.step * self.count
-        return slice(self.first, None if end < 0 else end, self.step)
-
-    def integers(self) -> Array:
-        """As integers on their axis."""
-        return (self.first + self.step * np.arange(self.count)).reshape(-1, *[1] * self.axis)
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int):
+            return self._words[index]
+        if isinstance(index, Several):
+            return Places(np.array(self._words)[index.integers()])
+        assert len(self._all) == 1, "words of many indices at once are equal"
+        return self._words[0]
 
 
 @final
@@ -363,18 +530,27 @@ class ArrayMemory(Memory):
 
     def fill(self, x: Array) -> None:
         """Results (lanes, …) of a program; scratch, so without a mask."""
-        assert not self.is_kept, "results of programs are scratch"
-        self.data[...] = np.moveaxis(x, 0, -1).reshape(self.data.shape)
+        data = self.scratch()
+        data[...] = np.moveaxis(x, 0, -1).reshape(data.shape)
+
+    def scratch(self) -> Array:
+        """The numbers (…, lanes) to change all at once, without a mask."""
+        assert not self.is_kept, "numbers that are changed without a mask are scratch"
         self.stores += 1
+        return self.data
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
 
     def _place(self, index: Any) -> tuple[Any, list[int] | None]:
         """What to index with, and the axes of what that gives; None where it gives a copy."""
         index = index if isinstance(index, tuple) else (index,)
         assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
-        axes = [i.axis for i in index if isinstance(i, _Span)]
-        if len(set(axes)) < len(axes):  # a diagonal
-            return tuple(i.integers() if isinstance(i, _Span) else i for i in index), None
-        return tuple(i.slice() if isinstance(i, _Span) else i for i in index), axes
+        axes = [i.axis for i in index if isinstance(i, Span)]
+        if len(set(axes)) < len(axes) or any(isinstance(i, Places) for i in index):  # a diagonal
+            return tuple(map(integers_of, index)), None
+        return tuple(i.slice() if isinstance(i, Span) else i for i in index), axes
 
     def _view(self, key: Any, axes: list[int]) -> Array:
         """Axes of inner loops first, 1 where an axis is missing."""

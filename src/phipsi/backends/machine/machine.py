@@ -27,14 +27,18 @@ functions of NumPy. Reasons: docs/decisions/0068.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+
+from phipsi.laws.graph import Array
+from phipsi.laws.law_values import Evaluation
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
-Pair = tuple["Number", "Number"]
+Pair = tuple["Number | float", "Number | float"]
 
 
 class Number(Protocol):
@@ -75,6 +79,7 @@ if TYPE_CHECKING:
         def __mul__(self, other: Index | int, /) -> Index: ...
         def __rmul__(self, other: Index | int, /) -> Index: ...
         def __mod__(self, other: int, /) -> Index: ...
+        def __floordiv__(self, other: int, /) -> Index: ...
 
 else:
     Index = int
@@ -102,6 +107,61 @@ class Memory(ABC):
     def value(self, x: Number | float) -> None:
         self[()] = x
 
+    @abstractmethod
+    def row(self, i: Index | int) -> Memory:
+        """The memory of x[i, …]; its address is computed once."""
+
+
+@final
+class RowOf(Memory):
+    """Row i of a memory, where addresses cost nothing."""
+
+    def __init__(self, whole: Memory, i: Index | int) -> None:
+        self._whole, self._i, self.shape = whole, i, whole.shape[1:]
+
+    def _index(self, index: Any) -> tuple[Any, ...]:
+        return (self._i, *index) if isinstance(index, tuple) else (self._i, index)
+
+    def __getitem__(self, index: Any) -> Number:
+        return self._whole[self._index(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._whole[self._index(index)] = value
+
+    def row(self, i: Index | int) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
+
+
+class Words(ABC):
+    """Integers that all lanes share, and that do not change; ``words[i]`` reads one.
+
+    They say how a problem is laid out: first rows, kinds of contacts, profiles of matrices.
+    """
+
+    @abstractmethod
+    def __getitem__(self, index: Index | int) -> Index: ...
+
+
+class Candidate(NamedTuple):
+    """What `first_largest` chooses from: a score, what comes with it, and where it counts."""
+
+    score: Number
+    values: Sequence[Number]
+    counts: Mask | None = None
+
+
+class Item(NamedTuple):
+    """So many numbers of a memory, those of item number `index`, as an input of a graph."""
+
+    memory: Memory
+    index: Index
+    size: int
+
+
+Given = Mapping[str, Sequence["Number"] | Memory | Item]
+Values = Callable[[Evaluation], Sequence[Sequence["Number"]]]
+
 
 class Machine(ABC):
     """What an algorithm may do; see the module."""
@@ -113,6 +173,21 @@ class Machine(ABC):
     @abstractmethod
     def array(self, *shape: int, kept: bool = True) -> Memory:
         """New memory; with ``kept=False`` scratch, see rule 1."""
+
+    @abstractmethod
+    def words(self, values: Sequence[int]) -> Words:
+        """Integers that are known when the text is written."""
+
+    @abstractmethod
+    def constants(self, x: Array) -> Memory:
+        """Numbers that are known when the text is written, the same in all lanes."""
+
+    @abstractmethod
+    def gathered(self, x: Memory, place: Number, steps: Sequence[int]) -> list[Number]:
+        """Constants of a matrix, so many behind a place in it that every lane has its own of.
+
+        They are counted row by row; places are integers, and in the matrix.
+        """
 
     # ---- control
 
@@ -132,14 +207,63 @@ class Machine(ABC):
         """
 
     @abstractmethod
+    def each_case(
+        self, count: Index | int, cases: int, table: Words
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """For i in range(count), in any order: body(case, i, first).
+
+        `table` has two words for each i, which of `cases` it is and any other number, `first`. The
+        body is called, or written, once for every case; what depends on the case is Python.
+        """
+
+    @abstractmethod
     def while_any(self, condition: Callable[[], Mask], most: Index | int) -> Callable[[Body], None]:
         """While condition() has lanes, in those: body(turn); at most so many turns."""
 
     @abstractmethod
-    def when(self, mask: Mask) -> Callable[[Callable[[], None]], None]:
-        """In these lanes: body(); skipped if there are none."""
+    def when(
+        self, mask: Mask, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
+        """In these lanes: body(); if there are none, otherwise()."""
 
     # ---- reductions
+
+    @abstractmethod
+    def fold(
+        self,
+        first: Index | int,
+        end: Index | int,
+        starts: Sequence[Number | float],
+        body: Callable[[Index, Sequence[Number]], Sequence[Number]],
+    ) -> list[Number]:
+        """For i in range(first, end), in order: numbers = body(i, numbers); the last ones."""
+
+    def first_largest(
+        self,
+        first: Index | int,
+        end: Index | int,
+        candidates: Callable[[Index], Sequence[Candidate]],
+        starts: Sequence[Sequence[Number | float]],
+    ) -> list[list[Number]]:
+        """Of each of candidates(i), the first with the largest score, as [score, *values].
+
+        `starts` has the same numbers: they stand where no score that counts is larger. Scores that
+        are NaN are not.
+        """
+        sizes = [len(x) for x in starts]
+
+        def choose(i: Index, numbers: Sequence[Number]) -> list[Number]:
+            out, old = list[Number](), iter(numbers)
+            for (score, values, counts), size in zip(candidates(i), sizes, strict=True):
+                best = [next(old) for _ in range(size)]
+                better = score > best[0]
+                better = better if counts is None else counts & better
+                both = zip([score, *values], best, strict=True)
+                out += [self.where(better, x, y) for x, y in both]
+            return out
+
+        found = iter(self.fold(first, end, [x for start in starts for x in start], choose))
+        return [[next(found) for _ in range(size)] for size in sizes]
 
     @abstractmethod
     def sums(
@@ -159,7 +283,17 @@ class Machine(ABC):
         term: Callable[[Index], Number],
         start: float = 0.0,
     ) -> Number:
-        """The largest term(i), at least `start`."""
+        """The largest term(i), at least `start`; terms that are NaN do not count."""
+
+    @abstractmethod
+    def least(
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Number],
+        start: float = math.inf,
+    ) -> Number:
+        """The least term(i), at most `start`; NaN if a term is NaN."""
 
     @abstractmethod
     def count(self, x: Number) -> Index:
@@ -203,6 +337,13 @@ class Machine(ABC):
     def functions(self) -> Any:
         """Functions for formulas of any kind of number (`spatial`); valid until the next branch."""
 
+    @abstractmethod
+    def graphs(self, inputs: Given) -> Values:
+        """Graphs of `laws` as functions, with these inputs: the entries of all their results.
+
+        What one of them has computed, the next ones do not compute again.
+        """
+
     # ---- linear equations
 
     @abstractmethod
@@ -221,6 +362,22 @@ class Machine(ABC):
         Where there is none, it is not finite.
         """
 
+    @abstractmethod
+    def eliminate(self, n: Index | int, J: Memory, d: Memory, ends: Words) -> None:
+        """D = J⁻¹ times column n of J (n, n + 1), without pivoting; J becomes its factors.
+
+        n is a multiple of `BLOCK` of `solvers`. `ends` has a word for each block of rows: the first
+        row, a multiple of `BLOCK`, from which on the columns of the block are zero, and its rows.
+        The diagonal of the factors has the reciprocals of the pivots. J and d are scratch.
+        """
+
+    @abstractmethod
+    def substitute(self, n: Index | int, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """D becomes J⁻¹ d, with the factors that `eliminate` has left in J.
+
+        `lows` is like `ends`: the first column of each block of rows that is not zero.
+        """
+
     # ---- programs and failures
 
     @abstractmethod
@@ -228,8 +385,11 @@ class Machine(ABC):
         """Call a program; its failures count in the lanes of the mask. Results are scratch."""
 
     @abstractmethod
-    def fail(self, mask: Mask, code: int) -> None:
-        """Lanes that have failed, with a code of `failures`; the first failure of a lane counts."""
+    def fail(self, mask: Mask, code: int, part: Index | None = None) -> None:
+        """Lanes that have failed, with a code of `failures`; the first failure of a lane counts.
+
+        With `part`, the number of a body or a row, the status names it too.
+        """
 
     @abstractmethod
     def attempt(self, body: Callable[[], None], keeps: Mask) -> Mask:
@@ -272,6 +432,10 @@ class Machine(ABC):
     ) -> Number:
         """Return start + Σ x y over the pairs term(i)."""
         return self.sums(first, end, lambda i: [term(i)], [start])[0]
+
+    def add(self, x: Memory, index: tuple[Index | int, ...], value: Number) -> None:
+        """Add to x[index]; turns of `each` with the same index do so one after the other."""
+        x[index] = x[index] + value
 
     def copy(self, count: Index | int, source: Memory, target: Memory) -> None:
         """The first numbers of a vector into another."""

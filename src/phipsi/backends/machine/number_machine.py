@@ -9,12 +9,30 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.machine.machine import Body, Entry, Index, Machine, Mask, Memory, Number, Pair
+from phipsi.backends.failures import with_part
+from phipsi.backends.machine.machine import (
+    Body,
+    Entry,
+    Given,
+    Index,
+    Item,
+    Machine,
+    Mask,
+    Memory,
+    Number,
+    Pair,
+    RowOf,
+    Values,
+    Words,
+)
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
+from phipsi.laws.law_values import Evaluation
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
 Array = NDArray[Any]
@@ -38,9 +56,21 @@ class NumberMachine(Machine):
         """An input."""
         return NumberMemory(self, np.shape(x), list(np.ravel(np.asarray(x, dtype=np.float64))))
 
+    def constants(self, x: Any) -> NumberMemory:
+        """See `Machine`."""
+        return self.input(x)
+
+    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
+        """See `Machine`."""
+        return [x.data[int(place) + step] for step in steps]
+
     def array(self, *shape: int, kept: bool = True) -> NumberMemory:
         """New memory, NaN everywhere."""
         return NumberMemory(self, shape, [np.float64(np.nan)] * math.prod(shape))
+
+    def words(self, values: Sequence[int]) -> Any:
+        """See `Machine`."""
+        return list(values)
 
     # ---- control
 
@@ -65,6 +95,17 @@ class NumberMachine(Machine):
 
         return run
 
+    def each_case(
+        self, count: Any, cases: int, table: Any
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Any) -> None:
+            for i in range(count):
+                body(table[2 * i], i, table[2 * i + 1])
+
+        return run
+
     def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
         """See `Machine`."""
 
@@ -78,12 +119,16 @@ class NumberMachine(Machine):
 
         return run
 
-    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+    def when(
+        self, mask: Any, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
         def run(body: Callable[[], None]) -> None:
             if mask:
                 body()
+            elif otherwise is not None:
+                otherwise()
 
         return run
 
@@ -110,6 +155,25 @@ class NumberMachine(Machine):
             x = term(i)
             out = x if x > out else out
         return out
+
+    def least(
+        self, first: Any, end: Any, term: Callable[[Any], Any], start: float = math.inf
+    ) -> Any:
+        """See `Machine`."""
+        out: Any = np.float64(start)
+        for i in range(first, end):
+            x = term(i)
+            out = x if x < out or x != x else out  # noqa: PLR0124
+        return out
+
+    def fold(
+        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Sequence[Any]]
+    ) -> list[Any]:
+        """See `Machine`."""
+        numbers: Sequence[Any] = [np.float64(x) for x in starts]
+        for i in range(first, end):
+            numbers = body(i, numbers)
+        return list(numbers)
 
     def count(self, x: Any) -> Any:
         """See `Machine`."""
@@ -153,6 +217,18 @@ class NumberMachine(Machine):
         """See `Machine`."""
         return ARRAYS
 
+    def graphs(self, inputs: Given) -> Values:
+        """See `Machine`."""
+
+        def values(graph: Evaluation) -> list[Any]:
+            given = {
+                name: np.reshape(_numbers_of(inputs[name]), shape)
+                for name, shape in graph.takes.items()
+            }
+            return [list(x.ravel()) for x in graph(given)]
+
+        return values
+
     # ---- linear equations
 
     def solve_positive(
@@ -172,6 +248,14 @@ class NumberMachine(Machine):
         else:
             A.fill(whole)
 
+    def eliminate(self, n: Any, J: Memory, d: Memory, ends: Words) -> None:
+        """See `Machine`."""
+        eliminate_blocks(self, n, J, d, ends)
+
+    def substitute(self, n: Any, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """See `Machine`."""
+        substitute_blocks(self, n, J, d, lows, ends)
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -180,10 +264,10 @@ class NumberMachine(Machine):
         for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
             to.fill(x[0])
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
         if mask and not self.status:
-            self.status = code
+            self.status = with_part(code, part)
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""
@@ -192,6 +276,13 @@ class NumberMachine(Machine):
         failed = np.bool_(self.status != before)
         self.status = self.status if keeps else before
         return failed
+
+
+def _numbers_of(x: Any) -> Any:
+    if isinstance(x, Item):
+        memory: Any = x.memory
+        return memory.as_array().reshape(-1, x.size)[x.index]
+    return x.as_array() if isinstance(x, NumberMemory) else x
 
 
 @final
@@ -208,6 +299,10 @@ class NumberMemory(Memory):
     def fill(self, x: Any) -> None:
         """All numbers at once."""
         self.data[:] = list(np.ravel(np.asarray(x, dtype=np.float64)))
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
 
     def _place(self, index: tuple[int, ...]) -> int:
         place = 0

@@ -27,7 +27,15 @@ from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
 from phipsi.backends.native.targets.target import MachineCode, Target, host_target
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, Emitter, i64
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    POINTER,
+    WORD,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+)
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 
@@ -303,6 +311,32 @@ def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0
     shapes = {name: results[name].shape for name in shown}
     text = "\n".join([*listing(listed, natives), repr([listed.index(x) for x in nodes])])
     return LaneFunction(text, natives, inputs, shapes, write)
+
+
+def graph_after_program(native: NativeCode, name: str, results: Mapping[str, Node]) -> LaneFunction:
+    """The function q → graphs of the result of a program of q, which is their input `name`."""
+    nodes = list(results.values())
+
+    def write(kernel: LaneKernel) -> None:
+        (found,) = kernel.call_program(native, kernel.code, [kernel.inputs["q"]])
+        code = LawCode(kernel.module, kernel.e, {name: found}, kernel.area, kernel)
+        total = kernel.e.constant(0.0)
+        for result, value in zip(results, code.write(nodes), strict=True):
+            value, out = code.stored(value), kernel.results[result]
+
+            def put(i: Any, so_far: list[Any], value: Any = value, out: Any = out) -> list[Any]:
+                x = code.entry(value, i)
+                code.put(x, out, i)
+                return [kernel.e.spoiled(Lane(kernel.e, so_far[0]), x).value]
+
+            size = i64(results[result].size)
+            total = Lane(kernel.e, fold_loop(kernel.b, size, 1, [total.value], put)[0])
+        kernel.fail(kernel.b.not_(kernel.e.compare("==", total, 0.0)), _NOT_FINITE)
+
+    listed = in_order(nodes)
+    text = "\n".join([*listing(listed, [native]), repr([listed.index(x) for x in nodes])])
+    shapes = {name: node.shape for name, node in results.items()}
+    return LaneFunction(text, [native], {"q": native.input_shapes[0]}, shapes, write)
 
 
 _NOT_FINITE = 4

@@ -7,22 +7,39 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, final
 
+import numpy as np
+
+from phipsi.backends.failures import CODES
 from phipsi.backends.machine.machine import (
     Body,
     Entry,
+    Given,
     Index,
+    Item,
     Machine,
     Mask,
     Memory,
     Number,
     Pair,
+    Values,
+    Words,
 )
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
-from phipsi.backends.native.kernel.law_code import Area
+from phipsi.backends.native.kernel.law_code import SMALL, Area, LawCode
+from phipsi.backends.native.lane_values import (
+    Entries,
+    GraphValue,
+    LaneConstants,
+    LaneIndex,
+    integer_of,
+    place_of,
+)
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -32,7 +49,11 @@ from phipsi.backends.native.text.lane_arithmetic import (
     LaneMask,
     fold_loop,
     i64,
+    write_cases,
+    write_rounds,
 )
+from phipsi.laws.graph import Array
+from phipsi.laws.law_values import Evaluation
 
 
 class LaneHost(Protocol):
@@ -71,15 +92,18 @@ class LaneHost(Protocol):
         """Call the kernel of a program with results in these places."""
 
 
+_WORD = 8  # bytes of an integer of `LaneWords`
 _UNROLLED = 24  # terms of sums that are written out
+_LONG = 64  # constants that inputs of graphs are not read ahead of, such as those of meshes
 
 
 @final
 class LaneMachine(Machine):
     """Writes code where the emitter of a kernel is; the kernel gives memory and calls programs."""
 
-    def __init__(self, kernel: LaneHost) -> None:
-        self.kernel, self.e, self.b = kernel, kernel.e, kernel.b
+    def __init__(self, kernel: LaneHost, calls: Any = None) -> None:
+        """`calls` is what calls in graphs are written with, if there are any."""
+        self.kernel, self.e, self.b, self._calls = kernel, kernel.e, kernel.b, calls
 
     # ---- memory
 
@@ -93,6 +117,27 @@ class LaneMachine(Machine):
         # LLVM keeps a single number in a register where it can
         base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
         return LaneMemory(self, base, shape, kept)
+
+    def words(self, values: Sequence[int]) -> LaneWords:
+        """See `Machine`; a table of the module."""
+        return LaneWords(self.b, self.b.module.table_of(np.array(list(values) or [0], np.int64)))
+
+    def constants(self, x: Array) -> LaneConstants:
+        """See `Machine`; a table of the module."""
+        table = self.b.module.table_of(np.asarray(x, dtype=self.e.number.dtype))
+        return LaneConstants(self.e, table, x.shape)
+
+    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
+        """See `Machine`; lane by lane."""
+        b, e = self.b, self.e
+        found = [e.constant(0.0).value] * len(steps)
+        for lane in range(e.lanes):
+            at = ir.Constant(I32, lane)
+            start = LaneIndex(b, b.fptosi(b.extract_element(place.value, at), I64))
+            for k, step in enumerate(steps):
+                number = e.load_one(x.at(start + step))
+                found[k] = b.insert_element(found[k], number, at)
+        return [Lane(e, y) for y in found]
 
     # ---- control
 
@@ -114,7 +159,7 @@ class LaneMachine(Machine):
         self, first: Any, end: Any, body: Callable[[Any, Any], Any], starts: Any, step: int = 1
     ) -> list[Any]:
         """For i in range(first, end, step): numbers = body(i, numbers); the last ones."""
-        b, start = self.b, _whole(first)
+        b, start = self.b, integer_of(first)
 
         def turn(i: Any, values: list[Any]) -> list[Any]:
             at = LaneIndex(b, i if first == 0 else b.add(start, i))
@@ -122,7 +167,7 @@ class LaneMachine(Machine):
             return [self.e.lift(x).value for x in body(at, numbers)]
 
         values = [self.e.lift(x).value for x in starts]
-        count = _whole(end) if first == 0 else _difference(b, end, first)
+        count = integer_of(end) if first == 0 else _difference(b, end, first)
         return [Lane(self.e, x) for x in fold_loop(b, count, step, values, turn)]
 
     def pairs(self, n: int) -> Callable[[Callable[[Index, Index], None]], None]:
@@ -133,27 +178,58 @@ class LaneMachine(Machine):
 
         return write
 
+    def each_case(
+        self, count: Any, cases: int, table: Words
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def write(body: Callable[[int, Any, Any], None]) -> None:
+            def one(i: Any) -> None:
+                case: Any = table[i * 2]
+                first = table[i * 2 + 1]
+                if cases == 1:
+                    body(0, i, first)
+                else:
+                    write_cases(self.b, case.whole, cases, lambda j: body(j, i, first))
+
+            self.loop(0, count)(one)
+
+        return write
+
     def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
         """See `Machine`."""
 
         def write(body: Body) -> None:
-            def turn(i: Any, _: Any) -> list[Any]:
-                live: Any = self._also(self._also_fine(condition()))
-                with self.b.if_then(self._any(live)), self._masked(live):
-                    body(i)
-                return []
+            live: list[Any] = []
 
-            self._turns(0, most, turn, [])
+            def goes_on() -> Any:
+                live.append(self._also(self._also_fine(condition())))
+                return self._any(live[0])
+
+            def turn(i: Any) -> None:
+                with self._masked(live[0]):
+                    body(LaneIndex(self.b, i))  # type: ignore[arg-type]
+
+            write_rounds(self.b, integer_of(most), goes_on, turn)
 
         return write
 
-    def when(self, mask: Any) -> Callable[[Callable[[], None]], None]:
+    def when(
+        self, mask: Any, otherwise: Callable[[], None] | None = None
+    ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
         def write(body: Callable[[], None]) -> None:
             live = self._also(mask)
-            with self.b.if_then(self._any(live)), self._masked(live):
-                body()
+            if otherwise is None:
+                with self.b.if_then(self._any(live)), self._masked(live):
+                    body()
+                return
+            with self.b.if_else(self._any(live)) as (some, none):
+                with some, self._masked(live):
+                    body()
+                with none:
+                    otherwise()
 
         return write
 
@@ -200,6 +276,23 @@ class LaneMachine(Machine):
         """See `Machine`."""
         return self._turns(first, end, lambda i, x: [self.larger(term(i), x[0])], [start])[0]
 
+    def least(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = math.inf
+    ) -> Any:
+        """See `Machine`."""
+
+        def lesser(i: Any, least: Any) -> list[Any]:
+            x: Any = term(i)
+            return [self.where((x < least[0]) | ~self.equal(x, x), x, least[0])]
+
+        return self._turns(first, end, lesser, [start])[0]
+
+    def fold(
+        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Any]
+    ) -> list[Any]:
+        """See `Machine`."""
+        return self._turns(first, end, body, starts)
+
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         b = self.b
@@ -226,7 +319,7 @@ class LaneMachine(Machine):
         """See `Machine`."""
         if isinstance(i, int):
             return self.e.constant(float(i >= least)) > 0.0
-        return self._everywhere(self.b.icmp_signed(">=", _whole(i), i64(least)))
+        return self._everywhere(self.b.icmp_signed(">=", integer_of(i), i64(least)))
 
     def _everywhere(self, condition: Any) -> LaneMask:
         """One condition in every lane."""
@@ -237,11 +330,11 @@ class LaneMachine(Machine):
         """See `Machine`."""
         if isinstance(i, int) and isinstance(j, int):
             return self.at_least(1, 1) if i == j else self.at_least(0, 1)
-        return self._everywhere(self.b.icmp_signed("==", _whole(i), _whole(j)))
+        return self._everywhere(self.b.icmp_signed("==", integer_of(i), integer_of(j)))
 
     def to_number(self, i: Any) -> Any:
         """See `Machine`."""
-        return self.e.splat(self.b.sitofp(_whole(i), self.e.number.type))
+        return self.e.splat(self.b.sitofp(integer_of(i), self.e.number.type))
 
     def sqrt(self, x: Any) -> Any:
         """See `Machine`."""
@@ -254,6 +347,31 @@ class LaneMachine(Machine):
     def functions(self) -> Any:
         """See `Machine`."""
         return LaneNumbers(self.e)
+
+    def graphs(self, inputs: Given) -> Values:
+        """See `Machine`."""
+        given = {name: self._given(x) for name, x in inputs.items()}
+        code = LawCode(self.b.module, self.e, given, self.kernel.area, self._calls)
+
+        def values(graph: Evaluation) -> list[Any]:
+            found = code.write(graph.nodes)
+            pairs = zip(found, graph.nodes, strict=True)
+            return [x if isinstance(x, list) else Entries(code, x, y.size) for x, y in pairs]
+
+        return values
+
+    def _given(self, x: Any) -> Any:
+        """An input of a graph: registers if it is small, or where it is."""
+        if isinstance(x, Item):
+            memory: Any = x.memory
+            if x.size > _LONG and isinstance(memory, LaneConstants):
+                return Area(memory.at(x.index * x.size), shared=True)
+            return [memory.number(x.index * x.size + j) for j in range(x.size)]
+        if isinstance(x, LaneMemory):
+            size = math.prod(x.shape)
+            return x.area if size > SMALL else [x.number(i) for i in range(size)]
+        known = isinstance(x, GraphValue | LaneConstants)
+        return x.known if known else [self.e.lift(y) for y in x]
 
     # ---- linear equations
 
@@ -268,6 +386,14 @@ class LaneMachine(Machine):
         """See `Machine`."""
         invert_by_elimination(self, n, A)
 
+    def eliminate(self, n: Any, J: Memory, d: Memory, ends: Words) -> None:
+        """See `Machine`."""
+        eliminate_blocks(self, n, J, d, ends)
+
+    def substitute(self, n: Any, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """See `Machine`."""
+        substitute_blocks(self, n, J, d, lows, ends)
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -280,10 +406,14 @@ class LaneMachine(Machine):
             status = b.select(self.mask.bits, status, e.integer(0))
         kernel.note(status)
 
-    def fail(self, mask: Any, code: int) -> None:
+    def fail(self, mask: Any, code: int, part: Any = None) -> None:
         """See `Machine`."""
-        e, live = self.e, self._also(self._also_fine(mask))
-        self.kernel.note(self.b.select(live.bits, e.integer(code), e.integer(0)))
+        e, b, live = self.e, self.b, self._also(self._also_fine(mask))
+        status = e.integer(code)
+        if part is not None:
+            number = b.add(b.mul(integer_of(part), i64(CODES)), i64(code + CODES))
+            status = e.splat_integer(number)
+        self.kernel.note(b.select(live.bits, status, e.integer(0)))
 
     def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
         """See `Machine`."""
@@ -295,45 +425,32 @@ class LaneMachine(Machine):
 
 
 @final
-class LaneIndex:
-    """An integer of the code, or a sum or product of them."""
+class LaneWords(Words):
+    """Integers of 64 bits, from an address on."""
 
-    __slots__ = ("b", "whole")
+    def __init__(self, b: Any, base: Any) -> None:
+        self._b, self._base = b, base
 
-    def __init__(self, b: Any, whole: Any) -> None:
-        self.b, self.whole = b, whole
+    def put(self, index: Any, x: Any) -> None:
+        """Store one."""
+        self._b.store(integer_of(x), self._at(index))
 
-    def __add__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 0) else LaneIndex(self.b, self.b.add(self.whole, _whole(k)))
+    def after(self, count: Any) -> LaneWords:
+        """Those behind so many."""
+        return LaneWords(self._b, self._at(count))
 
-    def __sub__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 0) else LaneIndex(self.b, self.b.sub(self.whole, _whole(k)))
+    def _at(self, index: Any) -> Any:
+        return self._b.at(self._base, self._b.mul(integer_of(index), i64(_WORD)))
 
-    def __rsub__(self, k: Any) -> LaneIndex:
-        return LaneIndex(self.b, self.b.sub(_whole(k), self.whole))
-
-    def __mul__(self, k: Any) -> LaneIndex:
-        return self if _is(k, 1) else LaneIndex(self.b, self.b.mul(self.whole, _whole(k)))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __mod__(self, k: int) -> LaneIndex:
-        return LaneIndex(self.b, self.b.urem(self.whole, i64(k)))
-
-
-def _is(k: Any, number: int) -> bool:
-    return isinstance(k, int) and k == number
-
-
-def _whole(i: Any) -> Any:
-    return i.whole if isinstance(i, LaneIndex) else i64(i)
+    def __getitem__(self, index: Any) -> Any:
+        return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
 
 
 def _difference(b: Any, end: Any, first: Any) -> Any:
     """How many indices there are; known now, if both are."""
     if isinstance(end, int) and isinstance(first, int):
         return i64(end - first)
-    return b.sub(_whole(end), _whole(first))
+    return b.sub(integer_of(end), integer_of(first))
 
 
 @final
@@ -348,15 +465,22 @@ class LaneMemory(Memory):
         """What kernels of programs are called with."""
         return Area(self._base)
 
+    def row(self, i: Any) -> LaneMemory:
+        """See `Memory`."""
+        place = reduce(lambda x, size: x * size, self.shape[1:], i)
+        return LaneMemory(self._m, self._number(place), self.shape[1:], self.is_kept)
+
+    def _number(self, place: Any) -> Any:
+        """The address of a number."""
+        b = self._m.b
+        return b.at(self._base, b.mul(integer_of(place), i64(self._m.e.bytes)))
+
+    def number(self, place: Any) -> Any:
+        """One of all of them, in the order of the rows."""
+        return self._m.e.load(self._number(place))
+
     def _at(self, index: Any) -> Any:
-        index = index if isinstance(index, tuple) else (index,)
-        assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
-        if not index:
-            return self._base
-        b, place = self._m.b, index[0]
-        for i, size in zip(index[1:], self.shape[1:], strict=True):
-            place = place * size + i
-        return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
+        return self._number(place_of(index, self.shape))
 
     def __getitem__(self, index: Any) -> Any:
         return self._m.e.load(self._at(index))

@@ -8,15 +8,17 @@ can be traced.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
-from phipsi.contact.geometry.graph_calls import Choice, called, inner_code
+from phipsi.backends.machine.machine import Candidate, Index, Machine, Mask, Memory, Number
+from phipsi.contact.geometry.graph_calls import Choice, called
 from phipsi.contact.geometry.placed_shapes import across, one_of_three
+from phipsi.contact.geometry.row_tables import dot
 from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import Array
+from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 
 _TINY = 1e-30  # of a squared length: no direction
@@ -87,41 +89,33 @@ _FARTHEST = {
 class _Farthest(Choice):
     """The first of points p (3 n,) that is farthest along d (3,): a loop over the points."""
 
+    indexed = (0,)
     shapes = ((3,),)
-    takes_views = True
 
     def __init__(self, numbers: int) -> None:
-        self._count = numbers // 3
+        self._count, self.takes = numbers // 3, ((numbers,), (3,))
         self.key = numbers
         self.name = f"farthest of {self._count}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """On arrays."""
-        p, d = args
-        points = p.reshape(*p.shape[:-1], -1, 3)
-        heights = points[..., 0] * d[..., None, 0]
-        for i in (1, 2):
-            heights = heights + points[..., i] * d[..., None, i]
-        which = heights.argmax(axis=-1)
-        points = np.broadcast_to(points, (*which.shape, *points.shape[-2:]))
-        return [np.take_along_axis(points, which[..., None, None], axis=-2)[..., 0, :]]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
         """The loop."""
-        b, e = code.e.builder, code.e
-        p, d = code.stored(args[0]), [code.entry(args[1], i) for i in range(3)]
+        return [farthest_of(m, self._count, *args)]
 
-        def more(i: Any, best: list[Any]) -> list[Any]:
-            first = b.mul(i, i64(3))
-            x = [code.entry(p, b.add(first, i64(j))) for j in range(3)]
-            height = x[0] * d[0] + x[1] * d[1] + x[2] * d[2]
-            better = e.compare(">", height, Lane(e, best[0]))
-            new = [height, *x]
-            return [b.select(better, y.value, old) for y, old in zip(new, best, strict=True)]
 
-        start = [e.constant(-np.inf).value, *(code.entry(p, j).value for j in range(3))]
-        found = fold_loop(b, i64(self._count), 1, start, more)
-        return [[Lane(e, x) for x in found[1:]]]
+def farthest_of(m: Machine, count: int, p: Memory, direction: Memory) -> list[Number]:
+    """The first of so many points that is farthest along a direction."""
+    d = [direction[i] for i in range(3)]
+
+    def heights(i: Index) -> list[Candidate]:
+        x = _point(p, i)
+        return [Candidate(dot(x, d), x)]
+
+    (best,) = m.first_largest(0, count, heights, [[-np.inf, *_point(p, 0)]])
+    return best[1:]
+
+
+def _point(p: Memory, i: Index | int) -> list[Number]:
+    return [p[i * 3 + j] for j in range(3)]
 
 
 # ---- around the farthest point -------------------------------------------------------------------
@@ -286,191 +280,111 @@ class _Outline(Choice):
     with more would not be closed, so of `MANY` it has the farthest in as many directions.
     """
 
-    takes_views = True
+    indexed = (0,)
 
     def __init__(self, numbers: int, count: int | None) -> None:
-        self._count = numbers // 3
+        self._count, self.takes = numbers // 3, ((numbers,), (3,))
         self._wraps = count is not None and count < MANY
         self._corners = count or len(SIXTHS)
         self.shapes = ((3 * self._corners,),)
-        self._top = _Farthest(numbers)
         self.key = numbers, count
         self.name = f"outline of {self._count}" + (f" with {count}" if count else "")
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """On arrays."""
-        p, d = args
-        (top,) = self._top.arrays(p, d)
-        points = p.reshape(*p.shape[:-1], -1, 3)
-        away = points - top[..., None, :]
-        squares = np.sum(away * away, axis=-1)
-        size = squares.max(axis=-1, keepdims=True)
-
-        def along(x: Array) -> Array:
-            return np.sum(away * x[..., None, :], axis=-1)
-
-        def picked(score: Array, what: Array) -> Array:
-            which = score.argmax(axis=-1)
-            whole = np.broadcast_to(what, (*which.shape, *what.shape[-2:]))
-            return np.take_along_axis(whole, which[..., None, None], axis=-2)[..., 0, :]
-
-        def least_steep(n: Array, edge: Array | None) -> Array:
-            down = along(n)
-            side = squares - down * down
-            if edge is not None:
-                side = side - along(edge) ** 2
-            far = side > _COINCIDENT * size
-            return picked(np.where(far, -(down * down) / np.where(far, side, 1.0), -np.inf), away)
-
-        with np.errstate(all="ignore"):
-            e = _unit(least_steep(d, None))
-            n = _unit(d - e * np.sum(d * e, axis=-1, keepdims=True))
-            g = least_steep(n, e)
-            n = _unit(np.cross(e, g))
-            n = np.where(np.sum(n * d, axis=-1, keepdims=True) < 0, -n, n)
-            level = along(n) ** 2 <= _LEVEL**2 * size
-            out = []
-            around = directions(np.moveaxis(n, -1, 0), 1 if self._wraps else self._corners)
-            for x in np.moveaxis(np.stack(around, axis=0), 1, -1):
-                out.append(picked(np.where(level, along(x), -np.inf), points))
-            points = np.broadcast_to(points, (*n.shape[:-1], *points.shape[-2:]))
-            done = np.zeros(n.shape[:-1], bool)
-            for _ in range(self._corners - len(out)):
-                here = best = out[-1]
-                for i in range(self._count):
-                    x, y = points[..., i, :] - here, best - here
-                    turn = np.sum(np.cross(y, x) * n, axis=-1)
-                    longer = np.sum(x * x, axis=-1) > np.sum(y * y, axis=-1)
-                    same = np.abs(turn) <= _IN_LINE * size[..., 0]
-                    better = level[..., i] & np.where(same, longer, turn < 0.0)
-                    best = np.where(better[..., None], points[..., i, :], best)
-                done = done | (best == out[0]).all(axis=-1)
-                out.append(np.where(done[..., None], out[0], best))
-        return [np.concatenate(out, axis=-1)]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
         """Loops over the points."""
-        top = self._top.write(code, args)[0]
-        points = _PointLoops(code, args, self._count, top)
-        d = [code.entry(args[1], i) for i in range(3)]
-        edge, n = points.traced({"edge": points.least_steep(d, None), "d": d}, _tilted)
+        top = farthest_of(m, self._count, *args)
+        points = _PointLoops(m, args[0], self._count, top)
+        d = [args[1][i] for i in range(3)]
+        edge, n = m.graphs({"edge": points.least_steep(d, None), "d": d})(
+            _formula(_tilted, ("edge", "d"))
+        )
         third = points.least_steep(n, edge)
         many = 1 if self._wraps else self._corners
-        n, *axes = points.traced(
-            {"edge": edge, "third": third, "d": d}, lambda x, y, z: _face_axes(x, y, z, many)
-        )
+        axes = _formula(_face_axes, ("edge", "third", "d"), many)
+        n, *axes = m.graphs({"edge": edge, "third": third, "d": d})(axes)
         corners = points.farthest(n, axes)
         first, done = corners[0], None
-        b, e = code.e.builder, code.e
         while len(corners) < self._corners:
             new = points.next_corner(n, corners[-1])
-            back = [e.compare("==", x, y) for x, y in zip(new, first, strict=True)]
-            ends = b.and_(back[0], b.and_(back[1], back[2]))
-            done = ends if done is None else b.or_(done, ends)
-            corners.append([e.select(done, x, y) for x, y in zip(first, new, strict=True)])
+            back = [m.equal(x, y) for x, y in zip(new, first, strict=True)]
+            ends = back[0] & (back[1] & back[2])
+            done = ends if done is None else done | ends
+            corners.append([m.where(done, x, y) for x, y in zip(first, new, strict=True)])
         return [[x for corner in corners for x in corner]]
 
 
+@final
 class _PointLoops:
-    """Writes loops over the points of a mesh, seen from the farthest one along d, `top`.
+    """Loops over the points of a mesh, seen from the farthest one along d, `top`.
 
     **Attributes:** `size`, the square of the largest distance from it.
     """
 
-    def __init__(self, code: Any, args: Sequence[Any], count: int, top: list[Lane]) -> None:
-        self.code, self.e, self.b, self._count = code, code.e, code.e.builder, count
-        self._p, self._top, e = code.stored(args[0]), top, code.e
+    def __init__(self, m: Machine, p: Memory, count: int, top: list[Number]) -> None:
+        self.m, self._p, self._count, self._top = m, p, count, top
 
-        def larger(i: Any, best: list[Any]) -> list[Any]:
+        def square(i: Index) -> Number:
             x = self._from_top(i)
-            square, old = _along(x, x), Lane(e, best[0])
-            return [e.select(e.compare(">", square, old), square, old).value]
+            return dot(x, x)
 
-        (self.size,) = self._loop([e.constant(0.0).value], larger)
+        self.size = m.largest(0, count, square)
 
-    def _point(self, i: Any) -> list[Lane]:
-        first = self.b.mul(i, i64(3))
-        return [self.code.entry(self._p, self.b.add(first, i64(j))) for j in range(3)]
+    def _from_top(self, i: Index) -> list[Number]:
+        return [x - y for x, y in zip(_point(self._p, i), self._top, strict=True)]
 
-    def _from_top(self, i: Any) -> list[Lane]:
-        return [x - y for x, y in zip(self._point(i), self._top, strict=True)]
+    def _is_level(self, away: Sequence[Number], n: Sequence[Number]) -> Mask:
+        down = dot(away, n)
+        return down * down <= self.size * _LEVEL**2
 
-    def _loop(self, starts: list[Any], body: Any) -> list[Lane]:
-        return [Lane(self.e, x) for x in fold_loop(self.b, i64(self._count), 1, starts, body)]
-
-    def _chosen(self, better: Any, new: Sequence[Lane], old: Sequence[Any]) -> list[Any]:
-        return [self.b.select(better, y.value, z) for y, z in zip(new, old, strict=True)]
-
-    def _is_level(self, away: Sequence[Lane], n: Sequence[Lane]) -> Any:
-        down = _along(away, n)
-        return self.e.compare("<=", down * down, self.size * _LEVEL**2)
-
-    def least_steep(self, n: Sequence[Lane], edge: Sequence[Lane] | None) -> list[Lane]:
+    def least_steep(self, n: Sequence[Number], edge: Sequence[Number] | None) -> list[Number]:
         """From the top to the point that is least steep below it along n, beside an edge if any."""
-        e, b = self.e, self.b
+        m = self.m
 
-        def more(i: Any, best: list[Any]) -> list[Any]:
+        def steps(i: Index) -> list[Candidate]:
             x = self._from_top(i)
-            down = _along(x, n)
-            side = _along(x, x) - down * down
+            down = dot(x, n)
+            side = dot(x, x) - down * down
             if edge is not None:
-                beside = _along(x, edge)
+                beside = dot(x, edge)
                 side = side - beside * beside
-            far = e.compare(">", side, self.size * _COINCIDENT)
-            score = -(down * down) / e.select(far, side, 1.0)
-            better = b.and_(far, e.compare(">", score, Lane(e, best[0])))
-            return self._chosen(better, [score, *x], best)
+            far = side > self.size * _COINCIDENT
+            return [Candidate(-(down * down) / m.where(far, side, 1.0), x, far)]
 
-        zero = e.constant(0.0).value
-        return self._loop([e.constant(-np.inf).value, zero, zero, zero], more)[1:]
+        return m.first_largest(0, self._count, steps, [[-np.inf, 0.0, 0.0, 0.0]])[0][1:]
 
-    def traced(self, given: dict[str, Sequence[Lane]], make: Any) -> list[Any]:
-        """What a function of vectors (3,) returns."""
-        inner = inner_code(self.code, {name: list(x) for name, x in given.items()})
-        own = [Traced(ops.given(name, (3,))) for name in given]
-        return inner.write([as_node(x) for x in make(*own)])
-
-    def farthest(self, n: Sequence[Lane], axes: Sequence[Any]) -> list[list[Lane]]:
+    def farthest(self, n: Sequence[Number], axes: Sequence[Sequence[Number]]) -> list[list[Number]]:
         """The points of the face with the normal n that are farthest along each of the axes."""
-        e, b, many = self.e, self.b, len(axes)
 
-        def more(i: Any, best: list[Any]) -> list[Any]:
-            x, away = self._point(i), self._from_top(i)
-            level, out = self._is_level(away, n), list[Any]()
-            for k, axis in enumerate(axes):
-                old = best[4 * k : 4 * k + 4]
-                score = _along(away, axis)
-                better = b.and_(level, e.compare(">", score, Lane(e, old[0])))
-                out += self._chosen(better, [score, *x], old)
-            return out
+        def along(i: Index) -> list[Candidate]:
+            x, away = _point(self._p, i), self._from_top(i)
+            level = self._is_level(away, n)
+            return [Candidate(dot(away, axis), x, level) for axis in axes]
 
-        start = [e.constant(-np.inf).value, *(x.value for x in self._top)]
-        found = self._loop(start * many, more)
-        return [[found[4 * k + 1 + i] for i in range(3)] for k in range(many)]
+        starts = [[-np.inf, *self._top]] * len(axes)
+        return [best[1:] for best in self.m.first_largest(0, self._count, along, starts)]
 
-    def next_corner(self, n: Sequence[Lane], here: Sequence[Lane]) -> list[Lane]:
+    def next_corner(self, n: Sequence[Number], here: Sequence[Number]) -> list[Number]:
         """The corner of the face that follows one of them."""
-        e, b = self.e, self.b
+        m = self.m
 
-        def on(i: Any, best: list[Any]) -> list[Any]:
-            z, level = self._point(i), self._is_level(self._from_top(i), n)
+        def on(i: Index, best: Sequence[Number]) -> list[Number]:
+            z, level = _point(self._p, i), self._is_level(self._from_top(i), n)
             x = [p - q for p, q in zip(z, here, strict=True)]
-            y = [Lane(e, p) - q for p, q in zip(best, here, strict=True)]
-            turn = _along(n, [y[j - 2] * x[j - 1] - y[j - 1] * x[j - 2] for j in range(3)])
-            same = e.compare("<=", turn * turn, self.size * self.size * _IN_LINE**2)
-            longer = e.compare(">", _along(x, x), _along(y, y))
-            right = e.compare("<", turn, 0.0)
-            return self._chosen(b.and_(level, b.select(same, longer, right)), z, best)
+            y = [p - q for p, q in zip(best, here, strict=True)]
+            turn = dot(n, [y[j - 2] * x[j - 1] - y[j - 1] * x[j - 2] for j in range(3)])
+            same = turn * turn <= self.size * self.size * _IN_LINE**2
+            longer, right = dot(x, x) > dot(y, y), turn < 0.0
+            better = level & ((same & longer) | (~same & right))
+            return [m.where(better, p, q) for p, q in zip(z, best, strict=True)]
 
-        return self._loop([x.value for x in here], on)
-
-
-def _along(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
-    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
+        return m.fold(0, self._count, here, on)
 
 
-def _unit(x: Array) -> Array:
-    return x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
+@cache
+def _formula(make: Any, names: tuple[str, ...], *more: Any) -> Evaluation:
+    """A function of vectors (3,) as a graph."""
+    own = [Traced(ops.given(name, (3,))) for name in names]
+    return Evaluation([as_node(x) for x in make(*own, *more)])
 
 
 def _tilted(edge: Any, d: Any) -> list[Any]:

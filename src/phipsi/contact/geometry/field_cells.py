@@ -19,12 +19,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.text.lane_arithmetic import Lane, i64
+from phipsi.backends.machine.machine import Machine, Memory, Number
 from phipsi.contact.geometry.graph_calls import Choice, Repeated, called
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
 from phipsi.contact.geometry.row_tables import Constants, Row
 from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import Array
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.shapes import HeightField
 
@@ -310,6 +309,7 @@ def is_level(under: Below, b: Placed) -> Any:
 class _Heights(Choice):
     """The heights (7,) of P and its neighbours for point (i, j) of a field; constants."""
 
+    takes = ((2,),)
     shapes = ((7,),)
 
     def __init__(self, field: HeightField) -> None:
@@ -319,21 +319,12 @@ class _Heights(Choice):
         self.key = self._own.digest
         self.name = f"heights {self.key}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """The entries of the table."""
-        good = np.where(np.isfinite(args[0]), args[0], 0.0).astype(int)
-        places = good[..., None, :] + 1 + np.array(_STEPS)
-        return [self._own.rows[places[..., 0], places[..., 1]]]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
-        """Loads, lane by lane: every lane is at a place of its own."""
-        b, e, columns = code.e.builder, code.e, self._own.rows.shape[1]
-        index = [code.entry(args[0], k) for k in range(2)]
-        i, j = (e.select(e.compare("==", x, x), x, 0.0) for x in index)
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
+        """Reads, lane by lane: every lane is at a place of its own."""
+        columns = self._own.rows.shape[1]
+        i, j = (m.where(m.equal(x - x, 0.0), x, 0.0) for x in (args[0][0], args[0][1]))
         steps = [(di + 1) * columns + dj + 1 for di, dj in _STEPS]
-        return [
-            self._own.gathered(code, lambda of: b.add(b.mul(of(i), i64(columns)), of(j)), steps)
-        ]
+        return [m.gathered(m.constants(self._own.rows), i * columns + j, steps)]
 
 
 @lru_cache(maxsize=64)

@@ -9,8 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import SMALL, LawCode
-from phipsi.contact.lane_elimination import Numbers
+from phipsi.backends.machine.machine import Index, Machine, Memory
+from phipsi.backends.machine_call import MachineCall
+from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, in_order
@@ -73,7 +74,7 @@ class GraphCall(Callee):
         raise NotImplementedError(f"{self.name} has no adjoint")
 
 
-class Choice(Callee):
+class Choice(MachineCall):
     """Results that stay the same while arguments change a little: their derivatives are zero."""
 
     def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
@@ -99,50 +100,25 @@ class Repeated(Choice):
     repetition have derivatives of their own.
     """
 
-    takes_views = True
-
     def __init__(self, state: Node, most: int) -> None:
-        self._state, self._most = state, most
+        self._next, self._most = Evaluation([state]), most
         self.shapes = (state.shape,)
+        self.takes = state.shape, self._next.takes.get("given", (0,))
         self.key = digest_of([state], most)
         self.name = f"repeated {self.key}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """Elements of the batch that are done are left out."""
-        batch = np.broadcast_shapes(*(x.shape[:-1] for x in args))
-        state, given = (
-            np.array(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1])
-            for x in args
-        )
-        for _ in range(self._most):
-            live = np.flatnonzero(state[:, -1] == 0.0)
-            if not live.size:
-                break
-            (new,) = self._evaluated({"state": state[live], "given": given[live]})
-            state[live] = new
-        return [state.reshape(*batch, -1)]
-
-    @cached_property
-    def _evaluated(self) -> Evaluation:
-        return Evaluation([self._state])
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """A loop while some lane goes on."""
-        e, (size,) = code.e, self.shapes[0]
-        state = code.area(size)
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
+        """Rounds in which some lane goes on."""
+        first, given = args
+        (size,) = self.shapes[0]
+        state = m.array(size)
         for i in range(size):
-            code.put(code.entry(args[0], i), state, i)
+            state[i] = first[i]
 
-        def goes_on() -> Any:
-            return e.compare("==", code.entry(state, size - 1), 0.0)
+        @m.while_any(lambda: m.equal(state[size - 1], 0.0), self._most)
+        def _(turn: Index) -> None:
+            (found,) = m.graphs({"state": state, "given": given})(self._next)
+            for i, x in enumerate(list(found)):
+                state[i] = x
 
-        def once(_: Any, which: Any) -> None:
-            old = [code.entry(state, i) for i in range(size)]
-            inner = inner_code(code, {"state": old if size <= SMALL else state, "given": args[1]})
-            (new,) = inner.write([self._state])
-            changed = [e.select(which, inner.entry(new, i), old[i]) for i in range(size)]
-            for i, x in enumerate(changed):
-                code.put(x, state, i)
-
-        Numbers(e).rounds(self._most, goes_on, once)
-        return [[code.entry(state, i) for i in range(size)] if size <= SMALL else state]
+        return [state]

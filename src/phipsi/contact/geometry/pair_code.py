@@ -1,4 +1,4 @@
-"""One formula for many pairs of shapes of the same kinds, or slots: a loop in machine code.
+"""One formula for many pairs of shapes of the same kinds, or slots: a loop.
 
 The code of a formula is written once, however many pairs there are; their sizes and placements are
 tables.
@@ -13,18 +13,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, i64, write_loop
-from phipsi.contact.geometry.graph_calls import digest_of, inner_code
-from phipsi.contact.lane_elimination import Numbers
+from phipsi.backends.machine.machine import Index, Item, Machine, Memory, Number
+from phipsi.backends.machine_call import MachineCall
+from phipsi.contact.geometry.graph_calls import digest_of
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
+from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import Evaluation
-
-_LONG = 64  # rows of more numbers, such as those of meshes, are read where they are needed
 
 
 class Read(NamedTuple):
@@ -52,7 +48,7 @@ def unless(far: Node | None, results: Sequence[Node], otherwise: Sequence[float]
 
 
 @final
-class PairLoop(Callee):
+class PairLoop(MachineCall):
     """Results of a graph for each of m pairs, from items of arrays.
 
     **Arguments:** `results`, nodes of one pair; their inputs are items of the call's arguments,
@@ -61,8 +57,6 @@ class PairLoop(Callee):
     entries becomes (m, k). `far` is a node that is not 0 for pairs whose results are `otherwise`,
     one number each: a pair that is far in all lanes is left out.
     """
-
-    takes_views = True
 
     def __init__(
         self,
@@ -76,90 +70,50 @@ class PairLoop(Callee):
         self._far, self._otherwise = far, tuple(otherwise)
         results = unless(far, results, otherwise)
         self._results, self._reads, self._table = tuple(results), dict(reads), table
-        self._arguments, self._count = tuple(arguments), len(table)
+        self.takes, self._count = tuple(arguments), len(table)
+        self.indexed = range(len(self.takes))
         self.shapes = tuple((self._count, max(1, x.size)) for x in results)
         nodes = [*results, *([] if far is None else [far])]
         numbers = table.shape, table.tobytes().hex()
-        self.key = digest_of(nodes, self._arguments, self._reads, *numbers, self._otherwise)
+        self.key = digest_of(nodes, self.takes, self._reads, *numbers, self._otherwise)
         self.name = f"pairs {self.key}"
 
     @cached_property
-    def _evaluated(self) -> Evaluation:
-        return Evaluation(self._results)
+    def _evaluated(self) -> tuple[Evaluation, Evaluation | None]:
+        """The results; and which pairs are far."""
+        far = None if self._far is None else Evaluation([self._far])
+        return Evaluation(self._results), far
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """The graph with the pairs as an axis of the batch."""
-        values, batches = {"row": self._table}, []
-        for name, read in self._reads.items():
-            x = args[read.argument]
-            batch = x.shape[: x.ndim - len(self._arguments[read.argument])]
-            count = math.prod(x.shape[len(batch) :]) // math.prod(read.shape)
-            items = x.reshape(*batch, count, *read.shape)
-            batches.append(batch)
-            if read.places is not None:
-                items = items.take(read.places, axis=len(batch))
-            values[name] = items
-        batch = np.broadcast_shapes(*batches)
-        found = self._evaluated(values)
-        shapes = [(*batch, *shape) for shape in self.shapes]
-        return [
-            np.broadcast_to(x.reshape(*x.shape[: x.ndim - len(y.shape)], shape[-1]), shape)
-            for x, y, shape in zip(found, self._results, shapes, strict=True)
-        ]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Area]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
         """The loop over the pairs."""
-        b, e = code.e.builder, code.e
-        sources = [code.stored(x) for x in args]
-        outs = [code.area(m * size) for m, size in self.shapes]
-        table = Area(_constants(code, DOUBLE, self._table.ravel().tolist()), shared=True)
-        places = {
-            n: None if x.places is None else _constants(code, I64, list(x.places))
-            for n, x in self._reads.items()
-        }
+        width = self._table.shape[1]
+        table = m.constants(self._table) if width else None
+        places = {n: m.words(x.places) for n, x in self._reads.items() if x.places is not None}
+        outs = [m.array(*shape, kept=False) for shape in self.shapes]
+        results, is_far = self._evaluated
 
-        def numbers(area: Area, row: Any, size: int) -> list[Any]:
-            first = b.mul(row, i64(size))
-            return [code.entry(area, b.add(first, i64(j))) for j in range(size)]
-
-        def one(i: Any) -> None:
-            width = self._table.shape[1]
-            inputs: dict[str, Any] = {}
-            if width > _LONG:
-                inputs["row"] = Area(b.at(table.base, b.mul(i, i64(e.unit * width))), shared=True)
-            else:
-                inputs["row"] = numbers(table, i, width)
+        @m.each(0, self._count)
+        def _(i: Index) -> None:
+            inputs = {} if table is None else {"row": Item(table, i, width)}
             for name, read in self._reads.items():
-                where = places[name]
-                if where is not None:
-                    where = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
-                item = i if where is None else where
-                inputs[name] = numbers(sources[read.argument], item, read.size)
-            inner = inner_code(code, inputs)
+                where = places[name][i] if name in places else i
+                inputs[name] = Item(args[read.argument], where, read.size)
+            values = m.graphs(inputs)
 
-            def put(k: int, value: Any) -> None:
-                size = self.shapes[k][1]
-                first = b.mul(i, i64(size))
-                for j in range(size):
-                    code.put(value(j), outs[k], b.add(first, i64(j)))
+            def put(found: Sequence[Sequence[Number | float]]) -> None:
+                for out, numbers, (_, size) in zip(outs, found, self.shapes, strict=True):
+                    for j in range(size):
+                        out[i, j] = numbers[j]
 
-            def compute() -> None:
-                for k, found in enumerate(inner.write(self._results)):
-                    put(k, lambda j, found=found: inner.entry(found, j))
-
-            if self._far is None:
-                compute()
+            if is_far is None:
+                put(values(results))
                 return
-            (far,) = inner.write([self._far])
-            is_near = e.compare("==", inner.entry(far, 0), 0.0)
-            with b.if_else(Numbers(e).any(is_near)) as (near, away):
-                with near:
-                    compute()
-                with away:
-                    for k, y in enumerate(self._otherwise):
-                        put(k, lambda j, y=y: e.constant(y))
+            nowhere = [
+                [y] * size for y, (_, size) in zip(self._otherwise, self.shapes, strict=True)
+            ]
+            near = m.equal(values(is_far)[0][0], 0.0)
+            m.when(near, lambda: put(nowhere))(lambda: put(values(results)))
 
-        write_loop(b, i64(self._count), one)
         return outs
 
     def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
@@ -202,7 +156,7 @@ class PairLoop(Callee):
         for read, bar in zip(chosen, bars, strict=True):
             i, items = read.argument, read.places or tuple(range(self._count))
             places = read.size * np.array(items)[:, None] + np.arange(read.size)
-            part = ops.scatter(bar, places, self._arguments[i])
+            part = ops.scatter(bar, places, self.takes[i])
             old = out[i]
             out[i] = part if old is None else ops.apply("add", old, part)
         return out
@@ -212,10 +166,5 @@ class PairLoop(Callee):
     ) -> tuple[Node, ...]:
         """A loop with more arguments, zero where this one leaves pairs out."""
         zeros = [0.0] * len(results) if self._far is not None else ()
-        shapes = [*self._arguments, *(x.shape for x in given)]
+        shapes = [*self.takes, *(x.shape for x in given)]
         return call(PairLoop(results, shapes, reads, self._table, self._far, zeros), *args, *given)
-
-
-def _constants(code: Any, element: Any, numbers: list[Any]) -> Any:
-    """Numbers in the module of the code."""
-    return ir.Table(code.module, element, numbers, f"pairs_{len(code.module.tables)}")

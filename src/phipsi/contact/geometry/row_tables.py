@@ -1,4 +1,4 @@
-"""Tables of constant rows (a, b, c, h) in machine code, such as planes a·x = h of a polyhedron.
+"""Tables of constant rows (a, b, c, h), such as planes a·x = h of a polyhedron.
 
 Every lane looks for a row of its own; loops over a table are as long as it is. What is found stays
 the same while arguments change a little: it has no derivatives.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, fold_loop, i64
+from phipsi.backends.machine.machine import Candidate, Index, Machine, Memory, Number
 from phipsi.contact.geometry.graph_calls import Choice
-from phipsi.contact.lane_elimination import known_table
 from phipsi.laws.graph import Array
 
 _ROW = 4
@@ -25,35 +22,24 @@ _FAR = 1e30
 
 
 class Constants:
-    """Rows (n, k) as a table of a module, which has equal ones once."""
+    """Rows (n, k), and a digest that equal ones share."""
 
     def __init__(self, rows: Array) -> None:
         self.rows = np.ascontiguousarray(rows, dtype=np.float64)
         text = repr(self.rows.shape).encode() + self.rows.tobytes()
         self.digest = hashlib.sha256(text).hexdigest()
 
-    def table(self, code: Any) -> Any:
-        """The table."""
-        name = f"rows_{self.digest[:24]}"
-        return known_table(code.module, DOUBLE, self.rows.ravel().tolist(), name)
 
-    def gathered(self, code: Any, first: Any, steps: Sequence[int]) -> list[Lane]:
-        """Numbers so many steps behind the place first(of) of each lane; of(x), x there, whole."""
-        b, e, table = code.e.builder, code.e, self.table(code)
-        found = [e.constant(0.0).value] * len(steps)
-        for lane in range(e.lanes):
-            at = ir.Constant(I32, lane)
-            start = first(lambda x, at=at: b.fptosi(b.extract_element(x.value, at), I64))
-            for k, step in enumerate(steps):
-                where = b.at(table, b.mul(b.add(start, i64(step)), i64(8)))
-                number = b.load(where, align=8, typ=DOUBLE)
-                found[k] = b.insert_element(found[k], number, at)
-        return [Lane(e, x) for x in found]
+def dot(x: Sequence[Number], y: Sequence[Number]) -> Number:
+    """x·y of three numbers each."""
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
 
 
 @final
 class Row(Choice):
     """Row number i (1,) of a table (n, k); the nearest if there is no such number."""
+
+    takes = ((1,),)
 
     def __init__(self, rows: Array) -> None:
         self._own = Constants(rows)
@@ -61,26 +47,20 @@ class Row(Choice):
         self.key = self._own.digest
         self.name = f"row {self.key}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """On arrays."""
-        rows = self._own.rows
-        good = np.where(np.isfinite(args[0][..., 0]), args[0][..., 0], 0.0)
-        return [rows[np.clip(good, 0, len(rows) - 1).astype(int)]]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
-        """Loads, lane by lane."""
-        b, e = code.e.builder, code.e
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
+        """Reads, lane by lane."""
         count, width = self._own.rows.shape
-        index = code.entry(args[0], 0)
-        index = e.select(e.compare(">=", index, 0.0), index, 0.0)  # false for NaN
-        index = e.select(e.compare("<=", index, count - 1.0), index, count - 1.0)
-        return [self._own.gathered(code, lambda of: b.mul(of(index), i64(width)), range(width))]
+        index = args[0][0]
+        index = m.where(index >= 0.0, index, 0.0)  # false for NaN
+        index = m.where(index <= count - 1.0, index, count - 1.0)
+        return [m.gathered(m.constants(self._own.rows), index * width, range(width))]
 
 
 @final
 class Top(Choice):
     """The first row whose a·x − h is the largest at x (3,), and its number: (5,)."""
 
+    takes = ((3,),)
     shapes = ((_ROW + 1,),)
 
     def __init__(self, rows: Array) -> None:
@@ -88,37 +68,17 @@ class Top(Choice):
         self.key = self._own.digest
         self.name = f"top row {self.key}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """On arrays."""
-        rows, x = self._own.rows, args[0]
-        values = x[..., None, 0] * rows[:, 0]
-        for k in (1, 2):
-            values = values + x[..., None, k] * rows[:, k]
-        which = (values - rows[:, 3]).argmax(axis=-1)
-        return [np.concatenate([rows[which], 1.0 * which[..., None]], axis=-1)]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
         """The loop."""
-        b, e = code.e.builder, code.e
-        rows = Area(self._own.table(code), shared=True)
-        x = [code.entry(args[0], k) for k in range(3)]
+        rows, x = m.constants(self._own.rows), [args[0][k] for k in range(3)]
 
-        def more(i: Any, best: list[Any]) -> list[Any]:
-            first = b.mul(i, i64(_ROW))
-            row = [code.entry(rows, b.add(first, i64(j))) for j in range(_ROW)]
-            value = row[0] * x[0] + row[1] * x[1] + row[2] * x[2] - row[3]
-            better = e.compare(">", value, Lane(e, best[0]))
-            number = e.lift(Lane(e, best[-1]) + 1.0)
-            which = e.select(better, number, Lane(e, best[-2]))
-            new = [
-                b.select(better, y.value, z) for y, z in zip([value, *row], best[:5], strict=True)
-            ]
-            return [*new, which.value, number.value]
+        def heights(i: Index) -> list[Candidate]:
+            row = [rows[i, j] for j in range(_ROW)]
+            return [Candidate(dot(row, x) - row[3], [*row, m.to_number(i)])]
 
-        start = [e.constant(-np.inf).value, *(code.entry(rows, j).value for j in range(_ROW))]
-        start += [e.constant(0.0).value, e.constant(-1.0).value]
-        found = fold_loop(b, i64(len(self._own.rows)), 1, start, more)
-        return [[Lane(e, x) for x in found[1:6]]]
+        start = [-np.inf, *(rows[0, j] for j in range(_ROW)), 0.0]
+        (best,) = m.first_largest(0, len(self._own.rows), heights, [start])
+        return [best[1:]]
 
 
 @final
@@ -130,6 +90,7 @@ class Stretch(Choice):
     less than `level` of |u| along the line count as level.
     """
 
+    takes = (3,), (3,), (_ROW,)
     shapes = ((2 * (_ROW + 2),),)
 
     def __init__(self, rows: Array, level: float) -> None:
@@ -137,61 +98,25 @@ class Stretch(Choice):
         self.key = (self._own.digest, level)
         self.name = f"stretch {self.key}"
 
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """On arrays."""
-        x, u, r = args
-        rows = self._own.rows
-        a = (rows - r[..., None, :]) * 1.0
-        rate, value = a[..., 0] * u[..., None, 0], a[..., 0] * x[..., None, 0]
-        for k in (1, 2):
-            rate, value = rate + a[..., k] * u[..., None, k], value + a[..., k] * x[..., None, k]
-        value = value - a[..., 3]
-        square = u[..., 0] * u[..., 0] + u[..., 1] * u[..., 1] + u[..., 2] * u[..., 2]
-        steep = rate * rate > (self._level**2 * square)[..., None]
-        falls, rises = steep & (rate < 0.0), steep & (rate > 0.0)
-        above = np.where(value > 0.0, _FAR, -_FAR)
-        t = -value / np.where(steep, rate, 1.0)
-        begins = np.where(falls, t, np.where(rises, -_FAR, above))
-        ends = np.where(rises, t, _FAR)
-        out = []
-        for at, which in ((begins, begins.argmax(axis=-1)), (ends, ends.argmin(axis=-1))):
-            picked = np.take_along_axis(at, which[..., None], axis=-1)
-            out += [picked, rows[which], 1.0 * which[..., None]]
-        return [np.concatenate(out, axis=-1)]
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Sequence[Number]]:
+        """The loop: the latest beginning, and the soonest end."""
+        rows = m.constants(self._own.rows)
+        x, u = ([args[j][k] for k in range(3)] for j in range(2))
+        r = [args[2][k] for k in range(_ROW)]
+        least = dot(u, u) * self._level**2
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
-        """The loop."""
-        b, e = code.e.builder, code.e
-        rows = Area(self._own.table(code), shared=True)
-        x, u = ([code.entry(args[j], k) for k in range(3)] for j in range(2))
-        r = [code.entry(args[2], k) for k in range(_ROW)]
-        least = (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) * self._level**2
-
-        def more(i: Any, best: list[Any]) -> list[Any]:
-            first = b.mul(i, i64(_ROW))
-            row = [code.entry(rows, b.add(first, i64(j))) for j in range(_ROW)]
+        def ends(i: Index) -> list[Candidate]:
+            row = [rows[i, j] for j in range(_ROW)]
             a = [p - q for p, q in zip(row, r, strict=True)]
-            rate = a[0] * u[0] + a[1] * u[1] + a[2] * u[2]
-            value = a[0] * x[0] + a[1] * x[1] + a[2] * x[2] - a[3]
-            steep = e.compare(">", rate * rate, least)
-            falls = b.and_(steep, e.compare("<", rate, 0.0))
-            rises = b.and_(steep, e.compare(">", rate, 0.0))
-            t = -value / e.select(steep, rate, 1.0)
-            above = e.select(e.compare(">", value, 0.0), _FAR, -_FAR)
-            begins = e.select(falls, t, e.select(rises, -_FAR, above))
-            ends = e.select(rises, t, _FAR)
-            number = e.lift(Lane(e, best[-1]) + 1.0)
-            later = e.compare(">", begins, Lane(e, best[0]))
-            sooner = e.compare("<", ends, Lane(e, best[6]))
-            new = [
-                b.select(which, y.value, z)
-                for which, t, old in ((later, begins, best[:6]), (sooner, ends, best[6:12]))
-                for y, z in zip([t, *row, number], old, strict=True)
-            ]
-            return [*new, number.value]
+            rate, value = dot(a, u), dot(a, x) - a[3]
+            steep = rate * rate > least
+            falls, rises = steep & (rate < 0.0), steep & (rate > 0.0)
+            t = -value / m.where(steep, rate, 1.0)
+            above = m.where(value > 0.0, _FAR, -_FAR)
+            begins = m.where(falls, t, m.where(rises, -_FAR, above))
+            known = [*row, m.to_number(i)]
+            return [Candidate(begins, known), Candidate(-m.where(rises, t, _FAR), known)]
 
-        zero = e.constant(0.0).value
-        row = [code.entry(rows, j).value for j in range(_ROW)]
-        start = [e.constant(-np.inf).value, *row, zero, e.constant(np.inf).value, *row, zero]
-        found = fold_loop(b, i64(len(self._own.rows)), 1, [*start, e.constant(-1.0).value], more)
-        return [[Lane(e, x) for x in found[:12]]]
+        start = [-np.inf, *(rows[0, j] for j in range(_ROW)), 0.0]
+        begin, end = m.first_largest(0, len(self._own.rows), ends, [start, start])
+        return [[*begin, -end[0], *end[1:]]]

@@ -260,6 +260,25 @@ def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -
     fold_loop(b, count, step, [], once)
 
 
+def write_rounds(
+    b: Any, most: Any, condition: Callable[[], Any], body: Callable[[Any], None]
+) -> None:
+    """While a condition holds, `most` times at most: body(number)."""
+    head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    number = b.phi(I64)
+    number.add_incoming(i64(0), before)
+    holds = condition()
+    b.cbranch(b.and_(b.icmp_signed("<", number, most), holds), inside, after)
+    b.position_at_end(inside)
+    body(number)
+    number.add_incoming(b.add(number, i64(1)), b.block)
+    b.branch(head)
+    b.position_at_end(after)
+
+
 def at_most(b: Any, x: Any, limit: Any) -> Any:
     """The smaller of two integers."""
     return b.select(b.icmp_signed("<", x, limit), x, limit)

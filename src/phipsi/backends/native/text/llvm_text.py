@@ -182,7 +182,8 @@ class Module:
     that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
     even where LLVM would put such a call, and has no tables for unwinding. `missing` are intrinsics
     that its processor has no instruction for; `narrow` says that addresses have 32 bits,
-    `integer_bytes` how wide integers of the model's tables are.
+    `integer_bytes` how wide integers of the model's tables are. `routines` is what callers of its
+    functions know about them, by name.
     """
 
     @property
@@ -195,6 +196,7 @@ class Module:
         integer_bytes: int = 8, linked: bool = False,
     ) -> None:  # fmt: skip
         self.linked, self.parts = linked, dict[str, Part]()
+        self.routines = dict[str, Any]()
         self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
         self.globals: dict[str, Function] = {}
         self.tables: list[Table | Memory] = []
