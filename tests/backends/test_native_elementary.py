@@ -29,7 +29,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
 from phipsi.backends.native.text.sine_and_logarithm import HALF_PI, TABLE, define_log, define_sincos
 from phipsi.motion.rollout import _plan
-from phipsi.motion.run_code import Run
+from phipsi.motion.run_emitter import Run
 from phipsi.motion.tableaux import METHODS
 
 WIDTHS = (1, 2, 4, 8)

@@ -19,8 +19,8 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.fixed_point import UNSOLVED
 from phipsi.motion.graph_steps import solution
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import Plan
 
 E, M = ops.given("E", (3,)), ops.given("m", (3,))
 ECC = ops.given("e", ())

@@ -28,19 +28,20 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.entry_code import entry_code
+from phipsi.backends.native.runs.lane_group import JointPart
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I64,
     Emitter,
     Lane,
+    LaneMask,
     i64,
     write_loop,
 )
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
-from phipsi.motion.lane_code import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
 from phipsi.motion.unrolled_elimination import (
     Elimination,
@@ -165,10 +166,10 @@ class Sweeps:
         """Two solutions."""
         r, b = self.r, self.r.b
         self._newton()
-        before = r.bad()
-        with b.if_then(b.not_(r.all(b.not_(final)))):
+        before = r.bad
+        with r.when(r.any(LaneMask(r.e, final))):
             self._nearest()
-            r.set_bad(b.select(final, r.bad(), before))
+            r.set_bad(b.select(final, r.bad, before))
             write_loop(b, r.nv, lambda i: r.store(-r.load(self._y, i), self._y, i))
 
 
@@ -232,9 +233,9 @@ def _note_corrections(r: Any, places: Sequence[Any], final: Any) -> None:
     """The statuses of both corrections: of x, and in the `final` lanes of y."""
     first, second = places
     r.note_status(first, (DOUBTFUL, CONTRADICTION))
-    before = r.bad()
+    before = r.bad
     r.note_status(second)
-    r.set_bad(r.b.select(final, r.bad(), before))
+    r.set_bad(r.b.select(final, r.bad, before))
 
 
 @final
@@ -450,14 +451,14 @@ class Closures:
         """
         r, b, e = self.r, self.b, self.e
         ones = e.integer(1)
-        failed = b.icmp_signed("!=", b.load(r.failed, typ=e.integers), r.zero)
-        failed = b.or_(failed, b.icmp_signed("!=", r.bad(), r.zero))
+        failed = r.has_failed().bits
+        failed = b.or_(failed, b.icmp_signed("!=", r.bad, r.zero))
         b.store(b.select(failed, ones, r.zero), self._done)
         b.store(r.zero, self._last)
 
         def iterate(i: Any) -> None:
             done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
-            with b.if_then(b.not_(r.all(done))):
+            with r.when(~r.all(LaneMask(e, done))):
                 self.solution.look()
                 error = Lane(e, b.load(self.error, typ=e.vector))
                 last = b.icmp_signed("==", b.load(self._last, typ=e.integers), ones)
@@ -470,7 +471,7 @@ class Closures:
                     watch(i, still)
                 self.solution.correct(final)
 
-                def move(x: Part) -> None:
+                def move(x: JointPart) -> None:
                     old = x.places(r.q)
                     new = x.group.move(old, x.rates(self.x), x.numbers)
                     pairs = zip(old, new, strict=True)

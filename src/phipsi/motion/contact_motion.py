@@ -39,8 +39,8 @@ from phipsi.laws.law_derivatives import tangents
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import Plan
 from phipsi.motion.slot_places import Places, SlotPlaces, points_change
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_rows import motions_of_hosts

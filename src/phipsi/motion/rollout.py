@@ -210,7 +210,7 @@ def _plan(
     """The run of a mechanism without laws, as graphs."""
 
     def build() -> Any:
-        from phipsi.motion.run_code import Plan
+        from phipsi.motion.run_program import Plan
 
         graph = StepGraph(mechanism, Circuit({}), prescribed=prescribed)
         end, own = step_of(graph, method), {"free": mechanism.nv} if prescribed else {}

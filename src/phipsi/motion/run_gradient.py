@@ -32,8 +32,8 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.group_calls import lower
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import Plan
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import Method
 

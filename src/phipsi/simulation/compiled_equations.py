@@ -49,8 +49,8 @@ from phipsi.model.model import Model
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.group_calls import moved, rate_of
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import Forces, Place, StepGraph
 from phipsi.motion.tableaux import METHODS

@@ -43,8 +43,8 @@ from phipsi.model.numbers import all_finite
 from phipsi.motion.checks import checked_number
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import Plan
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
