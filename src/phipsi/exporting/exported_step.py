@@ -29,8 +29,8 @@ from phipsi.errors import InputError
 from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFunction
 from phipsi.exporting.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.laws.graph import in_order
-from phipsi.motion.run_emitter import Run
-from phipsi.motion.run_program import Plan
+from phipsi.motion.run_emitter import RunEmitter as Run
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.simulation.simulator import Simulator
 
 _KNOWN = {

@@ -34,8 +34,8 @@ from phipsi.exporting.quoted_texts import xml_text
 from phipsi.exporting.targets import SOURCE
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
-from phipsi.motion.run_emitter import Run
-from phipsi.motion.run_program import Plan
+from phipsi.motion.run_emitter import RunEmitter as Run
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.simulation.simulator import Simulator
 from phipsi.whole_files import checked_target, path_of, whole_file
 

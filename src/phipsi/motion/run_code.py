@@ -7,11 +7,11 @@ from typing import Any
 
 from phipsi.backends.native.targets.code_cache import linked_code, sources_digest
 from phipsi.backends.native.targets.target import MachineCode
-from phipsi.motion.run_emitter import Run
-from phipsi.motion.run_program import Plan
+from phipsi.motion.run_emitter import RunEmitter
+from phipsi.motion.run_program import RunProgram
 
 
-def run_code(plan: Plan, lanes: int) -> MachineCode:
+def run_code(plan: RunProgram, lanes: int) -> MachineCode:
     """``void phipsi_run(job, 0, 0, 0)``, which leaves the number of the next step in the job.
 
     ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
@@ -26,7 +26,7 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     digest = hashlib.sha256(text.encode()).hexdigest()
 
     def write(module: Any) -> None:
-        Run(module, plan, plan.natives, lanes, sources=sources)
+        RunEmitter(module, plan, plan.natives, lanes, sources=sources)
 
     found = plan.codes[lanes] = linked_code(digest, sources[0].target, write)
     return found

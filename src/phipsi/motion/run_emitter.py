@@ -18,7 +18,7 @@ from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.runs import run_job
 from phipsi.backends.native.runs.run_kernel import Rows, RunKernel
 from phipsi.laws.graph import Node
-from phipsi.motion.run_program import Plan, Restart
+from phipsi.motion.run_program import Restart, RunProgram
 
 
 def _stays(name: str, node: Node) -> bool:
@@ -27,7 +27,7 @@ def _stays(name: str, node: Node) -> bool:
 
 
 @final
-class Run:
+class RunEmitter:
     """Writes the loops of a run around its graphs.
 
     `name` is what the names of the functions begin with; `sources`, the programs `natives` for
@@ -38,7 +38,7 @@ class Run:
     def __init__(
         self,
         module: Any,
-        plan: Plan,
+        plan: RunProgram,
         natives: Sequence[KernelSource],
         lanes: int,
         name: str = "phipsi",

@@ -16,7 +16,7 @@ from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
 from phipsi.backends.native.runs import run_job
 from phipsi.motion.run_code import run_code
-from phipsi.motion.run_program import Plan
+from phipsi.motion.run_program import RunProgram
 
 Array = NDArray[Any]
 _LINE = 64  # bytes
@@ -36,7 +36,7 @@ class RunMemory:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunProgram,
         arrays: Mapping[str, Array],
         count: int,
         threads: int = 1,

@@ -45,7 +45,7 @@ class Restart:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RunProgram:
     """What a run computes, as graphs.
 
     **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
