@@ -29,7 +29,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
 from phipsi.backends.native.text.sine_and_logarithm import HALF_PI, TABLE, define_log, define_sincos
 from phipsi.motion.rollout import _plan
-from phipsi.motion.run_code import Run
+from phipsi.motion.run_emitter import RunEmitter
 from phipsi.motion.tableaux import METHODS
 
 WIDTHS = (1, 2, 4, 8)
@@ -248,7 +248,7 @@ def test_no_mathematical_function_of_a_library_is_called(monkeypatch: pytest.Mon
             assert undefined(forward.target.object_code(text)) <= PYTHON | NUMPY | MEMORY | FLAGS
             texts.append(text)
     module, plan = ir.Module(), _plan(model, METHODS["rk4"])
-    Run(module, plan, plan.natives, plan.base.target.lanes)
+    RunEmitter(module, plan, plan.natives, plan.base.target.lanes)
     step = plan.base.target.object_code(str(module))
     assert undefined(step) <= PYTHON | NUMPY | MEMORY | FLAGS
     texts.append(str(module))

@@ -19,8 +19,8 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.fixed_point import UNSOLVED
 from phipsi.motion.graph_steps import solution
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import RunProgram
 
 E, M = ops.given("E", (3,)), ops.given("m", (3,))
 ECC = ops.given("e", ())
@@ -52,8 +52,8 @@ def run(result: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
     inputs = {name: x[0].size for name, x in rows.items()}
     count = len(next(iter(rows.values())))
     out = np.zeros((count, max(1, result.size)))
-    memory = RunMemory(Plan(base, {"out": result}, {}, inputs, {}, (), {}), {"out": out, **rows},
-                       count)  # fmt: skip
+    program = RunProgram(base, {"out": result}, {}, inputs, {}, (), {})
+    memory = RunMemory(program, {"out": out, **rows}, count)
     memory.run(1e-3, 1, 0, records=False)
     return out, memory.status
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from phipsi.backends.native.native_backend import KernelSource
+from phipsi.backends.native.runs import run_job as run_code
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -28,8 +29,8 @@ from phipsi.errors import InputError
 from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFunction
 from phipsi.exporting.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.laws.graph import in_order
-from phipsi.motion import run_code
-from phipsi.motion.run_code import Plan, Run
+from phipsi.motion.run_emitter import RunEmitter as Run
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.simulation.simulator import Simulator
 
 _KNOWN = {

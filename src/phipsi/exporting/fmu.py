@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
+from phipsi.backends.native.runs import run_job as run_code
 from phipsi.backends.native.text import c_text
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
@@ -33,8 +34,8 @@ from phipsi.exporting.quoted_texts import xml_text
 from phipsi.exporting.targets import SOURCE
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
-from phipsi.motion import run_code
-from phipsi.motion.run_code import Plan, Run
+from phipsi.motion.run_emitter import RunEmitter as Run
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.simulation.simulator import Simulator
 from phipsi.whole_files import checked_target, path_of, whole_file
 

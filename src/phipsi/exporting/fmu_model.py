@@ -33,7 +33,7 @@ from phipsi.model.entry_units import entry_units
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
-from phipsi.motion.run_code import Plan
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 

@@ -37,7 +37,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, LaneMask, i64, write_loop
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -403,7 +403,7 @@ class ProjectionAdjoint(_SystemCall):
             i = e.splat_integer(b.sub(i64(NEWTON + 1), k))
             number = b.load(taken, align=8, typ=e.integers)
             active = b.icmp_signed("<=", i, number)
-            with b.if_then(b.not_(r.all(b.not_(active)))):
+            with r.when(r.any(LaneMask(e, active))):
                 before = b.icmp_signed("<", i, number)
                 last = b.icmp_signed("==", k, i64(0))
                 where, gaps = at(b.select(last, i64(0), b.sub(i64(NEWTON + 1), k)))

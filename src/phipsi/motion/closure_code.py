@@ -18,7 +18,7 @@ Reasons: docs/decisions/0037.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -28,19 +28,20 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.entry_code import entry_code
-from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.runs.lane_group import JointPart
+from phipsi.backends.native.runs.straight_line import Routine, StraightLine, straight_line
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I64,
     Emitter,
     Lane,
+    LaneMask,
     i64,
     write_loop,
 )
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
-from phipsi.motion.lane_code import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
 from phipsi.motion.unrolled_elimination import (
     Elimination,
@@ -50,7 +51,7 @@ from phipsi.motion.unrolled_elimination import (
     store_solution,
     write_solution,
 )
-from phipsi.motion.unrolled_programs import LaneMemory, Number, begin_function, write_terms
+from phipsi.motion.unrolled_programs import Number, write_terms
 from phipsi.operators import pose
 
 OPEN = 7
@@ -165,10 +166,10 @@ class Sweeps:
         """Two solutions."""
         r, b = self.r, self.r.b
         self._newton()
-        before = r.bad()
-        with b.if_then(b.not_(r.all(b.not_(final)))):
+        before = r.bad
+        with r.when(r.any(LaneMask(r.e, final))):
             self._nearest()
-            r.set_bad(b.select(final, r.bad(), before))
+            r.set_bad(b.select(final, r.bad, before))
             write_loop(b, r.nv, lambda i: r.store(-r.load(self._y, i), self._y, i))
 
 
@@ -191,24 +192,23 @@ class Eliminated:
         self._given = [*matrices, r.tau, c.g, c.x, first, c.f]
         self._system = system
 
-    def _solver(self, name: str, *sides: RightSide) -> ir.Function:
-        r = self.r
-        return write_solution(
-            r.module, r.lanes, r.e.fused, self._system, sides, f"{name}_{r.number}"
-        )
+    def _solver(self, name: str, *sides: RightSide) -> Routine:
+        r, count = self.r, 3 + sum(side.pointers for side in sides)
+        write = partial(write_solution, system=self._system, sides=sides)
+        return straight_line(r.module, r.e, count, f"{name}_{r.number}", write)
 
     @cached_property
-    def _accelerations(self) -> ir.Function:
+    def _accelerations(self) -> Routine:
         return self._solver("accelerations", RightSide(loaded=True, multipliers=True))
 
     @cached_property
-    def _corrections(self) -> ir.Function:
+    def _corrections(self) -> Routine:
         return self._solver("corrections", RightSide(), RightSide(by_rates=True))
 
     def accelerate(self, stage: int) -> None:
         """The terms and their solution, in a stage."""
         self._terms()
-        self.r.b.call(self._accelerations, self._moving)
+        self._accelerations.call(self.r.e, self._moving)
         self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
 
     def look(self) -> None:
@@ -219,12 +219,12 @@ class Eliminated:
     def solve(self) -> None:
         """ℳ x + G* f = c, G x = u at q, with −c in `tau` and −u in `g`: into `x` and `f`."""
         self._matrices()
-        self.r.b.call(self._accelerations, self._given)
+        self._accelerations.call(self.r.e, self._given)
         self.r.note_status(self._status[0], (DOUBTFUL, CONTRADICTION))
 
     def correct(self, final: Any) -> None:
         """One elimination for both."""
-        self.r.b.call(self._corrections, self._near)
+        self._corrections.call(self.r.e, self._near)
         _note_corrections(self.r, self._status, final)
 
 
@@ -232,9 +232,9 @@ def _note_corrections(r: Any, places: Sequence[Any], final: Any) -> None:
     """The statuses of both corrections: of x, and in the `final` lanes of y."""
     first, second = places
     r.note_status(first, (DOUBTFUL, CONTRADICTION))
-    before = r.bad()
+    before = r.bad
     r.note_status(second)
-    r.set_bad(r.b.select(final, r.bad(), before))
+    r.set_bad(r.b.select(final, r.bad, before))
 
 
 @final
@@ -246,79 +246,81 @@ class InOnePiece:
         self._status = [c.r.area(i64(1)) for _ in range(2)]
         self._inputs = [c.r.places[name][0] for name in way.shapes]
 
-    def _function(
-        self, name: str, outputs: int, entries: Sequence[Number]
-    ) -> tuple[LaneMemory, list[Any], list[Lane], Solver]:
-        """A function of inputs and outputs: its memory, outputs, entries, and the solver."""
-        r, way, count = self.r, self.way, len(self.way.shapes)
-        at, pointers = begin_function(
-            r.module, r.lanes, r.e.fused, count + outputs, f"{name}_{r.number}"
-        )
-        where = dict(zip(way.shapes, pointers, strict=False))
+    def _routine(self, name: str, outputs: int, write: Callable[[StraightLine], None]) -> Routine:
+        """A function of inputs and outputs."""
+        r, count = self.r, len(self.way.shapes) + outputs
+        return straight_line(r.module, r.e, count, f"{name}_{r.number}", write)
+
+    def _written(
+        self, at: StraightLine, entries: Sequence[Number]
+    ) -> tuple[list[Any], list[Any], Solver]:
+        """The places of outputs, entries, and the solver."""
+        way = self.way
+        where = dict(zip(way.shapes, at.places, strict=False))
         keys = [(x, i, j) for x in ("mass", "motion") for i, j in np.ndindex(getattr(way, x).shape)]
         whole = [*entries, *(getattr(way, x)[i, j] for x, i, j in keys)]
-        lanes = write_terms(whole, at.e, lambda name, i: at.load(where[name], i))
+        lanes = write_terms(whole, at, lambda name, i: at.load(where[name], i))
         known = dict(zip(keys, lanes[len(entries) :], strict=True))
         solver = Solver(
-            at.e,
+            at,
             way.elimination,
             lambda i, j: known["mass", i, j],
             lambda i, j: known["motion", i, j],
-            [at.e.constant(x) for x in way.elimination.floors],
+            [at.number(x) for x in way.elimination.floors],
         )
-        return at, pointers[count:], lanes[: len(entries)], solver
+        return at.places[len(way.shapes) :], lanes[: len(entries)], solver
 
     @cached_property
-    def _accelerations(self) -> ir.Function:
+    def _accelerations(self) -> Routine:
+        return self._routine("accelerations", 3, self._write_accelerations)
+
+    def _write_accelerations(self, at: StraightLine) -> None:
         way, rows = self.way, self.way.elimination.rows
-        entries = [*way.load, *way.drift[list(rows)]]
-        at, out, found, solver = self._function("accelerations", 3, entries)
+        out, found, solver = self._written(at, [*way.load, *way.drift[list(rows)]])
         nv = len(way.load)
         store_solution(at, solver.solve(found[nv:], found[:nv]), *out)
-        at.b.ret_void()
-        return at.b.function
 
     @cached_property
-    def _corrections(self) -> ir.Function:
+    def _corrections(self) -> Routine:
+        return self._routine("corrections", 6, self._write_corrections)
+
+    def _write_corrections(self, at: StraightLine) -> None:
         """g, the largest of them, and both corrections."""
         way, rows = self.way, self.way.elimination.rows
-        at, (gaps, error, *out), g, solver = self._function("corrections", 6, list(way.residual))
-        e, largest = at.e, at.e.constant(0.0)
+        (gaps, error, *out), g, solver = self._written(at, list(way.residual))
+        largest = at.number(0.0)
         for i, x in enumerate(g):
             at.store(x, gaps, i)
-            largest = larger(e, largest, x)
+            largest = larger(at, largest, x)
         at.store(largest, error, 0)
         store_solution(at, solver.solve([g[i] for i in rows]), *out[:2])
-        v = [at.load(self._v(at), k) for k in range(len(way.load))]
-        wanted = [e.constant(way.rates[i]) for i in rows]
+        place = at.places[list(way.shapes).index("v")]
+        v = [at.load(place, k) for k in range(len(way.load))]
+        wanted = [at.number(way.rates[i]) for i in rows]
         store_solution(at, solver.solve(solver.gaps(v, wanted)), *out[2:])
-        at.b.ret_void()
-        return at.b.function
-
-    def _v(self, at: LaneMemory) -> Any:
-        return at.b.function.args[list(self.way.shapes).index("v")]
 
     @cached_property
-    def _solution(self) -> ir.Function:
+    def _solution(self) -> Routine:
+        return self._routine("solution", 5, self._write_solution)
+
+    def _write_solution(self, at: StraightLine) -> None:
         """With −c and e in memory."""
         rows, nv = self.way.elimination.rows, len(self.way.load)
-        at, (load, right, *out), _, solver = self._function("solution", 5, ())
+        (load, right, *out), _, solver = self._written(at, ())
         given = [at.load(right, i) for i in rows]
         store_solution(at, solver.solve(given, [at.load(load, k) for k in range(nv)]), *out)
-        at.b.ret_void()
-        return at.b.function
 
     def accelerate(self, stage: int) -> None:
         """One call, in a stage."""
         places = [self.r.vdot, self._status[0], self.c.f]
-        self.r.b.call(self._accelerations, [*self._inputs, *places])
+        self._accelerations.call(self.r.e, [*self._inputs, *places])
         self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
 
     def look(self) -> None:
         """Residuals and both corrections, in one call."""
         c, (first, second) = self.c, self._status
         places = [c.g, c.error, c.x, first, c.y, second]
-        self.r.b.call(self._corrections, [*self._inputs, *places])
+        self._corrections.call(self.r.e, [*self._inputs, *places])
 
     def correct(self, final: Any) -> None:
         """What went wrong."""
@@ -328,7 +330,7 @@ class InOnePiece:
         """ℳ x + G* f = c, G x = u at q, with −c in `tau` and −u in `g`: into `x` and `f`."""
         c, first = self.c, self._status[0]
         places = [self.r.tau, c.g, c.x, first, c.f]
-        self.r.b.call(self._solution, [*self._inputs, *places])
+        self._solution.call(self.r.e, [*self._inputs, *places])
         self.r.note_status(first, (DOUBTFUL, CONTRADICTION))
 
 
@@ -342,6 +344,7 @@ class Closures:
 
     def __init__(self, r: Any, way: Way) -> None:
         self.r, self.b, self.e = r, r.b, r.e
+        self.numbers = StraightLine(r.e, ())
         record = r.record
         words = [r.b.load(r.b.at(record, 8 * i), typ=I64) for i in range(_AT + len(_TABLES))]
         self._n, self.n_rows = words[:_AT], words[_ROWS]
@@ -398,7 +401,7 @@ class Closures:
 
         def largest(i: Any) -> None:
             error = Lane(e, b.load(self.error, typ=e.vector))
-            b.store(larger(e, error, r.load(self.g, i)).value, self.error)
+            b.store(larger(self.numbers, error, r.load(self.g, i)).value, self.error)
 
         write_loop(b, self._n[_ROWS], largest)
 
@@ -450,14 +453,14 @@ class Closures:
         """
         r, b, e = self.r, self.b, self.e
         ones = e.integer(1)
-        failed = b.icmp_signed("!=", b.load(r.failed, typ=e.integers), r.zero)
-        failed = b.or_(failed, b.icmp_signed("!=", r.bad(), r.zero))
+        failed = r.has_failed().bits
+        failed = b.or_(failed, b.icmp_signed("!=", r.bad, r.zero))
         b.store(b.select(failed, ones, r.zero), self._done)
         b.store(r.zero, self._last)
 
         def iterate(i: Any) -> None:
             done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
-            with b.if_then(b.not_(r.all(done))):
+            with r.when(~r.all(LaneMask(e, done))):
                 self.solution.look()
                 error = Lane(e, b.load(self.error, typ=e.vector))
                 last = b.icmp_signed("==", b.load(self._last, typ=e.integers), ones)
@@ -470,7 +473,7 @@ class Closures:
                     watch(i, still)
                 self.solution.correct(final)
 
-                def move(x: Part) -> None:
+                def move(x: JointPart) -> None:
                     old = x.places(r.q)
                     new = x.group.move(old, x.rates(self.x), x.numbers)
                     pairs = zip(old, new, strict=True)
@@ -513,9 +516,9 @@ def _dot(x: Any, y: Any) -> Any:
     return total
 
 
-def larger(e: Emitter, error: Lane, g: Lane) -> Lane:
+def larger(at: Any, error: Any, g: Any) -> Any:
     """The larger of an error and |g|; not a number if one of them is not, nor if g is infinite."""
-    size, zero = e.intrinsic("fabs", g), e.constant(0.0)
-    now = e.select(e.compare(">", error, size), error, size)
+    size, zero = at.abs(g), at.number(0.0)
+    now = at.where(error > size, error, size)
     # 0 g is not a number where g is infinite or not a number, and then stays so
     return now + error * zero + g * zero

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.text.lane_arithmetic import i64, write_loop
+from phipsi.backends.native.lane_machine import LaneMachine
+from phipsi.backends.native.runs.run_kernel import RunKernel
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, graph_digest
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import evaluate
-
-if TYPE_CHECKING:
-    from phipsi.motion.run_code import Run
 
 
 def where_needed(
@@ -95,20 +93,20 @@ class Conditional(Callee):
 
 def _written(code: LawCode, callee: Conditional, args: Sequence[Any]) -> list[Area]:
     """The results of a `Conditional`, in memory."""
-    r: Run = code.host
-    b, e = r.b, r.e
+    r: RunKernel = code.host
+    m = LaneMachine(r)
     sizes = [max(1, math.prod(shape)) for shape in callee.shapes]
     out = [code.area(size) for size in sizes]
     for area, size in zip(out, sizes, strict=True):
-        write_loop(b, i64(size), lambda i, area=area: code.put(e.constant(0.0), area, i))
-    holds = e.compare("!=", code.entry(args[0], 0), 0.0)
+        r.fill(area.base, size, 0.0)
+    holds = r.differs(code.entry(args[0], 0), 0.0)
     inputs = {x.data[0]: a for x, a in zip(callee.inputs, args[1:], strict=True)}
-    with b.if_then(b.not_(r.all(b.not_(holds)))):
-        inner = LawCode(r.module, e, inputs, r.area, r)
+    with r.when(r.any(holds)):
+        inner = LawCode(r.module, r.e, inputs, r.area, r)
         for value, area, size in zip(inner.write(callee.body), out, sizes, strict=True):
 
             def keep(i: Any, value: Any = value, area: Area = area) -> None:
-                inner.put(e.select(holds, inner.entry(value, i), 0.0), area, i)
+                inner.put(m.where(holds, inner.entry(value, i), 0.0), area, i)
 
             r.each(value, size, keep)
     return out

@@ -39,8 +39,8 @@ from phipsi.laws.law_derivatives import tangents
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import RunProgram
 from phipsi.motion.slot_places import Places, SlotPlaces, points_change
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_rows import motions_of_hosts
@@ -131,7 +131,7 @@ class ContactMotion:
         self._memory = RunMemory(plan, {**self._given, **self._found}, 1)
         self._call = self._memory.stepper(0.0, 0)
 
-    def _plan(self) -> tuple[Plan, dict[str, Array]]:
+    def _plan(self) -> tuple[RunProgram, dict[str, Array]]:
         model, contacts, rows, layout = self.model, self.contacts, self.plan, self.layout
         q_, v_, vdot_ = (
             ops.given(*x) for x in (("q", (model.nq,)), ("v", (model.nv,)), ("vdot", (model.nv,)))
@@ -188,7 +188,7 @@ class ContactMotion:
         states = {name: x for name, x in states.items() if name not in fixed}
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
         own_sizes = {"q": model.nq, "v": model.nv, "vdot": model.nv}
-        return Plan(poses.native, kept, {}, own_sizes, {}, (), {}), fixed
+        return RunProgram(poses.native, kept, {}, own_sizes, {}, (), {}), fixed
 
     def _at_points(self, inputs: dict[str, Node]) -> dict[str, Node]:
         """V and A, motions of points and their rates without turning; L, Λ between them."""

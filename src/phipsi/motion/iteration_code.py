@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any
 
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.lane_machine import LaneMachine
+from phipsi.backends.native.runs.run_kernel import RunKernel
 from phipsi.motion.fixed_point import FixedPoint
-
-if TYPE_CHECKING:
-    from phipsi.motion.run_code import Run
 
 
 def write_iteration(code: LawCode, callee: Any, args: Sequence[Any]) -> list[Area]:
     """The fixed point of an `Iteration`, in memory."""
-    r: Run = code.host
-    unknowns, m = callee.unknowns, LaneMachine(_Host(r))
+    r: RunKernel = code.host
+    unknowns, m = callee.unknowns, LaneMachine(r)
     starts = [sum(y.size for y in unknowns[:i]) for i in range(len(unknowns) + 1)]
     x, image = m.array(starts[-1]), m.array(starts[-1], kept=False)
     measures = m.array(len(callee.measures), 2, kept=False)
@@ -40,34 +38,3 @@ def write_iteration(code: LawCode, callee: Any, args: Sequence[Any]) -> list[Are
 
     FixedPoint(m, x, image, measures, evaluate).solve()
     return areas
-
-
-@final
-class _Host:
-    """A run as the host of a machine. Lanes that have failed in earlier steps count as failed."""
-
-    def __init__(self, run: Run) -> None:
-        self._run, self.b, self.e, self.area = run, run.b, run.e, run.area
-
-    @property
-    def fine(self) -> Any:
-        b, r = self.b, self._run
-        before = b.icmp_signed("==", b.load(r.failed, typ=self.e.integers), r.zero)
-        return b.and_(before, b.icmp_signed("==", self.bad, r.zero))
-
-    @property
-    def bad(self) -> Any:
-        return self._run.bad()
-
-    def set_bad(self, status: Any) -> None:
-        self._run.set_bad(status)
-
-    def note(self, status: Any) -> None:
-        self._run.note(status)
-
-    @property
-    def status(self) -> Any:
-        raise NotImplementedError("programs are called by the graphs of a run")
-
-    def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
-        raise NotImplementedError("programs are called by the graphs of a run")

@@ -209,13 +209,13 @@ def _plan(
     """The run of a mechanism without laws, as graphs."""
 
     def build() -> Any:
-        from phipsi.motion.run_code import Plan
+        from phipsi.motion.run_program import RunProgram
 
         graph = StepGraph(mechanism, Circuit({}), prescribed=prescribed)
         end, own = step_of(graph, method), {"free": mechanism.nv} if prescribed else {}
         states, records = ({"q": x.q, "v": x.v} for x in (end, graph.start))
         parts = graph.native, states, {"tau": mechanism.nv}, own, {}, (), records
-        return Plan(*parts, reproducible=reproducible)
+        return RunProgram(*parts, reproducible=reproducible)
 
     return mechanism.cached((rollout, method.name, prescribed, reproducible), build)
 

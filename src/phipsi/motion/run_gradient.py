@@ -32,8 +32,8 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.group_calls import lower
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import RunProgram
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import Method
 
@@ -64,7 +64,7 @@ Product = tuple[Node, Node]
 class _Reverse:
     """One step back, and by parameter the products that are summed over steps after the run."""
 
-    plan: Plan
+    plan: RunProgram
     products: dict[str, list[Product]]
 
     def pairs(self, name: str) -> list[tuple[str, str, Product]]:
@@ -143,7 +143,7 @@ class RunGradient:
         forward = {**ends, "t": end.t}
         seen = graph.moved_to(begin, list(records.values()))
         self.records = dict(zip(records, seen, strict=True))
-        self.forward = Plan(
+        self.forward = RunProgram(
             graph.native, forward, {"tau": graph.tau.size}, mine, shared, (),
             {**self.states, "t": start.t, **{f"of {n}": x for n, x in self.records.items()}},
             reproducible=reproducible,
@@ -194,7 +194,7 @@ class RunGradient:
                     total = total if y in later else ops.apply("add", total, y)
                 after[f"sum {name}"] = total
         parts = graph.native, after, inputs, own, shared, (), {}
-        return _Reverse(Plan(*parts, gives=gives, reproducible=self._reproducible), products)
+        return _Reverse(RunProgram(*parts, gives=gives, reproducible=self._reproducible), products)
 
     # ---- running ------------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from phipsi.backends.batch_threads import batch_pieces
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
-from phipsi.motion import run_code
-from phipsi.motion.run_code import Plan
+from phipsi.backends.native.runs import run_job
+from phipsi.motion.run_code import run_code
+from phipsi.motion.run_program import RunProgram
 
 Array = NDArray[Any]
 _LINE = 64  # bytes
@@ -35,7 +36,7 @@ class RunMemory:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunProgram,
         arrays: Mapping[str, Array],
         count: int,
         threads: int = 1,
@@ -46,24 +47,24 @@ class RunMemory:
         natives = plan.sources
         wide = natives[0].target.lanes
         lanes = 1 if count == 1 else wide
-        self._code = run_code.run_code(plan, lanes)
+        self._code = run_code(plan, lanes)
         self._natives = natives
         self.status, self.failed_at = (np.zeros(count, dtype=np.int64) for _ in range(2))
-        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports)}
+        self._words = {name: run_job.PORTS + 3 * i for i, name in enumerate(plan.ports)}
         self._sizes = plan.ports
         self._kept: dict[str, Array] = dict(arrays)
         pieces = batch_pieces(count, min(threads, MOST + 1), lanes)
         size = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.address("phipsi_run_size"))()
         self._jobs, self._pieces, self._memory = [], pieces, []
         for piece in pieces:
-            job = np.zeros(run_code.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
-            job[run_code.COUNT] = piece.stop - piece.start
-            job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, first_trajectory + piece.start
-            job[run_code.DIRECTION] = 1
-            job[run_code.WORK] = self._room(size)
-            job[run_code.STATUS] = address_of(self.status) + 8 * piece.start
-            job[run_code.FAILED_AT] = address_of(self.failed_at) + 8 * piece.start
-            programs = run_code.PORTS + 3 * len(self._words)
+            job = np.zeros(run_job.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
+            job[run_job.COUNT] = piece.stop - piece.start
+            job[run_job.EVERY], job[run_job.TRAJECTORY] = 1, first_trajectory + piece.start
+            job[run_job.DIRECTION] = 1
+            job[run_job.WORK] = self._room(size)
+            job[run_job.STATUS] = address_of(self.status) + 8 * piece.start
+            job[run_job.FAILED_AT] = address_of(self.failed_at) + 8 * piece.start
+            programs = run_job.PORTS + 3 * len(self._words)
             for i, native in enumerate(natives):
                 job[programs + 2 * i] = address_of(native.data)
                 job[programs + 2 * i + 1] = self._room(native.scratch_bytes // 8)
@@ -114,18 +115,18 @@ class RunMemory:
     @property
     def next_number(self) -> int:
         """The number of the next step, as the last call of machine code left it."""
-        return int(self._jobs[-1][run_code.FIRST])
+        return int(self._jobs[-1][run_job.FIRST])
 
     def number(self, first: int) -> None:
         """The next step has this number."""
         for job in self._jobs:
-            job[run_code.FIRST] = first
+            job[run_job.FIRST] = first
 
     def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
         for job in self._jobs:
-            job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
-            job[run_code.RECORDS] = records
-            job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
+            job[run_job.STEPS], job[run_job.FIRST], job[run_job.EVERY] = steps, first, every
+            job[run_job.RECORDS] = records
+            job[run_job.STEP_LENGTH : run_job.STEP_LENGTH + 1].view(np.float64)[0] = h
 
     def run(
         self,
@@ -147,7 +148,7 @@ class RunMemory:
         """
         self._set(h, steps, first, every, records=records)
         for job in self._jobs:
-            job[run_code.DIRECTION], job[run_code.PHASE] = direction, phase
+            job[run_job.DIRECTION], job[run_job.PHASE] = direction, phase
         return run_tasks(self._tasks)
 
     def run_in_pieces(

@@ -136,7 +136,7 @@ class ProgramCall(Callee):
             return code.host.call_program(self.native, code, args, self.allowed)
         results = [code.area(max(1, math.prod(shape))) for shape in self.shapes]
         places = [x.base for x in (*map(code.stored, args), *results)]
-        code.e.builder.call(self._unrolled.function(code.module, code.e), places)
+        self._unrolled.routine(code).call(code.e, places)
         return results
 
     def pull(

@@ -21,11 +21,10 @@ import numpy as np
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends import failures, rank_limits
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+from phipsi.backends.machine.machine import Mask, Number
+from phipsi.backends.native.runs.straight_line import LaneStatus, StraightLine
 from phipsi.compiler import compile
 from phipsi.errors import PhipsiError
-from phipsi.motion.unrolled_programs import LaneMemory, begin_function
 from phipsi.operators import mass_matrix
 
 MOST_PRODUCTS = 12000
@@ -138,54 +137,41 @@ class RightSide:
         return 3 + self.loaded + self.by_rates + self.multipliers
 
 
-def write_solution(
-    module: ir.Module,
-    lanes: int,
-    fused: bool,
-    system: Elimination,
-    sides: Sequence[RightSide],
-    name: str,
-) -> ir.Function:
-    """``void name(ℳ, G, floors, pointers of every right-hand side …)``."""
-    count = 3 + sum(side.pointers for side in sides)
-    at, pointers = begin_function(module, lanes, fused, count, name)
-    mass, motion, floors = pointers[:3]
+def write_solution(at: StraightLine, system: Elimination, sides: Sequence[RightSide]) -> None:
+    """A function of ℳ, G, floors, and the places of every right-hand side."""
+    mass, motion, floors, *given = at.places
     nv = len(system.mass)
     solver = Solver(
-        at.e,
+        at,
         system,
         lambda i, j: at.load(mass, i * nv + j),
         lambda i, j: at.load(motion, i * nv + j),
-        [at.number(floors, i) for i in range(len(system.floors))],
+        [at.load_shared(floors, i) for i in range(len(system.floors))],
     )
-    first = 3
     for side in sides:
-        given = pointers[first : first + side.pointers]
+        own, given = given[: side.pointers], given[side.pointers :]
         load = None
         if side.loaded:
-            base = given.pop(0)
+            base = own.pop(0)
             load = [at.load(base, k) for k in range(nv)]
-        right = [at.load(given[0], i) for i in (range(nv) if side.by_rates else system.rows)]
+        right = [at.load(own[0], i) for i in (range(nv) if side.by_rates else system.rows)]
         if side.by_rates:
-            right = solver.gaps(right, [at.load(given[1], i) for i in system.rows])
-        out = given[1 + side.by_rates :]
+            right = solver.gaps(right, [at.load(own[1], i) for i in system.rows])
+        out = own[1 + side.by_rates :]
         store_solution(at, solver.solve(right, load), *out)
-        first += side.pointers
-    at.b.ret_void()
-    return at.b.function
 
 
 class Solved(NamedTuple):
     """A solution: x (nv,), its status, and f of all rows."""
 
-    x: list[Any]
-    status: Any
-    f: list[Any]
+    x: list[Number | float]
+    status: LaneStatus
+    f: list[Number | float]
 
 
-def store_solution(at: LaneMemory, found: Solved, x: Any, status: Any, f: Any = None) -> None:
+def store_solution(at: StraightLine, found: Solved, x: Any, status: Any, f: Any = None) -> None:
     """A solution at these places."""
-    at.b.store(found.status, status, align=8)
+    at.store_status(found.status, status)
     for values, place in ((found.x, x), (found.f, f)):
         for i, value in enumerate(values if place is not None else ()):
             at.store(value, place, i)
@@ -203,64 +189,75 @@ class Solver:
 
     def __init__(
         self,
-        e: Emitter,
+        at: StraightLine,
         system: Elimination,
-        mass: Callable[[int, int], Lane],
-        motion: Callable[[int, int], Lane],
-        floors: Sequence[Lane],
+        mass: Callable[[int, int], Number],
+        motion: Callable[[int, int], Number],
+        floors: Sequence[Number],
     ) -> None:
-        self.e, self.system, self.nv = e, system, len(system.mass)
+        self.at, self.system, self.nv = at, system, len(system.mass)
         self.G = [
             {k: motion(row, k) for k in rates}
             for row, rates in zip(system.rows, system.motions, strict=True)
         ]
-        self._factor_mass(mass)
+        self.light = self._factor_mass(mass)
         self.Y = [self._carried(row) for row in self.G]
         self.scaled = [{k: x * self.recips[k] for k, x in y.items()} for y in self.Y]  # −D⁻¹ Y
         self._factor_rows(self._floors(mass, floors))
 
-    def _size(self, x: Lane) -> Lane:
-        return self.e.intrinsic("fabs", x)
+    def _added(self, x: Number, y: Number, old: Number | None) -> Number:
+        """old + x y, an old number that is missing being zero."""
+        return x * y if old is None else self.at.fma(x, y, old)
+
+    def _product(self, x: dict[int, Number], y: dict[int, Number]) -> Number | None:
+        """The product of two sparse vectors; None if they have nothing in common."""
+        total: Number | None = None
+        for k, entry in x.items():
+            if k in y:
+                total = self._added(entry, y[k], total)
+        return total
 
     # ---- ℳ = L D L*, from the last rate to the first
 
-    def _factor_mass(self, mass: Callable[[int, int], Lane]) -> None:
-        """−D⁻¹ and −L, without its diagonal."""
+    def _factor_mass(self, mass: Callable[[int, int], Number]) -> Mask | None:
+        """−D⁻¹ and −L, without its diagonal; lanes in which a joint has nothing to move."""
         nv = self.nv
         own = [mass(k, k) for k in range(nv)]
         left = {(k, k): x for k, x in enumerate(own)}
         for i, others in enumerate(self.system.mass):
             left |= {(i, j): mass(i, j) for j in others}
-        self.recips: list[Any] = [None] * nv
-        self.L: list[dict[int, Lane]] = [{} for _ in range(nv)]
-        b, e = self.e.builder, self.e
-        self.light: Any = None  # lanes in which a joint has nothing to move
+        self.recips = dict[int, Number]()
+        self.L: list[dict[int, Number]] = [{} for _ in range(nv)]
+        light: Mask | None = None
         for k in reversed(range(nv)):
             pivot = left[k, k]
-            bad = b.not_(e.compare(">", pivot, own[k] * rank_limits.HINGE_TOLERANCE))
-            self.light = bad if self.light is None else b.or_(self.light, bad)
+            bad = ~(pivot > own[k] * rank_limits.HINGE_TOLERANCE)
+            light = bad if light is None else light | bad
             self.recips[k] = -1.0 / pivot
             below = {j: left[k, j] for j in range(k) if (k, j) in left}
             self.L[k] = {j: x * self.recips[k] for j, x in below.items()}
             for i, x in self.L[k].items():
                 for j, y in below.items():
                     if j <= i:
-                        left[i, j] = _added(x, y, left.get((i, j)))
+                        left[i, j] = self._added(x, y, left.get((i, j)))
+        return light
 
-    def _carried(self, row: dict[int, Lane]) -> dict[int, Lane]:
+    def _carried(self, row: dict[int, Number]) -> dict[int, Number]:
         """L⁻¹ of a sparse vector."""
         y = dict(row)
         for k in reversed(range(self.nv)):
             if k in y:
                 for j, factor in self.L[k].items():
-                    y[j] = _added(factor, y[k], y.get(j))
+                    y[j] = self._added(factor, y[k], y.get(j))
         return y
 
     # ---- the rows
 
-    def _floors(self, mass: Callable[[int, int], Lane], numbers: Sequence[Lane]) -> list[Lane]:
+    def _floors(
+        self, mass: Callable[[int, int], Number], numbers: Sequence[Number]
+    ) -> list[Number]:
         """Below which a pivot is rounding error: with given inertias, in proportion to 1/ℳ."""
-        e, rows = self.e, self.system.rows
+        rows = self.system.rows
         floors = [numbers[row] for row in rows]
         if not self.system.is_given:
             return floors
@@ -270,111 +267,96 @@ class Solver:
         for p, rates in enumerate(self.system.motions):
             largest = ratios[rates[0]]
             for k in rates[1:]:
-                largest = e.intrinsic("maxnum", largest, ratios[k])
+                largest = self.at.larger(largest, ratios[k])
             floors[p] = floors[p] * largest
         return floors
 
-    def _factor_rows(self, floors: list[Lane]) -> None:
+    def _factor_rows(self, floors: list[Number]) -> None:
         """−L, without its diagonal, and −D⁻¹ of −Y* D⁻¹ Y."""
-        e, rows = self.e, range(len(self.Y))
-        self.lower: list[dict[int, Lane]] = [{} for _ in rows]
-        self.row_recips: list[Lane] = []
-        self.used: list[Any] = []
+        at, rows = self.at, range(len(self.Y))
+        self.lower: list[dict[int, Number]] = [{} for _ in rows]
+        self.row_recips: list[Number] = []
+        self.used: list[Mask] = []
         for p in rows:
-            whole: dict[int, Lane] = {}  # L D of this row
+            whole: dict[int, Number] = {}  # L D of this row
             for j in rows[:p]:
-                value = _product(self.scaled[p], self.Y[j])
+                value = self._product(self.scaled[p], self.Y[j])
                 for m, x in whole.items():
                     if m in self.lower[j]:
-                        value = _added(x, self.lower[j][m], value)
+                        value = self._added(x, self.lower[j][m], value)
                 if value is not None:
                     whole[j] = value
-            own = _product(self.scaled[p], self.Y[p])
+            own = self._product(self.scaled[p], self.Y[p])
             assert own is not None  # it moves
             pivot = own
             for j, x in whole.items():
                 self.lower[p][j] = x * self.row_recips[j]
-                pivot = _added(x, self.lower[p][j], pivot)
-            least = e.intrinsic("maxnum", self._size(own) * rank_limits.ROW_TOLERANCE, floors[p])
-            good = e.compare(">", self._size(pivot), least)
+                pivot = self._added(x, self.lower[p][j], pivot)
+            least = at.larger(at.abs(own) * rank_limits.ROW_TOLERANCE, floors[p])
+            good = at.abs(pivot) > least
             self.used.append(good)
-            self.row_recips.append(e.select(good, -1.0 / e.select(good, pivot, 1.0), 0.0))
+            self.row_recips.append(at.where(good, -1.0 / at.where(good, pivot, 1.0), 0.0))
 
-    def solve(self, right: Sequence[Lane], load: Sequence[Lane] | None = None) -> Solved:
+    def solve(self, right: Sequence[Number], load: Sequence[Number] | None = None) -> Solved:
         """x with G x = −e for the rows that move, e being `right`, and c = −`load`."""
-        e, b = self.e, self.e.builder
-        right = list(right)
+        at, right = self.at, list(right)
         carried = {} if load is None else self._carried(dict(enumerate(load)))
         for p, row in enumerate(self.scaled):
             for k, x in row.items():
                 if k in carried:
-                    right[p] = _added(x, carried[k], right[p])
+                    right[p] = self._added(x, carried[k], right[p])
         f, status = self._multipliers(right)
-        zero = e.constant(0.0)
+        zero = at.number(0.0)
         total, x = zero, self._motion(carried, f)
         for value in x:
-            total = e.lift(value).times_plus(zero, total)
-        status = b.select(e.compare("==", total, 0.0), status, e.integer(failures.NOT_FINITE))
-        status = b.select(self.light, e.integer(failures.HINGE), status)
+            total = at.fma(at.number(value), zero, total)
+        status = status.kept(at.equal(total, 0.0), failures.NOT_FINITE)
+        if self.light is not None:
+            status = status.replaced(self.light, failures.HINGE)
         known = dict(zip(self.system.rows, f, strict=True))
         return Solved(x, status, [known.get(row, 0.0) for row in range(self.system.n_rows)])
 
-    def gaps(self, v: Sequence[Lane], wanted: Sequence[Lane]) -> list[Lane]:
+    def gaps(self, v: Sequence[Number], wanted: Sequence[Number]) -> list[Number]:
         """e = G v − wanted of the rows that move."""
-        found = [_product(row, dict(enumerate(v))) for row in self.G]
+        found = [self._product(row, dict(enumerate(v))) for row in self.G]
         return [x - y for x, y in zip(found, wanted, strict=True) if x]
 
-    def _multipliers(self, right: list[Lane]) -> tuple[list[Lane], Any]:
+    def _multipliers(self, right: list[Number]) -> tuple[list[Number], LaneStatus]:
         """f, and a status where a dependent row asks for something else than the others."""
-        e, b = self.e, self.e.builder
-        largest = e.constant(0.0)
+        at = self.at
+        largest = at.number(0.0)
         for x in right:
-            largest = e.intrinsic("maxnum", largest, self._size(x))
+            largest = at.larger(largest, at.abs(x))
         limit = largest * rank_limits.ROW_GAP + rank_limits.ROW_GAP_LEAST
         doubt = largest * rank_limits.ROW_DOUBT + rank_limits.ROW_DOUBT_LEAST
-        wrong = doubtful = e.integer(0)
+        wrong = doubtful = at.status()
         f = list(right)
         for p, lower in enumerate(self.lower):
             for j, x in lower.items():
-                f[p] = _added(x, f[j], f[p])
-            unused, gap = b.not_(self.used[p]), self._size(f[p])
-            over, near = (b.and_(unused, e.compare(">", gap, bound)) for bound in (limit, doubt))
-            number = 8 * (self.system.rows[p] + 1)
-            wrong = b.select(over, e.integer(failures.CONTRADICTION + number), wrong)
-            doubtful = b.select(near, e.integer(failures.DOUBTFUL + number), doubtful)
+                f[p] = self._added(x, f[j], f[p])
+            unused, gap = ~self.used[p], at.abs(f[p])
+            over, near = (unused & (gap > bound) for bound in (limit, doubt))
+            number = failures.CODES * (self.system.rows[p] + 1)
+            wrong = wrong.replaced(over, failures.CONTRADICTION + number)
+            doubtful = doubtful.replaced(near, failures.DOUBTFUL + number)
         f = [x * recip for x, recip in zip(f, self.row_recips, strict=True)]
         for p in reversed(range(len(f))):
             for j, x in self.lower[p].items():
-                f[j] = _added(x, f[p], f[j])
-        none = b.icmp_signed("==", wrong, e.integer(0))
-        return f, b.select(none, doubtful, wrong)
+                f[j] = self._added(x, f[p], f[j])
+        return f, wrong.or_else(doubtful)
 
-    def _motion(self, load: dict[int, Lane], f: list[Lane]) -> list[Any]:
+    def _motion(self, load: dict[int, Number], f: list[Number]) -> list[Number | float]:
         """x = L⁻* D⁻¹ (L⁻¹ c − Y f)."""
-        left: dict[int, Lane] = dict(load)
+        left: dict[int, Number] = dict(load)
         for y, multiplier in zip(self.Y, f, strict=True):
             for k, entry in y.items():
-                left[k] = _added(entry, multiplier, left.get(k))
-        x: dict[int, Lane] = {}
+                left[k] = self._added(entry, multiplier, left.get(k))
+        x: dict[int, Number] = {}
         for k in range(self.nv):
             value = left[k] * self.recips[k] if k in left else None
             for j, factor in self.L[k].items():
                 if j in x:
-                    value = _added(factor, x[j], value)
+                    value = self._added(factor, x[j], value)
             if value is not None:
                 x[k] = value
         return [x.get(k, 0.0) for k in range(self.nv)]
-
-
-def _added(x: Lane, y: Lane, old: Lane | None) -> Lane:
-    """old + x y, an old number that is missing being zero."""
-    return x * y if old is None else x.times_plus(y, old)
-
-
-def _product(x: dict[int, Lane], y: dict[int, Lane]) -> Lane | None:
-    """The product of two sparse vectors; None if they have nothing in common."""
-    total: Lane | None = None
-    for k, entry in x.items():
-        if k in y:
-            total = _added(entry, y[k], total)
-    return total

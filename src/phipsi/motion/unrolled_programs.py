@@ -11,16 +11,19 @@ code has no negation. LLVM looks for the best place of each negation in a chain 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from phipsi.backends.array_algebra import FUNCTIONS
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary_functions import LaneNumbers
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter, Lane
+from phipsi.backends.native.runs.straight_line import (
+    OPERATIONS,
+    Routine,
+    StraightLine,
+    shared_line,
+)
 from phipsi.backends.reference import evaluate
 
 MOST_BODIES, MOST_TERMS = 24, 6000
@@ -119,13 +122,13 @@ class _Functions:
 
     def entrywise(self, name: str, xs: Sequence[Any], data: Any) -> Term:
         """An operation of laws."""
-        if name not in _WRITERS:
+        if name not in OPERATIONS:
             raise NotUnrolled(name)
         found = next(x for x in xs if isinstance(x, Term))
         return found.terms.make(name, *xs)
 
     def __getattr__(self, name: str) -> Callable[[Term], Term]:
-        if name not in _WRITERS:
+        if name not in OPERATIONS:
             raise NotUnrolled(name)
         return lambda x: x.terms.make(name, x)
 
@@ -201,51 +204,17 @@ def listing(results: Sequence[Number]) -> str:
 # ---- code ----------------------------------------------------------------------------------------
 
 
-@final
-class LaneMemory:
-    """Numbers in memory, a vector of lanes each."""
-
-    def __init__(self, e: Emitter) -> None:
-        self.e, self.b = e, e.builder
-
-    def load(self, base: Any, i: int) -> Lane:
-        """Number i of every lane."""
-        where = self.b.at(base, 8 * self.e.lanes * i)
-        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
-
-    def store(self, x: Any, base: Any, i: int) -> None:
-        """Number i of every lane."""
-        where = self.b.at(base, 8 * self.e.lanes * i)
-        self.b.store(self.e.lift(x).value, where, align=8)
-
-    def number(self, base: Any, i: int) -> Lane:
-        """Number i of a table, the same in every lane."""
-        return self.e.splat(self.b.load(self.b.at(base, 8 * i), typ=DOUBLE))
-
-
-def begin_function(
-    module: ir.Module, lanes: int, fused: bool, count: int, name: str
-) -> tuple[LaneMemory, list[Any]]:
-    """A function of so many pointers: what its code is written with, and the pointers."""
-    if name in module.globals:  # of another run
-        name = f"{name}_{len(module.globals)}"
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
-    e = Emitter(lanes, fused=fused)
-    e.builder = function.begin()
-    return LaneMemory(e), list(function.args)
-
-
 def write_terms(
-    results: Sequence[Number], e: Emitter, load: Callable[[str, int], Lane]
-) -> list[Lane]:
+    results: Sequence[Number], at: StraightLine, load: Callable[[str, int], Any]
+) -> list[Any]:
     """The code of results; ``load(name, i)`` reads an entry of an input."""
-    numbers, lanes = LaneNumbers(e), dict[int, Lane]()
+    lanes = dict[int, Any]()
 
-    def lane(x: Number) -> Lane:
+    def lane(x: Number) -> Any:
         if not isinstance(x, Term):
-            return e.constant(float(x))
+            return at.number(float(x))
         if x.name == "neg":  # only of results: a plain 0 would be folded to a negation
-            return e.constant(0.0) - lane(x.args[0])
+            return at.number(0.0) - lane(x.args[0])
         if x.number not in lanes:  # an input, read where it is used first
             lanes[x.number] = load(*x.args)
         return lanes[x.number]
@@ -254,21 +223,8 @@ def write_terms(
         if x.name not in ("input", "neg"):
             args = [lane(y) for y in _operands(x)]
             fused = len(args) == 3
-            lanes[x.number] = (
-                args[0].times_plus(*args[1:]) if fused else _WRITERS[x.name](numbers, args)
-            )
+            lanes[x.number] = args[0].times_plus(*args[1:]) if fused else at.entrywise(x.name, args)
     return [lane(x) for x in results]
-
-
-_WRITERS: Mapping[str, Callable[[LaneNumbers, list[Lane]], Lane]] = {
-    "add": lambda _, args: args[0] + args[1],
-    "sub": lambda _, args: args[0] - args[1],
-    "mul": lambda _, args: args[0] * args[1],
-    "div": lambda _, args: args[0] / args[1],
-    "sin": lambda numbers, args: numbers.sin(args[0]),
-    "cos": lambda numbers, args: numbers.cos(args[0]),
-    "sqrt": lambda numbers, args: numbers.sqrt(args[0]),
-}
 
 
 @final
@@ -291,22 +247,19 @@ class UnrolledProgram:
         """How many operations it takes."""
         return len(needed(self._entries))
 
-    def function(self, module: ir.Module, of: Emitter) -> ir.Function:
-        """``void name(inputs …, results …)``, once in a module."""
-        name = f"phipsi_unrolled_{self.key[:24]}_{of.lanes}"
-        if name in module.globals:
-            return module.globals[name]
+    def routine(self, code: Any) -> Routine:
+        """The function of places (inputs …, results …), for a `LawCode`."""
+        name = f"phipsi_unrolled_{self.key[:24]}"
         count = len(self.inputs) + len(self.results)
-        at, pointers = begin_function(module, of.lanes, of.fused, count, name)
-        at.b.function.linkage = "internal"
-        where = dict(zip(self.inputs, pointers, strict=False))
-        lanes = write_terms(self._entries, at.e, lambda x, i: at.load(where[x], i))
+        return shared_line(code.module, code.e, count, name, self._write)
+
+    def _write(self, at: StraightLine) -> None:
+        where = dict(zip(self.inputs, at.places, strict=False))
+        lanes = write_terms(self._entries, at, lambda x, i: at.load(where[x], i))
         written = iter(lanes)
-        for result, place in zip(self.results, pointers[len(self.inputs) :], strict=True):
+        for result, place in zip(self.results, at.places[len(self.inputs) :], strict=True):
             for i in range(result.size):
                 at.store(next(written), place, i)
-        at.b.ret_void()
-        return at.b.function
 
 
 def unrolled_program(

@@ -49,8 +49,8 @@ from phipsi.model.model import Model
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.group_calls import moved, rate_of
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import RunProgram
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import Forces, Place, StepGraph
 from phipsi.motion.tableaux import METHODS
@@ -216,7 +216,7 @@ class CompiledEquations:
 
     # ---- one stage ----------------------------------------------------------------------------
 
-    def _stage_plan(self) -> Plan:
+    def _stage_plan(self) -> RunProgram:
         model, nv = self.model, self.model.nv
         y, base = ops.given("y", (self.size,)), ops.given("base", (model.nq,))
         z, v = ops.pick(y, np.arange(nv)), ops.pick(y, np.arange(nv, 2 * nv))
@@ -231,7 +231,7 @@ class CompiledEquations:
         found |= dict(zip(("multipliers",), multipliers, strict=False))
         own = {"t": 1, "base": model.nq, "y": self.size, "tau": nv, "vdot": nv, "free": nv}
         own["loads"] = 6 * model.n_bodies
-        return Plan(graph.native, found, {}, own, self._sizes(), (), {})
+        return RunProgram(graph.native, found, {}, own, self._sizes(), (), {})
 
     @property
     def size(self) -> int:
@@ -266,7 +266,7 @@ class CompiledEquations:
         )
         return self.is_complete and not unknown
 
-    def _stretch_plan(self, method: str) -> Plan:
+    def _stretch_plan(self, method: str) -> RunProgram:
         made, held = self._circuit, self._prescribed is not None
         if held:
             made = self._with_given_accelerations()
@@ -280,7 +280,9 @@ class CompiledEquations:
         if held:
             records["tau"] = self._drives(graph, records.get("tau"))
         own = {"free": self.model.nv} if held else {}
-        return Plan(graph.native, states, {"tau": self.model.nv}, own, self._sizes(), (), records)
+        return RunProgram(
+            graph.native, states, {"tau": self.model.nv}, own, self._sizes(), (), records
+        )
 
     def _with_given_accelerations(self) -> Circuit:
         """Accelerations of prescribed joints in the places of their efforts, as `StepGraph` wants.
@@ -365,7 +367,7 @@ class CompiledStage:
     """
 
     def __init__(
-        self, plan: Plan, model: Model, numbers: Mapping[str, Array], size: int, rows: int
+        self, plan: RunProgram, model: Model, numbers: Mapping[str, Array], size: int, rows: int
     ) -> None:
         self._flat = Chart(model).flat_q
         self._base: Array | None = None

@@ -18,7 +18,7 @@ from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.checks import checked_time
 
 if TYPE_CHECKING:
-    from phipsi.motion.run_code import Restart
+    from phipsi.motion.run_program import Restart
 
 STARTS = "episode.starts"
 """How many starts there are to choose from."""
@@ -96,7 +96,7 @@ class Episodes:
         **Arguments:** `record`, the node of a quantity by name; `states`, of the run; `periods`,
         steps between samples of laws.
         """
-        from phipsi.motion.run_code import Restart
+        from phipsi.motion.run_program import Restart
 
         for period in periods:
             if self.every % period:

@@ -43,8 +43,8 @@ from phipsi.model.numbers import all_finite
 from phipsi.motion.checks import checked_number
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
-from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.run_program import RunProgram
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
@@ -432,8 +432,8 @@ def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, 
     return method, small, checked_number(rate, "baumgarte_rate", "a number of 1/s", zero=False)
 
 
-def _projection_plan(system: System) -> Plan:
+def _projection_plan(system: System) -> RunProgram:
     """The nearest state on the constraints, as compiled runs find it."""
     callee = ProjectionCall(system)
     q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
-    return Plan(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})
+    return RunProgram(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

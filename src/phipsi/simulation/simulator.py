@@ -63,8 +63,8 @@ from phipsi.simulation.simulator_results import (
 from phipsi.simulation.simulator_state import SimulatorState, check_state
 
 if TYPE_CHECKING:
-    from phipsi.motion.run_code import Plan
     from phipsi.motion.run_gradient import RunGradient
+    from phipsi.motion.run_program import RunProgram as Plan
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
@@ -374,7 +374,8 @@ class Simulator:
         **Arguments:** `own`, parameters that every trajectory has its own values of; `records`,
         names of `recordable`.
         """
-        from phipsi.motion.run_code import Plan, Sample
+        from phipsi.motion.run_program import RunProgram as Plan
+        from phipsi.motion.run_program import Sample
 
         key = frozenset(own), tuple(records)
         if key not in self._plans:

@@ -20,8 +20,8 @@ from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
 if TYPE_CHECKING:
-    from phipsi.motion.run_code import Plan
     from phipsi.motion.run_memory import RunMemory
+    from phipsi.motion.run_program import RunProgram as Plan
 
 Array = NDArray[Any]
 _FEW = 64  # trajectories whose step is so short that the interpreter is held

@@ -33,11 +33,42 @@ class LaneIndex:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __mod__(self, k: int) -> LaneIndex:
-        return LaneIndex(self.b, self.b.urem(self.whole, i64(k)))
+    def __mod__(self, k: Any) -> LaneIndex:
+        return LaneIndex(self.b, self.b.urem(self.whole, integer_of(k)))
 
-    def __floordiv__(self, k: int) -> LaneIndex:
-        return LaneIndex(self.b, self.b.udiv(self.whole, i64(k)))
+    def __floordiv__(self, k: Any) -> LaneIndex:
+        return LaneIndex(self.b, self.b.udiv(self.whole, integer_of(k)))
+
+    def below(self, k: Any) -> Condition:
+        """Whether it is less than an index or a known integer."""
+        return Condition(self.b, self.b.icmp_signed("<", self.whole, integer_of(k)))
+
+    def equals(self, k: Any) -> Condition:
+        """Whether it is an index or a known integer."""
+        return Condition(self.b, self.b.icmp_signed("==", self.whole, integer_of(k)))
+
+    def differs(self, k: Any) -> Condition:
+        """Whether it is not an index or a known integer."""
+        return Condition(self.b, self.b.icmp_signed("!=", self.whole, integer_of(k)))
+
+
+@final
+class Condition:
+    """One boolean of the code, which all lanes share: what branches are taken by."""
+
+    __slots__ = ("b", "bit")
+
+    def __init__(self, b: Any, bit: Any) -> None:
+        self.b, self.bit = b, bit
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(self.b, self.b.and_(self.bit, other.bit))
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(self.b, self.b.or_(self.bit, other.bit))
+
+    def __invert__(self) -> Condition:
+        return Condition(self.b, self.b.not_(self.bit))
 
 
 def _is(k: Any, number: int) -> bool:

@@ -60,7 +60,7 @@ from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.entry_names import entry_names
-from phipsi.motion.run_code import Plan
+from phipsi.motion.run_program import RunProgram as Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
 from phipsi.operators import D, G, Jr, P, V, pose

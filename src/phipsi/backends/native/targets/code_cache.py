@@ -315,6 +315,17 @@ def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> 
     return found
 
 
+def linked_code(key: str, target: Target, write: Callable[[Module], None]) -> MachineCode:
+    """The same for a module that ``write(module)`` fills; its parts are compiled once."""
+
+    def emit() -> Module:
+        module = Module(linked=True)
+        write(module)
+        return module
+
+    return machine_code(key, target, emit)
+
+
 def kept_object(text: str, target: Target) -> bytes:
     """An object file of LLVM text for any target, from the disk cache if it is there."""
     return _compiled(text, target, llvm_effort())[1]

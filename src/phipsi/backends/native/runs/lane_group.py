@@ -1,4 +1,4 @@
-"""Code of loops with trajectories in lanes: what runs and their projection are written with.
+"""Code for a group of trajectories, one in each lane: memory, packing, joints, failures.
 
 The state of a group of trajectories stays packed, one vector per number, from the first step to the
 last; only what is recorded is unpacked. Joint formulas are those of the groups, run on lanes
@@ -8,13 +8,16 @@ instead of arrays. The first call of a kernel in a run clears the zeros that sta
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.lane_values import Condition, LaneIndex
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
@@ -22,8 +25,10 @@ from phipsi.backends.native.text.lane_arithmetic import (
     I32,
     I64,
     POINTER,
+    WORD,
     Emitter,
     Lane,
+    LaneMask,
     fold_loop,
     i64,
     write_cases,
@@ -35,8 +40,8 @@ from phipsi.spatial.joint_groups import Group
 Values = list[Any]
 
 
-class LaneCode:
-    """Code of loops with trajectories in lanes: memory, packing, joints, failures.
+class LaneGroup(ABC):
+    """Writes code for a group of trajectories: what a compiled run consists of.
 
     **Attributes:** `b`, `e`, what instructions are written with; `lanes`; `data`, the
     record of the model's tables; `codes` of its joints.
@@ -51,13 +56,17 @@ class LaneCode:
     zero: Any
     _bad: Any
 
+    @abstractmethod
+    def area(self, size: int) -> Any:
+        """Working memory for so many numbers of every lane."""
+
     def word(self, base: Any, i: int) -> Any:
         """Word i of a record."""
-        return self.b.load(self.b.at(base, 8 * i), typ=I64)
+        return self.b.word(base, i)
 
     def note(self, status: Any) -> None:
         """Keep the first failure of every lane in this step."""
-        b, old = self.b, self.bad()
+        b, old = self.b, self.bad
         b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
 
     def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
@@ -69,6 +78,7 @@ class LaneCode:
             status = b.select(fine, self.zero, status)
         self.note(status)
 
+    @property
     def bad(self) -> Any:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
@@ -77,11 +87,29 @@ class LaneCode:
         """What has failed in this step, by lane."""
         self.b.store(status, self._bad)
 
-    def all(self, mask: Any) -> Any:
-        """Whether a condition holds in every lane."""
+    def all(self, mask: LaneMask) -> Condition:
+        """Whether a mask has every lane."""
         width = ir.IntType(self.lanes)
         every = ir.Constant(width, 2**self.lanes - 1)
-        return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), every)
+        bits = self.b.bitcast(mask.bits, width)
+        return Condition(self.b, self.b.icmp_unsigned("==", bits, every))
+
+    def any(self, mask: LaneMask) -> Condition:
+        """Whether a mask has a lane."""
+        return ~self.all(~mask)
+
+    def when(self, condition: Condition) -> AbstractContextManager[Any]:
+        """Code that runs if a condition holds."""
+        return self.b.if_then(condition.bit)
+
+    def either(self, condition: Condition) -> AbstractContextManager[Any]:
+        """Two places for code: for where a condition holds, and for where it does not."""
+        return self.b.if_else(condition.bit)
+
+    def loop(self, count: LaneIndex | int, body: Callable[[LaneIndex], None]) -> None:
+        """For i in range(count): body(i)."""
+        end = count.whole if isinstance(count, LaneIndex) else i64(count)
+        write_loop(self.b, end, lambda i: body(LaneIndex(self.b, i)))
 
     def as_number(self, x: Any) -> Any:
         """A whole number that is not negative, as one to compute with."""
@@ -95,6 +123,15 @@ class LaneCode:
     def copy(self, source: Any, target: Any, count: Any) -> None:
         """One area to another."""
         write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
+
+    def fill(self, area: Any, size: int, x: float) -> None:
+        """A known number into so many places of an area."""
+        number = self.e.constant(x)
+        write_loop(self.b, i64(size), lambda i: self.store(number, area, i))
+
+    def differs(self, x: Lane, y: float) -> LaneMask:
+        """Where a number is not y; false where it is NaN."""
+        return LaneMask(self.e, self.e.compare("!=", x, y))
 
     def load(self, base: Any, i: Any) -> Lane:
         """Number i of an area."""
@@ -117,10 +154,14 @@ class LaneCode:
     def copied(self, code: LawCode, value: Any, size: int) -> Area:
         """A value in memory of its own."""
         area = code.area(size)
-        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        self.copy_value(code, value, size, area)
         return area
 
-    def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> Any:
+    def copy_value(self, code: LawCode, value: Any, size: int, area: Area) -> None:
+        """A value into memory."""
+        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+
+    def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> LaneMask:
         """Where no number of some values is infinite or not a number."""
         e, total = self.e, self.e.constant(0.0)
         for value, size in zip(values, sizes, strict=True):
@@ -134,7 +175,7 @@ class LaneCode:
             else:
                 for i in range(size):
                     total = Lane(e, add(i, [total.value])[0])
-        return e.compare("==", total, 0.0)
+        return LaneMask(e, e.compare("==", total, 0.0))
 
     def pack(self, bases: Values, packed: Any, count: Any) -> None:
         """Rows of numbers, one per lane, into vectors."""
@@ -168,7 +209,7 @@ class LaneCode:
         integers, count = self.joint_table()
 
         def one(k: Any) -> None:
-            row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
+            row = b.at(integers, b.mul(k, i64(WORD * tables.N_INTEGERS)))
             kind, q, v = (
                 self.word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
             )
@@ -190,13 +231,13 @@ class LaneCode:
         for i, value in enumerate(values):
             self.store(value, base, self.b.add(start, i64(first + i)))
 
-    def each_part(self, visit: Callable[[Part], None]) -> None:
+    def each_part(self, visit: Callable[[JointPart], None]) -> None:
         """Code for every joint, or part of a composite one."""
 
         def joint(code: JointCode, q: Any, v: Any) -> None:
             numbers = self.numbers()
             for group, i, j in code.joint.parts():
-                visit(Part(self, group, q, i, v, j, numbers))
+                visit(JointPart(self, group, q, i, v, j, numbers))
 
         self._each_joint(joint)
 
@@ -214,12 +255,12 @@ class LaneCode:
         given = [code.stored(x) for x in args]
         results = [code.area(max(1, math.prod(shape))) for shape in shapes]
 
-        def read(part: Part, kind: str, area: Area) -> list[Lane]:
+        def read(part: JointPart, kind: str, area: Area) -> list[Lane]:
             if kind == "one":
                 return [code.entry(area, 0)]
             return part.places(area.base) if kind == "q" else part.rates(area.base)
 
-        def visit(part: Part) -> None:
+        def visit(part: JointPart) -> None:
             numbers = [read(part, k, x) for k, x in zip(takes, given, strict=True)]
             if direct is not None:
                 found = direct(part.group, *numbers, part.numbers)
@@ -245,10 +286,10 @@ def _by_graph(code: LawCode, graph: Any, numbers: Sequence[Sequence[Lane]]) -> l
 
 
 @dataclass(frozen=True)
-class Part:
+class JointPart:
     """What a joint moves on that the loop has come to, and where that is in q and in v."""
 
-    r: LaneCode
+    r: LaneGroup
     group: Group
     q: Any
     i: int

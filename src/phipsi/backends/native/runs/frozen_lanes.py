@@ -8,11 +8,12 @@ lanes have failed there are no steps, and what is recorded is not a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
+from phipsi.backends.native.runs.lane_group import LaneGroup
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I32, Lane, LaneMask, i64, write_loop
 
 
 @final
@@ -23,54 +24,38 @@ class FrozenLanes:
     of each.
     """
 
-    def __init__(self, run: Any, areas: Sequence[tuple[Any, int]]) -> None:
+    def __init__(self, run: LaneGroup, areas: Sequence[tuple[Any, int]]) -> None:
         self._run = run
         self._areas = [(area, run.area(size), size) for area, size in areas]
         self._over = run.b.alloca(run.e.mask)
 
-    def put_aside(self, over: Any) -> None:
-        """Lanes that have failed, a mask, get the numbers of one that has not."""
+    def put_aside(self, over: LaneMask) -> None:
+        """Lanes that have failed get the numbers of one that has not."""
         r, b = self._run, self._run.b
-        b.store(over, self._over)
-        with b.if_then(self._any(over)):
+        b.store(over.bits, self._over)
+        with r.when(r.any(over)):
             chosen: Any = ir.Constant(I32, 0)
             for lane in range(r.lanes):
                 number = ir.Constant(I32, lane)
-                chosen = b.select(b.extract_element(over, number), chosen, number)
+                chosen = b.select(b.extract_element(over.bits, number), chosen, number)
             for area, kept, size in self._areas:
 
                 def lend(i: Any, area: Any = area, kept: Any = kept) -> None:
                     x = r.load(area, i)
                     r.store(x, kept, i)
                     other = Lane(r.e, r.e.splat(b.extract_element(x.value, chosen)).value)
-                    r.store(r.e.select(over, other, x), area, i)
+                    r.store(r.e.select(over.bits, other, x), area, i)
 
                 write_loop(b, i64(size), lend)
 
     def put_back(self) -> None:
         """These lanes have their own numbers again."""
         r, b = self._run, self._run.b
-        over = b.load(self._over, typ=r.e.mask)
-        with b.if_then(self._any(over)):
+        over = LaneMask(r.e, b.load(self._over, typ=r.e.mask))
+        with r.when(r.any(over)):
             for area, kept, size in self._areas:
 
                 def back(i: Any, area: Any = area, kept: Any = kept) -> None:
-                    r.store(r.e.select(over, r.load(kept, i), r.load(area, i)), area, i)
+                    r.store(r.e.select(over.bits, r.load(kept, i), r.load(area, i)), area, i)
 
                 write_loop(b, i64(size), back)
-
-    def _any(self, mask: Any) -> Any:
-        return self._run.b.not_(self._run.all(self._run.b.not_(mask)))
-
-
-def write_nothing(run: Any, places: Mapping[str, tuple[Sequence[Any], int]]) -> None:
-    """Not a number in rows of every lane: their addresses, and how many numbers there are."""
-    b, e = run.b, run.e
-    nothing = ir.Constant(e.number.type, float("nan"))
-    for rows, size in places.values():
-
-        def one(i: Any, rows: Sequence[Any] = rows) -> None:
-            for row in rows:
-                b.store(nothing, b.at(row, b.mul(i, i64(e.unit))), align=e.unit)
-
-        write_loop(b, i64(size), one)
