@@ -78,6 +78,61 @@ def sums(m, given, out):
             out["m"][j, i] = square[i, j] + m.to_number(i)
 
 
+BLOCKS = 4
+ENDS, LOWS = [6, 12, 12, 12], [0, 0, 3, 6]  # of a matrix of blocks, which is zero beyond them
+
+
+def elimination(m, given, out):
+    """Equations with a profile, by blocks; once more with the factors; and all of it dense."""
+    n = 3 * BLOCKS
+    J, d = m.array(n, n + 1, kept=False), m.array(n, kept=False)
+    dense = m.words([n] * BLOCKS), m.words([0] * BLOCKS)
+    for name, ends, lows in (("x", m.words(ENDS), m.words(LOWS)), ("y", *dense)):
+        m.copy_matrix((n, n + 1), given["J"], J)
+        m.eliminate(n, J, d, ends)
+        m.copy(n, d, out[name])
+        m.copy(n, given["right"], d)
+        m.substitute(n, J, d, lows, ends)
+        m.copy(n, d, out[f"{name} again"])
+    m.copy_matrix((n, n + 1), J, out["J"])
+
+
+def random_profiles(rng):
+    n = 3 * BLOCKS
+    J = rng.normal(size=(LANES, n, n + 1)) + np.pad(6 * np.eye(n), ((0, 0), (0, 1)))
+    for i, (low, end) in enumerate(zip(LOWS, ENDS, strict=True)):
+        J[:, 3 * i : 3 * i + 3, :low] = J[:, 3 * i : 3 * i + 3, end:n] = 0.0
+        J[:, end:n, 3 * i : 3 * i + 3] = 0.0
+    return {"J": J, "right": rng.normal(size=(LANES, n))}
+
+
+def cases(m, given, out):
+    """Turns of three kinds, of which one is not there; the least and rows of a matrix."""
+    a, n = given["a"], 7
+    table = m.words([0, 0, 1, 2, 1, 5, 0, 8, 1, 9, 1, 12, 0, 16])
+
+    @m.each(0, 20)
+    def _(i):
+        out["x"][i] = 0.0
+
+    @m.each_case(n, 3, table)
+    def _(case, i, first):
+        row = a.row(first)
+        for t in range(2 + case):
+            out["x"][first + t] = a[first + t, 0] * row[1] + m.to_number(i) + case
+
+    out["least"][0] = m.least(0, m.count(given["n"].value), lambda i: a[i, 2])
+    least = m.least(0, 5, lambda i: a.row(i)[0] / a[i, 1])  # 0 / 0 in some lanes
+    out["least"][1] = m.where(m.equal(least, least), least, 99.0)
+    out["least"][2] = m.least(3, 3, lambda i: a[i, 0], 7.0)
+
+
+def spoiled_rows(rng):
+    a = rng.normal(size=(LANES, 20, 3))
+    a[::5, 2, :2] = 0.0
+    return {"a": a, "n": np.full(LANES, 19.0)}
+
+
 def random_steps(rng):
     B = rng.normal(size=(LANES, N, N))
     return {
@@ -108,6 +163,12 @@ CASES = {
         sums,
         lambda rng: {"a": rng.normal(size=(LANES, 40, 3)), "n": np.full(LANES, 33.0)},
         {"s": (5,), "d": (3,), "m": (3, 3)},
+    ),
+    "cases": (cases, spoiled_rows, {"x": (20,), "least": (3,)}),
+    "elimination": (
+        elimination,
+        random_profiles,
+        {"J": (12, 13), **{x: (12,) for x in ("x", "x again", "y", "y again")}},
     ),
 }
 
@@ -172,6 +233,34 @@ def test_the_step_between_bounds_is_optimal():
         assert low.any() and high.any()
         assert np.abs(pull[~low & ~high]).max() < 1e-11
         assert pull[low & ~high].min() > -1e-11 and pull[high & ~low].max() < 1e-11
+
+
+def test_elimination_solves_and_arrays_have_the_bits_of_blocks():
+    inputs, results = random_profiles(np.random.default_rng(5)), CASES["elimination"][2]
+    fast = on_arrays(elimination, inputs, results)
+    same(fast, on_arrays(elimination, inputs, results, exact=True))
+    n = 3 * BLOCKS
+    right = np.stack([inputs["J"][:, :, n], inputs["right"]], axis=-1)
+    x = np.linalg.solve(inputs["J"][:, :, :n], right)
+    for name in "xy":
+        np.testing.assert_allclose(fast[name], x[..., 0], rtol=1e-9)
+        np.testing.assert_allclose(fast[f"{name} again"], x[..., 1], rtol=1e-9)
+
+
+def test_the_least_is_not_a_number_where_a_term_is_none():
+    found = on_arrays(cases, spoiled_rows(np.random.default_rng(6)), CASES["cases"][2])["least"]
+    np.testing.assert_array_equal(np.flatnonzero(found[:, 1] == 99.0), np.arange(0, LANES, 5))
+    assert (found[:, 2] == 7.0).all()
+
+
+def test_many_words_at_once_are_equal():
+    def text(m, given, out):
+        @m.each(0, 2)
+        def _(i):
+            out["x"][i] = m.to_number(m.words([3, 4])[i // 3])
+
+    with pytest.raises(AssertionError, match="equal"):
+        on_arrays(text, {"a": np.zeros((2, 1))}, {"x": (2,)})
 
 
 def test_lanes_that_are_not_live_give_no_bound():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -18,11 +19,15 @@ from phipsi.backends.machine.machine import (
     Memory,
     Number,
     Pair,
+    RowOf,
+    Words,
 )
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
@@ -61,9 +66,17 @@ class ArrayMachine(Machine):
         """An input (…) that is the same in all lanes."""
         return self.input(np.broadcast_to(x, (self.lanes, *x.shape)))
 
+    def filled(self, x: Array) -> ArrayMemory:
+        """New memory that begins with these numbers (lanes, …)."""
+        return self._memory(np.array(np.moveaxis(x, 0, -1), dtype=np.float64, order="C"))
+
     def array(self, *shape: int, kept: bool = True) -> ArrayMemory:
         """New memory, NaN everywhere."""
         return self._memory(np.full((*shape, self.lanes), np.nan), is_kept=kept)
+
+    def words(self, values: Sequence[int]) -> ArrayWords:
+        """See `Machine`."""
+        return ArrayWords(values)
 
     def _memory(self, data: Array, **what: bool) -> ArrayMemory:
         self._memories.append(ArrayMemory(self, data, **what))
@@ -99,6 +112,22 @@ class ArrayMachine(Machine):
 
         def run(body: Callable[[Index, Index], None]) -> None:
             self.each(0, n)(lambda i: self.each(0, n)(lambda j: body(i, j)))
+
+        return run
+
+    def each_case(
+        self, count: Any, cases: int, table: Any
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`; all turns at once of a case whose numbers are evenly spaced."""
+
+        def run(body: Callable[[int, Any, Any], None]) -> None:
+            for case in range(cases):
+                mine = [(i, table[2 * i + 1]) for i in range(count) if table[2 * i] == case]
+                for turns, firsts in [] if self.strict else _evenly_spaced(mine):
+                    with self._axis(turns) as i:
+                        body(case, i, _Span(firsts.start, firsts.step, len(turns), i.axis))
+                for i, first in reversed(mine) if self.strict else ():
+                    body(case, i, first)
 
         return run
 
@@ -192,6 +221,17 @@ class ArrayMachine(Machine):
             values: Any = term(span)
             return np.fmax.reduce(values, axis=0, initial=start)
 
+    def least(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = math.inf
+    ) -> Number:
+        """See `Machine`."""
+        turns = range(first, end)
+        if not len(turns):
+            return self._full(start)
+        with self._axis(turns) as span:
+            values: Any = term(span)
+            return np.minimum.reduce(values, axis=0, initial=start)
+
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         return int(np.max(x, initial=0.0, where=True if self.mask is None else self.mask))
@@ -284,6 +324,35 @@ class ArrayMachine(Machine):
     def _solve_dense(A: Array, x: Any) -> None:
         x.fill(np.linalg.solve(A, x.lanes_first()[..., None])[..., 0])
 
+    def eliminate(self, n: Any, J: Any, d: Any, ends: Words) -> None:
+        """See `Machine`; row by row, with the bits of blocks."""
+        if self.exact or self.strict:
+            eliminate_blocks(self, n, J, d, ends)
+            return
+        A = J.scratch()
+        for k in range(n):
+            scale = A[k, k] = 1.0 / A[k, k]
+            A[k + 1 :, k] = factors = -(A[k + 1 :, k] * scale)
+            A[k + 1 :, k + 1 :] = factors[:, None] * A[k, k + 1 :] + A[k + 1 :, k + 1 :]
+        d.scratch()[:n] = A[:, n]
+        self._substitute_upper(n, A, d.scratch())
+
+    def substitute(self, n: Any, J: Any, d: Any, lows: Words, ends: Words) -> None:
+        """See `Machine`; column by column, with the bits of blocks."""
+        if self.exact or self.strict:
+            substitute_blocks(self, n, J, d, lows, ends)
+            return
+        A, x = J.data, d.scratch()
+        for k in range(n):
+            x[k + 1 : n] = A[k + 1 :, k] * x[k] + x[k + 1 : n]
+        self._substitute_upper(n, A, x)
+
+    @staticmethod
+    def _substitute_upper(n: int, A: Array, x: Array) -> None:
+        for k in reversed(range(n)):
+            x[k] = x[k] * A[k, k]
+            x[:k] = -A[:k, k] * x[k] + x[:k]
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Memory], results: Sequence[Memory]) -> None:
@@ -317,6 +386,38 @@ def _added(start: Any, products: Array) -> Any:
     return np.add.accumulate(products, axis=0)[-1]
 
 
+def _evenly_spaced(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[range, range]]:
+    """Pairs as stretches in which both numbers are evenly spaced."""
+    begin = 0
+    while begin < len(pairs):
+        end, step = begin + 1, (1, 1)
+        if end < len(pairs):
+            step = _less(pairs[end], pairs[begin])
+        while end < len(pairs) and _less(pairs[end], pairs[end - 1]) == step:
+            end += 1
+        (i, first), count = pairs[begin], end - begin
+        yield range(i, i + step[0] * count, step[0]), range(first, first + step[1] * count, step[1])
+        begin = end
+
+
+def _less(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    return x[0] - y[0], x[1] - y[1]
+
+
+@final
+class ArrayWords(Words):
+    """Integers; of many indices at once only where they are equal."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self._words, self._all = list(words), set(words)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int):
+            return self._words[index]
+        assert len(self._all) == 1, "words of many indices at once are equal"
+        return self._words[0]
+
+
 class _Span:
     """first, first + step, …: all indices of an `each` at once, on an axis of their own."""
 
@@ -337,6 +438,9 @@ class _Span:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def __floordiv__(self, k: int) -> _Blocks:
+        return _Blocks()
+
     def slice(self) -> slice:
         """As an index of an array."""
         end = self.first + self.step * self.count
@@ -345,6 +449,10 @@ class _Span:
     def integers(self) -> Array:
         """As integers on their axis."""
         return (self.first + self.step * np.arange(self.count)).reshape(-1, *[1] * self.axis)
+
+
+class _Blocks:
+    """The numbers of the blocks that a span goes through: an index of words that are equal."""
 
 
 @final
@@ -363,9 +471,18 @@ class ArrayMemory(Memory):
 
     def fill(self, x: Array) -> None:
         """Results (lanes, …) of a program; scratch, so without a mask."""
-        assert not self.is_kept, "results of programs are scratch"
-        self.data[...] = np.moveaxis(x, 0, -1).reshape(self.data.shape)
+        data = self.scratch()
+        data[...] = np.moveaxis(x, 0, -1).reshape(data.shape)
+
+    def scratch(self) -> Array:
+        """The numbers (…, lanes) to change all at once, without a mask."""
+        assert not self.is_kept, "numbers that are changed without a mask are scratch"
         self.stores += 1
+        return self.data
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
 
     def _place(self, index: Any) -> tuple[Any, list[int] | None]:
         """What to index with, and the axes of what that gives; None where it gives a copy."""

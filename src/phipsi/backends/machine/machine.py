@@ -27,10 +27,11 @@ functions of NumPy. Reasons: docs/decisions/0068.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         def __mul__(self, other: Index | int, /) -> Index: ...
         def __rmul__(self, other: Index | int, /) -> Index: ...
         def __mod__(self, other: int, /) -> Index: ...
+        def __floordiv__(self, other: int, /) -> Index: ...
 
 else:
     Index = int
@@ -102,6 +104,41 @@ class Memory(ABC):
     def value(self, x: Number | float) -> None:
         self[()] = x
 
+    @abstractmethod
+    def row(self, i: Index | int) -> Memory:
+        """The memory of x[i, …]; its address is computed once."""
+
+
+@final
+class RowOf(Memory):
+    """Row i of a memory, where addresses cost nothing."""
+
+    def __init__(self, whole: Memory, i: Index | int) -> None:
+        self._whole, self._i, self.shape = whole, i, whole.shape[1:]
+
+    def _index(self, index: Any) -> tuple[Any, ...]:
+        return (self._i, *index) if isinstance(index, tuple) else (self._i, index)
+
+    def __getitem__(self, index: Any) -> Number:
+        return self._whole[self._index(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._whole[self._index(index)] = value
+
+    def row(self, i: Index | int) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
+
+
+class Words(ABC):
+    """Integers that all lanes share, and that do not change; ``words[i]`` reads one.
+
+    They say how a problem is laid out: first rows, kinds of contacts, profiles of matrices.
+    """
+
+    @abstractmethod
+    def __getitem__(self, index: Index | int) -> Index: ...
+
 
 class Machine(ABC):
     """What an algorithm may do; see the module."""
@@ -113,6 +150,10 @@ class Machine(ABC):
     @abstractmethod
     def array(self, *shape: int, kept: bool = True) -> Memory:
         """New memory; with ``kept=False`` scratch, see rule 1."""
+
+    @abstractmethod
+    def words(self, values: Sequence[int]) -> Words:
+        """Integers that are known when the text is written."""
 
     # ---- control
 
@@ -129,6 +170,16 @@ class Machine(ABC):
         """For all j ≤ i < n, in any order: body(i, j), which stores what is symmetric in i and j.
 
         The array machine does all pairs at once, also those with j > i.
+        """
+
+    @abstractmethod
+    def each_case(
+        self, count: Index | int, cases: int, table: Words
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """For i in range(count), in any order: body(case, i, first).
+
+        `table` has two words for each i, which of `cases` it is and any other number, `first`. The
+        body is called, or written, once for every case; what depends on the case is Python.
         """
 
     @abstractmethod
@@ -159,7 +210,17 @@ class Machine(ABC):
         term: Callable[[Index], Number],
         start: float = 0.0,
     ) -> Number:
-        """The largest term(i), at least `start`."""
+        """The largest term(i), at least `start`; terms that are NaN do not count."""
+
+    @abstractmethod
+    def least(
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Number],
+        start: float = math.inf,
+    ) -> Number:
+        """The least term(i), at most `start`; NaN if a term is NaN."""
 
     @abstractmethod
     def count(self, x: Number) -> Index:
@@ -219,6 +280,22 @@ class Machine(ABC):
         """Replace the right half of A (n, 2 n) by the inverse of its left half, which is lost.
 
         Where there is none, it is not finite.
+        """
+
+    @abstractmethod
+    def eliminate(self, n: Index | int, J: Memory, d: Memory, ends: Words) -> None:
+        """D = J⁻¹ times column n of J (n, n + 1), without pivoting; J becomes its factors.
+
+        n is a multiple of `BLOCK` of `solvers`. `ends` has a word for each block of rows: the first
+        row, a multiple of `BLOCK`, from which on the columns of the block are zero, and its rows.
+        The diagonal of the factors has the reciprocals of the pivots. J and d are scratch.
+        """
+
+    @abstractmethod
+    def substitute(self, n: Index | int, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """D becomes J⁻¹ d, with the factors that `eliminate` has left in J.
+
+        `lows` is like `ends`: the first column of each block of rows that is not zero.
         """
 
     # ---- programs and failures

@@ -9,11 +9,24 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.machine.machine import Body, Entry, Index, Machine, Mask, Memory, Number, Pair
+from phipsi.backends.machine.machine import (
+    Body,
+    Entry,
+    Index,
+    Machine,
+    Mask,
+    Memory,
+    Number,
+    Pair,
+    RowOf,
+    Words,
+)
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
 from phipsi.spatial.exponential_coefficients import ARRAYS
 
@@ -42,6 +55,10 @@ class NumberMachine(Machine):
         """New memory, NaN everywhere."""
         return NumberMemory(self, shape, [np.float64(np.nan)] * math.prod(shape))
 
+    def words(self, values: Sequence[int]) -> Any:
+        """See `Machine`."""
+        return list(values)
+
     # ---- control
 
     def loop(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
@@ -62,6 +79,17 @@ class NumberMachine(Machine):
             for i in range(n):
                 for j in range(i + 1):
                     body(i, j)
+
+        return run
+
+    def each_case(
+        self, count: Any, cases: int, table: Any
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def run(body: Any) -> None:
+            for i in range(count):
+                body(table[2 * i], i, table[2 * i + 1])
 
         return run
 
@@ -109,6 +137,16 @@ class NumberMachine(Machine):
         for i in range(first, end):
             x = term(i)
             out = x if x > out else out
+        return out
+
+    def least(
+        self, first: Any, end: Any, term: Callable[[Any], Any], start: float = math.inf
+    ) -> Any:
+        """See `Machine`."""
+        out: Any = np.float64(start)
+        for i in range(first, end):
+            x = term(i)
+            out = x if x < out or x != x else out  # noqa: PLR0124
         return out
 
     def count(self, x: Any) -> Any:
@@ -172,6 +210,14 @@ class NumberMachine(Machine):
         else:
             A.fill(whole)
 
+    def eliminate(self, n: Any, J: Memory, d: Memory, ends: Words) -> None:
+        """See `Machine`."""
+        eliminate_blocks(self, n, J, d, ends)
+
+    def substitute(self, n: Any, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """See `Machine`."""
+        substitute_blocks(self, n, J, d, lows, ends)
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -208,6 +254,10 @@ class NumberMemory(Memory):
     def fill(self, x: Any) -> None:
         """All numbers at once."""
         self.data[:] = list(np.ravel(np.asarray(x, dtype=np.float64)))
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
 
     def _place(self, index: tuple[int, ...]) -> int:
         place = 0

@@ -16,11 +16,14 @@ from phipsi.backends.machine.machine import (
     Memory,
     Number,
     Pair,
+    Words,
 )
 from phipsi.backends.machine.solvers import (
+    eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,
     solve_cholesky,
+    substitute_blocks,
 )
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text import llvm_text as ir
@@ -32,6 +35,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     LaneMask,
     fold_loop,
     i64,
+    write_cases,
 )
 
 
@@ -71,6 +75,7 @@ class LaneHost(Protocol):
         """Call the kernel of a program with results in these places."""
 
 
+_WORD = 8  # bytes of an integer of `LaneWords`
 _UNROLLED = 24  # terms of sums that are written out
 
 
@@ -93,6 +98,13 @@ class LaneMachine(Machine):
         # LLVM keeps a single number in a register where it can
         base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
         return LaneMemory(self, base, shape, kept)
+
+    def words(self, values: Sequence[int]) -> LaneWords:
+        """See `Machine`."""
+        found = LaneWords(self.b, self.b.alloca(I64, size=max(1, len(values))))
+        for i, x in enumerate(values):
+            found.put(i, x)
+        return found
 
     # ---- control
 
@@ -130,6 +142,24 @@ class LaneMachine(Machine):
 
         def write(body: Callable[[Index, Index], None]) -> None:
             self.loop(0, n)(lambda i: self.loop(0, i + 1)(lambda j: body(i, j)))
+
+        return write
+
+    def each_case(
+        self, count: Any, cases: int, table: Words
+    ) -> Callable[[Callable[[int, Index, Index], None]], None]:
+        """See `Machine`."""
+
+        def write(body: Callable[[int, Any, Any], None]) -> None:
+            def one(i: Any) -> None:
+                case: Any = table[i * 2]
+                first = table[i * 2 + 1]
+                if cases == 1:
+                    body(0, i, first)
+                else:
+                    write_cases(self.b, case.whole, cases, lambda j: body(j, i, first))
+
+            self.loop(0, count)(one)
 
         return write
 
@@ -200,6 +230,17 @@ class LaneMachine(Machine):
         """See `Machine`."""
         return self._turns(first, end, lambda i, x: [self.larger(term(i), x[0])], [start])[0]
 
+    def least(
+        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = math.inf
+    ) -> Any:
+        """See `Machine`."""
+
+        def lesser(i: Any, least: Any) -> list[Any]:
+            x: Any = term(i)
+            return [self.where((x < least[0]) | ~self.equal(x, x), x, least[0])]
+
+        return self._turns(first, end, lesser, [start])[0]
+
     def count(self, x: Any) -> Any:
         """See `Machine`."""
         b = self.b
@@ -268,6 +309,14 @@ class LaneMachine(Machine):
         """See `Machine`."""
         invert_by_elimination(self, n, A)
 
+    def eliminate(self, n: Any, J: Memory, d: Memory, ends: Words) -> None:
+        """See `Machine`."""
+        eliminate_blocks(self, n, J, d, ends)
+
+    def substitute(self, n: Any, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+        """See `Machine`."""
+        substitute_blocks(self, n, J, d, lows, ends)
+
     # ---- programs and failures
 
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -320,6 +369,31 @@ class LaneIndex:
     def __mod__(self, k: int) -> LaneIndex:
         return LaneIndex(self.b, self.b.urem(self.whole, i64(k)))
 
+    def __floordiv__(self, k: int) -> LaneIndex:
+        return LaneIndex(self.b, self.b.udiv(self.whole, i64(k)))
+
+
+@final
+class LaneWords(Words):
+    """Integers of 64 bits, from an address on."""
+
+    def __init__(self, b: Any, base: Any) -> None:
+        self._b, self._base = b, base
+
+    def put(self, index: Any, x: Any) -> None:
+        """Store one."""
+        self._b.store(_whole(x), self._at(index))
+
+    def after(self, count: Any) -> LaneWords:
+        """Those behind so many."""
+        return LaneWords(self._b, self._at(count))
+
+    def _at(self, index: Any) -> Any:
+        return self._b.at(self._base, self._b.mul(_whole(index), i64(_WORD)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
+
 
 def _is(k: Any, number: int) -> bool:
     return isinstance(k, int) and k == number
@@ -348,15 +422,25 @@ class LaneMemory(Memory):
         """What kernels of programs are called with."""
         return Area(self._base)
 
+    def row(self, i: Any) -> LaneMemory:
+        """See `Memory`."""
+        place = reduce(lambda x, size: x * size, self.shape[1:], i)
+        return LaneMemory(self._m, self._number(place), self.shape[1:], self.is_kept)
+
+    def _number(self, place: Any) -> Any:
+        """The address of a number."""
+        b = self._m.b
+        return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
+
     def _at(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
         assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
         if not index:
             return self._base
-        b, place = self._m.b, index[0]
+        place = index[0]
         for i, size in zip(index[1:], self.shape[1:], strict=True):
             place = place * size + i
-        return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
+        return self._number(place)
 
     def __getitem__(self, index: Any) -> Any:
         return self._m.e.load(self._at(index))
