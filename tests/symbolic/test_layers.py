@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sources import statements, text_of, tree_of
+from sources import imports, modules, private_accesses, statements, text_of, tree_of
 
 import phipsi
 
@@ -168,6 +168,38 @@ def test_imports_flow_downhill():
 def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
     found = list(breaches(ast.parse(source), [PACKAGE, *module.split(".")]))
     assert legal == (not found), found
+
+
+def test_rooms_read_no_private_attributes_of_others():
+    trees = {name: tree_of(path) for name, path in modules().items()}
+    found = list(private_accesses(trees, imports()))
+    assert not found, "use what the other room offers, or let it offer more:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "legal"),
+    [
+        ("def f(sim): return sim._graph", False),
+        ("def f(sim): return sim.inner._graph.start", False),
+        ("class A:\n    def f(self, b): return b.plan()._steps", False),
+        ("class A:\n    def f(self): return self._graph", True),
+        ("class A:\n    _graph: int\ndef f(a): return a._graph", True),
+        ("from phipsi.exporting.fmu import Fmu\ndef f(a): return a._near", True),
+        ("from phipsi.simulation.run import Run\ndef f(a): return a._far", False),
+        ("import sys\nsys._getframe(1)", True),
+        ("from phipsi import loaded\nloaded._time", False),
+        ("def f(a): return a._replace(q=1), a.__dict__", True),
+    ],
+)
+def test_reading_private_attributes_of_others_is_seen(source: str, legal: bool):
+    trees = {
+        "phipsi.exporting.fmu_model": ast.parse(source),
+        "phipsi.exporting.fmu": ast.parse("class Fmu:\n    def _near(self): ..."),
+        "phipsi.simulation.run": ast.parse("class Run:\n    def _far(self): ..."),
+    }
+    targets = {"phipsi.exporting.fmu", "phipsi.simulation.run"}
+    graph = {"phipsi.exporting.fmu_model": frozenset(x for x in targets if x in source)}
+    assert legal == (not list(private_accesses(trees, graph)))
 
 
 def loaded_by(code: str) -> set[str]:

@@ -46,7 +46,7 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
-    plan = simulator.plan((), ())
+    plan = simulator.compiled.plan()
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
     if target.number != "double":
         _check_width(plan)
