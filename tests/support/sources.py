@@ -62,6 +62,15 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     return out
 
 
+def offered(tree: ast.Module) -> dict[str, str]:
+    """The table of a package that loads what it offers on first use, see `phipsi.loaded.offer`."""
+    for node in tree.body:
+        call = getattr(node, "value", None)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "offer":
+            return ast.literal_eval(call.args[1])
+    return {}
+
+
 def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterator[str]:
     """The modules that one module imports, at any depth, for type checkers too."""
     inside = name.split(".") if package else name.split(".")[:-1]
@@ -87,6 +96,7 @@ def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
         if name != root.name:
             package = path.name == "__init__.py"
             found_here = set(targets(tree_of(path), name, package, known))
+            found_here |= {f"{name}.{module}" for module in offered(tree_of(path))}
             itself = {name} if package else set[str]()  # through its own modules
             out[name] = frozenset(found_here - itself - {root.name})
     return out
