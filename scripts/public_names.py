@@ -1,6 +1,7 @@
 """Write what follows from the table of public names in `src/phipsi/__init__.py`.
 
-    python scripts/public_names.py          writes src/phipsi/__init__.pyi and docs/api.md
+    python scripts/public_names.py          writes src/phipsi/__init__.pyi and docs/api.md,
+                                            and the stubs of packages that offer names lazily
     python scripts/public_names.py --check  says whether they are current
 
 `__init__.pyi` is what type checkers and editors read; docs/api.md lists every name with its
@@ -9,17 +10,21 @@ signature, what it does in a line, and the page that explains it.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import phipsi
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import sources  # noqa: E402
+
 STUB, PAGE = ROOT / "src" / "phipsi" / "__init__.pyi", ROOT / "docs" / "api.md"
 _WIDEST = 100
 _HEAD = """# Every public name
@@ -37,15 +42,42 @@ def stub() -> str:
     for name, (path, inner) in phipsi._HOMES.items():
         home = f"phipsi.{path}" if inner else f"phipsi.{path}".rpartition(".")[0]
         found[home].add(name)
+    return _stub_of(found, phipsi.__all__, "__version__: str")
+
+
+def _stub_of(homes: Mapping[str, set[str]], names: Sequence[str], *more: str) -> str:
+    """A stub that imports names from their homes and lists them."""
     lines = ['"""Written by scripts/public_names.py from the table in `__init__.py`."""', ""]
-    for home in sorted(found):
-        names = sorted(found[home], key=_order)
-        line = f"from {home} import {', '.join(names)}"
+    for home, found in sorted(homes.items()):
+        listed = sorted(found, key=_order)
+        line = f"from {home} import {', '.join(listed)}"
         if len(line) > _WIDEST:
-            line = "\n    ".join([f"from {home} import (", *(f"{name}," for name in names)]) + "\n)"
+            inside = [f"    {name}," for name in listed]
+            line = "\n".join([f"from {home} import (", *inside, ")"])
         lines.append(line)
-    lines += ["", "__version__: str", "__all__ = [", *(f'    "{n}",' for n in phipsi.__all__), "]"]
-    return "\n".join(lines) + "\n"
+    quoted = [f'"{name}"' for name in names]
+    whole = f"__all__ = [{', '.join(quoted)}]"
+    if more or len(whole) > _WIDEST:
+        whole = "\n".join(["__all__ = [", *(f"    {name}," for name in quoted), "]"])
+    return "\n".join([*lines, "", *more, whole]) + "\n"
+
+
+def room_stubs() -> Iterator[tuple[Path, str]]:
+    """The stubs of packages that load what they offer on first use, see `phipsi.loaded.offer`."""
+    for path in sorted((ROOT / "src" / "phipsi").rglob("__init__.py")):
+        offered = sources.offered(ast.parse(path.read_text(encoding="utf-8")))
+        if not offered:
+            continue
+        package = ".".join(path.parent.relative_to(ROOT / "src").parts)
+        homes: dict[str, set[str]] = defaultdict(set)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+                homes[node.module or ""] |= {x.name for x in node.names}
+        for module, names in offered.items():
+            home = package if names == "." else f"{package}.{module}"
+            homes[home] |= {module} if names == "." else set(names.split())
+        listed = sorted(set().union(*homes.values()), key=_order)
+        yield path.with_suffix(".pyi"), _stub_of(homes, listed)
 
 
 def _order(name: str) -> tuple[bool, str]:
@@ -86,7 +118,10 @@ def members(module: types.ModuleType) -> Iterator[tuple[str, object]]:
     if module.__name__ == "phipsi.operators":
         return
     listed = getattr(module, "__all__", None)
-    for name, value in vars(module).items():
+    lazy = "__getattr__" in vars(module)  # of those the order of loading says nothing
+    in_order = listed if listed and lazy else list(vars(module))
+    for name in in_order:
+        value = getattr(module, name)
         if name.startswith("_") or not callable(value) or isinstance(value, types.GenericAlias):
             continue
         ours = getattr(value, "__module__", "").startswith("phipsi.")
@@ -122,9 +157,9 @@ def _summary(value: object) -> str:
 
 
 def main() -> int:
-    """Write both, or compare them with `--check`."""
+    """Write them, or compare them with `--check`."""
     stale = 0
-    for path, text in ((STUB, stub()), (PAGE, page())):
+    for path, text in ((STUB, stub()), (PAGE, page()), *room_stubs()):
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale = 1

@@ -118,7 +118,7 @@ class VectorEnvironment(_Base):
         vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
         self.metadata = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
         self.simulator, self.num_envs = simulator, whole_number("num_envs", num_envs)
-        check_room(simulator.bytes_per_trajectory, count=self.num_envs)
+        check_room(simulator.compiled.bytes_per_trajectory, count=self.num_envs)
         self._starts, self._count = starts, whole_number("pool", pool)
         self._threads = whole_number("threads", threads)
         self._separate = true_or_false("separate", separate)

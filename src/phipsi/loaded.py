@@ -38,6 +38,42 @@ def only_public(home: str) -> Any:
     return lambda: sorted(module.__all__)
 
 
+def offer(package: str, table: dict[str, str]) -> Any:
+    """`__getattr__`, `__dir__` and `__all__` of a package that loads what it offers on first use.
+
+    `table` has the modules of the package, each with the names that are offered of it; "." is the
+    module itself. What the package has imported by then is offered too, if it is public. So a room
+    says in one place what it offers, and entering it loads no more than is used. Modules that use
+    a feature now and then read it from the package, ``contact.contact_rows.row_states(…)``, instead
+    of importing it. scripts/public_names.py writes the stub that type checkers read.
+
+    A class with the name of a module in small letters is imported by the package itself, as
+    `only_public` wants it.
+    """
+    home, names = sys.modules[package], dict[str, tuple[str, str]]()
+    for module, inner in table.items():
+        for name in [module] if inner == "." else inner.split():
+            names[name] = module, "" if inner == "." else name
+    own = vars(home).items()
+    ours = f"{package}."
+    ready = [n for n, x in own if n[0] != "_" and getattr(x, "__module__", "").startswith(ours)]
+
+    def load(name: str) -> Any:
+        if name not in names:
+            text = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=home)
+        from importlib import import_module
+
+        module, inner = names[name]
+        found = import_module(f"{package}.{module}")
+        value = getattr(found, inner) if inner else found
+        setattr(home, name, value)
+        return value
+
+    vars(home)["__all__"] = [*ready, *names]
+    return load, only_public(package), vars(home)["__all__"]
+
+
 def display(thing: Any) -> str:
     """An object as HTML for notebooks."""
     return view("html")(thing)

@@ -122,7 +122,7 @@ def test_a_step_with_laws(tmp_path: Path):
     compiled(where, "test_arm.c", "arm.c", "-o", "test")
     assert subprocess.run(["./test"], cwd=where, check=False, capture_output=True).returncode == 0
     compiled(where, "-shared", "-fPIC", "arm.c", "-o", "arm.so")
-    state, plan = sim.start([0.1, 0.2]), sim.plan((), ())
+    state, plan = sim.start([0.1, 0.2]), sim.compiled.plan()
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
     arrays = [*(given[n] for n in plan.states), np.zeros(1), np.array([0.5, 0.0])]
     arrays += [np.ascontiguousarray(given[n]) for n in plan.shared]

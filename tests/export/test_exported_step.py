@@ -64,7 +64,7 @@ def test_bits_of_steps(name):
     state = sim.start(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim.plan((), ())
+    plan = sim.compiled.plan()
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     counter = np.zeros(1)
     rest = [tau, *(np.ascontiguousarray(given[n]) for n in plan.shared)]
@@ -84,7 +84,7 @@ def test_a_step_that_fails_keeps_the_state():
     code = InProcess([], step=sim)
     state = sim.start([0.1, 0.2], parameters=PARAMETERS["laws"])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim.plan((), ())
+    plan = sim.compiled.plan()
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     before = [x.copy() for x in arrays]
     tau = np.array([np.nan, 0.0])
@@ -101,7 +101,7 @@ def test_a_negative_number_of_steps_is_none():
     code = InProcess([], step=sim)
     state = sim.start([0.1, 0.2])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim.plan((), ())
+    plan = sim.compiled.plan()
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     before = [x.copy() for x in arrays]
     rest = [np.zeros(2), *(np.ascontiguousarray(given[n]) for n in plan.shared)]
@@ -164,7 +164,7 @@ def test_single_precision_and_static_memory(name, tmp_path):
     rng = np.random.default_rng(3)
     state = sim.start(sim.model.random_configuration(rng), rng.standard_normal(sim.model.nv))
     arrays = {n: np.array(x, dtype=np.float32) for n, x in state.arrays().items()}
-    plan, steps = sim.plan((), ()), 40
+    plan, steps = sim.compiled.plan(), 40
     ends = []
     for one, work in ((library, []), (other, [np.full(given.functions[0].work_bytes, 255, "u1")])):
         rows = [arrays[n].copy() for n in plan.states]

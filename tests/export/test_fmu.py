@@ -18,7 +18,7 @@ from known_systems import four_bar
 import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.exporting import fmu
-from phipsi.exporting.fmu_model import joint_units
+from phipsi.motion.entry_names import joint_units
 from phipsi.motion.group_calls import UNIT, VELOCITY, GroupCall
 
 fmpy = pytest.importorskip("fmpy")
@@ -88,7 +88,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, (make, q, v) in STARTS.items():
         sim = make()
         if name == "loop":
-            q = sim._mechanism.assemble(q)
+            q = sim.compiled.mechanism.assemble(q)
         outputs = RECORDS.get(name, ("q", "v"))
         path = pp.export_fmu(sim, folder / f"{name}.fmu", q=q, v=v, outputs=outputs)
         out[name] = sim, path, sim.start(q, v)
@@ -139,7 +139,7 @@ def test_model_exchange_with_a_solver(name: str, made: Any):
     if name == "flyer":
         np.testing.assert_allclose((found**2).sum(axis=1), 1.0, atol=1e-6)
     if name == "loop":
-        assert np.abs(sim._mechanism.residual(found[-1])).max() < 1e-7
+        assert np.abs(sim.compiled.mechanism.residual(found[-1])).max() < 1e-7
 
 
 def test_model_exchange_agrees_with_simulate(made: Any):
@@ -517,4 +517,4 @@ def test_limits_that_are_none_are_valid_numbers_and_rigid_stops_keep_their_stiff
     pp.export_fmu(sim, tmp_path / "rigid.fmu", binary=False)
     shown = re.findall(r"joint_stop\.\w+", _description(tmp_path / "rigid.fmu"))
     assert set(shown) == {"joint_stop.upper"}
-    assert sim.fixed_entries("joint_stop.stiffness").all()
+    assert sim.compiled.fixed_entries("joint_stop.stiffness").all()

@@ -120,10 +120,10 @@ def test_libraries_of_one_name_do_not_run_each_other(how, tmp_path):
             words = ["-shared", "-fPIC", "robot.c", "-o", place, "-lm"]
             run(tool("gcc"), *STRICT, *words, cwd=folder)
         libraries.append(ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL))
-        q = sim._mechanism.assemble(STARTS[name])
+        q = sim.compiled.mechanism.assemble(STARTS[name])
         state = sim.start(q)
         given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-        plan = sim.plan((), ())
+        plan = sim.compiled.plan()
         arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
         arrays += [np.zeros(1), np.zeros(3), *(np.ascontiguousarray(given[n]) for n in plan.shared)]
         arrays.append(np.zeros(found.functions[0].work_bytes // 8))
@@ -191,7 +191,7 @@ def test_two_fmus_in_one_program(tmp_path):
     """Tools that link sources give every FMU a prefix."""
     for name in LENGTHS:
         sim = simulator(name)
-        q = sim._mechanism.assemble(STARTS[name])
+        q = sim.compiled.mechanism.assemble(STARTS[name])
         options: Any = {"q": q, "binary": False, "derivatives": False}
         path = pp.export_fmu(sim, tmp_path / f"{name}.fmu", **options)
         (tmp_path / f"{name}.c").write_bytes(zipfile.ZipFile(path).read(f"sources/{name}.c"))

@@ -62,9 +62,9 @@ def own_numbers(sim: pp.Simulator, rng: np.random.Generator) -> dict[str, Any]:
     out = {}
     for name in sim.parameters:
         if name.endswith("stiffness"):
-            out[name] = rng.uniform(1.0, 20.0, (COUNT, *sim._shapes[name]))
+            out[name] = rng.uniform(1.0, 20.0, (COUNT, *sim.compiled.parameters[name].shape))
         if name.endswith("rest_length"):
-            out[name] = rng.uniform(0.0, 0.5, (COUNT, *sim._shapes[name]))
+            out[name] = rng.uniform(0.0, 0.5, (COUNT, *sim.compiled.parameters[name].shape))
     return out
 
 

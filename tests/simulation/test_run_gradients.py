@@ -126,7 +126,7 @@ def test_reproducible_gradients_are_machine_code_alone():
         sim = pp.Simulator(arm, layers.bind(W=first), 1e-2, reproducible=reproducible)
         state = sim.start(q, parameters={"layers.W": W})
         found.append(sim.gradient(state, steps=8, of={"q": end}))
-        (runs,) = sim._gradients.values()
+        (runs,) = sim.compiled._adjoints.values()
         plans = runs.forward, runs.backward.plan, runs.last.plan
         assert [x.reproducible for x in plans] == 3 * [reproducible]
         assert bool(runs.backward.products["layers.W"]) is not reproducible

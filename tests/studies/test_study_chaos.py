@@ -137,9 +137,12 @@ def test_reproducible_runs_are_close_to_the_others_and_have_their_own_bits():
     difference = abs(fused["q.final"] - same_everywhere["q.final"]).max()
     assert difference < 1e-12
     sim = study(reproducible=True).simulator
-    (source,) = sim.plan((), ("q",)).sources
+    (source,) = sim.compiled.plan((), ("q",)).sources
     assert not source.target.fused and source.target.lanes == 4
-    assert source.program.reproducible and not sim.plan((), ("q",)).natives[0].program.reproducible
+    assert (
+        source.program.reproducible
+        and not sim.compiled.plan((), ("q",)).natives[0].program.reproducible
+    )
 
 
 @pytest.fixture(scope="module")

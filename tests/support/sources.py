@@ -7,7 +7,7 @@ import gc
 import io
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -62,6 +62,15 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     return out
 
 
+def offered(tree: ast.Module) -> dict[str, str]:
+    """The table of a package that loads what it offers on first use, see `phipsi.loaded.offer`."""
+    for node in tree.body:
+        call = getattr(node, "value", None)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "offer":
+            return ast.literal_eval(call.args[1])
+    return {}
+
+
 def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterator[str]:
     """The modules that one module imports, at any depth, for type checkers too."""
     inside = name.split(".") if package else name.split(".")[:-1]
@@ -87,6 +96,7 @@ def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
         if name != root.name:
             package = path.name == "__init__.py"
             found_here = set(targets(tree_of(path), name, package, known))
+            found_here |= {f"{name}.{module}" for module in offered(tree_of(path))}
             itself = {name} if package else set[str]()  # through its own modules
             out[name] = frozenset(found_here - itself - {root.name})
     return out
@@ -120,6 +130,68 @@ def cycles(graph: dict[str, frozenset[str]]) -> list[tuple[str, ...]]:
         tuple(sorted(b for b in reach[a] if a in reach.get(b, ()))) for a in graph if a in reach[a]
     }
     return sorted(groups)
+
+
+_OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
+# Private attributes of other libraries' objects, which have no public way to what is needed.
+_OF_OTHERS = {("phipsi.molecules.molecule", "_value"): "numbers of OpenMM's quantities"}
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is for its own room; fields of named tuples and ``__names__`` are not."""
+    return name.startswith("_") and not name.startswith("__") and name not in _OF_NAMED_TUPLES
+
+
+def _own_private(tree: ast.Module) -> set[str]:
+    """The private attributes that classes and functions of a module have, inherited ones too."""
+    out = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            out.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            out.add(node.id)  # fields of classes, and globals
+        elif isinstance(node, ast.Attribute):
+            mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if mine or isinstance(node.ctx, ast.Store):
+                out.add(node.attr)
+    return {name for name in out if is_private(name)}
+
+
+def _foreign_modules(tree: ast.Module, package: str) -> set[str]:
+    """The names that other libraries' modules have in this one."""
+    out = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            home = getattr(node, "module", None) or ""
+            for alias in node.names:
+                if not (home or alias.name).startswith(package) and not getattr(node, "level", 0):
+                    out.add(alias.asname or alias.name.partition(".")[0])
+    return out
+
+
+def private_accesses(
+    trees: Mapping[str, ast.Module], graph: Mapping[str, frozenset[str]]
+) -> Iterator[str]:
+    """Where modules read private attributes of another room's objects, as "module:line text".
+
+    A room is a folder of the package. A module may read what it defines itself, or what a module
+    of its room does that it imports; of its own objects and classes (`self`, `cls`) everything;
+    and of other libraries' modules, and what _OF_OTHERS lists.
+    """
+    own = {name: _own_private(tree) for name, tree in trees.items()}
+    for name, tree in trees.items():
+        package, _, inside = name.partition(".")
+        room = f"{package}.{inside.partition('.')[0]}"
+        near = [x for x in graph.get(name, ()) if f"{x}.".startswith(f"{room}.")]
+        known = own[name].union(*(own.get(x, ()) for x in near))
+        foreign = _foreign_modules(tree, package)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute) or not is_private(node.attr):
+                continue
+            if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", *foreign}:
+                continue
+            if node.attr not in known and (name, node.attr) not in _OF_OTHERS:
+                yield f"{name}:{node.lineno} {ast.unparse(node)}"
 
 
 def importers(graph: dict[str, frozenset[str]]) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sources import statements, text_of, tree_of
+from sources import imports, modules, private_accesses, statements, text_of, tree_of
 
 import phipsi
 
@@ -170,6 +170,38 @@ def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
     assert legal == (not found), found
 
 
+def test_rooms_read_no_private_attributes_of_others():
+    trees = {name: tree_of(path) for name, path in modules().items()}
+    found = list(private_accesses(trees, imports()))
+    assert not found, "use what the other room offers, or let it offer more:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "legal"),
+    [
+        ("def f(sim): return sim._graph", False),
+        ("def f(sim): return sim.inner._graph.start", False),
+        ("class A:\n    def f(self, b): return b.plan()._steps", False),
+        ("class A:\n    def f(self): return self._graph", True),
+        ("class A:\n    _graph: int\ndef f(a): return a._graph", True),
+        ("from phipsi.exporting.fmu import Fmu\ndef f(a): return a._near", True),
+        ("from phipsi.simulation.run import Run\ndef f(a): return a._far", False),
+        ("import sys\nsys._getframe(1)", True),
+        ("from phipsi import loaded\nloaded._time", False),
+        ("def f(a): return a._replace(q=1), a.__dict__", True),
+    ],
+)
+def test_reading_private_attributes_of_others_is_seen(source: str, legal: bool):
+    trees = {
+        "phipsi.exporting.fmu_model": ast.parse(source),
+        "phipsi.exporting.fmu": ast.parse("class Fmu:\n    def _near(self): ..."),
+        "phipsi.simulation.run": ast.parse("class Run:\n    def _far(self): ..."),
+    }
+    targets = {"phipsi.exporting.fmu", "phipsi.simulation.run"}
+    graph = {"phipsi.exporting.fmu_model": frozenset(x for x in targets if x in source)}
+    assert legal == (not list(private_accesses(trees, graph)))
+
+
 def loaded_by(code: str) -> set[str]:
     """The modules a new process has loaded after `code`."""
     code = f"import sys; before = set(sys.modules); {code}; print(*set(sys.modules) - before)"
@@ -294,7 +326,8 @@ def test_files_that_mutants_are_made_of_are_there():
 def test_what_type_checkers_see_is_current():
     """Their stub, written from the table that users get their names from."""
     script = script_named("public_names")
-    assert script.STUB.read_text(encoding="utf-8") == script.stub(), "run scripts/public_names.py"
+    for path, text in ((script.STUB, script.stub()), *script.room_stubs()):
+        assert path.read_text(encoding="utf-8") == text, "run scripts/public_names.py"
     for name, (home, inner) in phipsi._HOMES.items():
         module = importlib.import_module(f"phipsi.{home}")
         assert getattr(phipsi, name) is (getattr(module, inner) if inner else module)

@@ -18,31 +18,21 @@ numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 also with time; `Motor` drives a joint.
 """
 
-from phipsi.constraints.belts import Belt
-from phipsi.constraints.cams import Cam
-from phipsi.constraints.closing_joints import (
-    Cylindrical,
-    Distance,
-    GraphJoint,
-    Planar,
-    PointOnLine,
-    Prismatic,
-    Revolute,
-    Rows,
-    Spherical,
-    Universal,
-    Weld,
-    z_along,
-)
-from phipsi.constraints.constraint import Constraint, End
-from phipsi.constraints.couplings import Coupling
-from phipsi.constraints.gears import Differential, Gear, Planetary, RackPinion, Screw
-from phipsi.constraints.motors import Motor
-from phipsi.loaded import only_public
+from phipsi.constraints.constraint import Constraint as Constraint
+from phipsi.constraints.constraint import End as End
+from phipsi.loaded import offer
 
-__all__ = [
-    "Belt", "Cam", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End",
-    "Gear", "GraphJoint", "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion",
-    "Revolute", "Rows", "Screw", "Spherical", "Universal", "Weld", "z_along",
-]  # fmt: skip
-__dir__ = only_public(__name__)
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "belts": "Belt",
+        "cams": "Cam",
+        "closing_joints": (
+            "Cylindrical Distance GraphJoint Planar PointOnLine Prismatic Revolute Rows Spherical "
+            "Universal Weld z_along"
+        ),
+        "couplings": "Coupling",
+        "gears": "Differential Gear Planetary RackPinion Screw",
+        "motors": "Motor",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

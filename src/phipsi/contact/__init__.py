@@ -1,1 +1,11 @@
 """Contact: where bodies touch, and the impulses of unilateral contacts with dry friction."""
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "contact_record": ".",
+        "contact_rows": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from phipsi.backends.native.native_backend import KernelSource
-from phipsi.backends.native.runs import run_job as run_code
+from phipsi.backends.native.runs import run_job
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -30,7 +30,7 @@ from phipsi.exporting.exported_module import STATUSES, ExportedArray, ExportedFu
 from phipsi.exporting.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.laws.graph import in_order
 from phipsi.motion.run_emitter import RunEmitter as Run
-from phipsi.motion.run_program import RunProgram as Plan
+from phipsi.motion.run_program import RunProgram
 from phipsi.simulation.simulator import Simulator
 
 _KNOWN = {
@@ -47,7 +47,7 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
-    plan = simulator.plan((), ())
+    plan = simulator.compiled.plan()
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
     if target.number != "double":
         _check_width(plan)
@@ -58,7 +58,7 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
     return write
 
 
-def _check_width(plan: Plan) -> None:
+def _check_width(plan: RunProgram) -> None:
     """Steps that solve equations do so to the tolerances of doubles."""
     for x in in_order(plan.nodes()):
         if x.operation.name == "call" and not x.data.any_width:
@@ -73,7 +73,7 @@ class PlanWriter:
     """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a run, with steps of `dt` s."""
 
     def __init__(
-        self, module: Any, plan: Plan, dt: float, target: Target, name: str, *,
+        self, module: Any, plan: RunProgram, dt: float, target: Target, name: str, *,
         static: bool = False,
     ) -> None:  # fmt: skip
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
@@ -136,7 +136,7 @@ class PlanWriter:
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
         ports = list(self.plan.ports)
-        programs = run_code.PORTS + 3 * len(ports)
+        programs = run_job.PORTS + 3 * len(ports)
         words = programs + 2 * len(self.plan.natives)
         kind, unit, integer = self.number, self.number.bytes, self.number.integer
         job, status = b.alloca(I64, size=words), b.alloca(I64, size=2)
@@ -155,22 +155,22 @@ class PlanWriter:
         steps = b.and_(shifted, ir.Constant(integer, 2**kind.fraction - 1))
         for word in range(words):
             put(word, i64(0))
-        for word in (run_code.COUNT, run_code.EVERY, run_code.DIRECTION):
+        for word in (run_job.COUNT, run_job.EVERY, run_job.DIRECTION):
             put(word, i64(1))
-        put(run_code.STEPS, b.sext(count, I64))
-        put(run_code.FIRST, steps if integer is I64 else b.zext(steps, I64))
-        put(run_code.STEP_LENGTH, ir.Constant(kind.type, self.dt))
-        address(run_code.WORK, work)
-        address(run_code.STATUS, status)
-        address(run_code.FAILED_AT, b.at(status, WORD))
+        put(run_job.STEPS, b.sext(count, I64))
+        put(run_job.FIRST, steps if integer is I64 else b.zext(steps, I64))
+        put(run_job.STEP_LENGTH, ir.Constant(kind.type, self.dt))
+        address(run_job.WORK, work)
+        address(run_job.STATUS, status)
+        address(run_job.FAILED_AT, b.at(status, WORD))
         for i, port in enumerate(ports):
-            address(run_code.PORTS + 3 * i, places[port])
+            address(run_job.PORTS + 3 * i, places[port])
         for i in range(len(self.plan.natives)):
             address(programs + 2 * i + 1, b.at(work, self.scratch_at))
         nowhere = ir.Constant(POINTER, None)
         b.call(self.inner, [job, nowhere, nowhere, nowhere])
         found = b.load(status, typ=I64)  # of floats: the upper half is zero
-        steps = b.load(b.at(job, WORD * run_code.FIRST), typ=I64)
+        steps = b.load(b.at(job, WORD * run_job.FIRST), typ=I64)
         steps = steps if integer is I64 else b.trunc(steps, integer)
         bits = b.bitcast(b.or_(steps, ir.Constant(integer, kind.count_bits)), kind.type)
         b.store(b.fsub(bits, ir.Constant(kind.type, large)), counter, align=unit)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
-from phipsi.backends.native.runs import run_job as run_code
+from phipsi.backends.native.runs import run_job
 from phipsi.backends.native.text import c_text
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
@@ -35,7 +35,7 @@ from phipsi.exporting.targets import SOURCE
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.motion.run_emitter import RunEmitter as Run
-from phipsi.motion.run_program import RunProgram as Plan
+from phipsi.motion.run_program import RunProgram
 from phipsi.simulation.simulator import Simulator
 from phipsi.whole_files import checked_target, path_of, whole_file
 
@@ -406,7 +406,7 @@ class _Head:
             function.linkage = "internal"
         self.text = "\n".join([str(module), *self._layout(runs)]) + "\n"
 
-    def _run(self, module: c_text.Module, name: str, plan: Plan) -> Run:
+    def _run(self, module: c_text.Module, name: str, plan: RunProgram) -> Run:
         sources: list[KernelSource] = []
         for native in plan.sources:
             key = id(native)
@@ -466,25 +466,25 @@ class _Head:
         yield from (f"  bind_{name}(m);" for name in runs)
         yield "}"
 
-    def _words(self, plan: Plan) -> int:
-        return run_code.PORTS + 3 * len(plan.ports) + 2 * len(plan.natives)
+    def _words(self, plan: RunProgram) -> int:
+        return run_job.PORTS + 3 * len(plan.ports) + 2 * len(plan.natives)
 
-    def _runner(self, name: str, plan: Plan) -> Iterator[str]:
+    def _runner(self, name: str, plan: RunProgram) -> Iterator[str]:
         """Functions that fill the job of a run, and run it."""
         addresses: dict[int, str] = {
-            run_code.WORK: f"m->{name}_work",
-            run_code.STATUS: "&m->status",
-            run_code.FAILED_AT: "&m->failed_at",
+            run_job.WORK: f"m->{name}_work",
+            run_job.STATUS: "&m->status",
+            run_job.FAILED_AT: "&m->failed_at",
         }
         for i, port in enumerate(plan.ports):
-            addresses[run_code.PORTS + 3 * i] = self.model.room_of(port)
-        programs = run_code.PORTS + 3 * len(plan.ports)
+            addresses[run_job.PORTS + 3 * i] = self.model.room_of(port)
+        programs = run_job.PORTS + 3 * len(plan.ports)
         for i in range(len(plan.natives)):
             addresses[programs + 2 * i + 1] = "m->scratch"
         yield f"static void bind_{name}(Model *m)"
         yield "{"
         yield f"  uint64_t *job = m->{name}_job;"
-        yield f"  job[{run_code.COUNT}] = job[{run_code.EVERY}] = job[{run_code.DIRECTION}] = 1;"
+        yield f"  job[{run_job.COUNT}] = job[{run_job.EVERY}] = job[{run_job.DIRECTION}] = 1;"
         yield from (f"  job[{i}] = (uintptr_t){x};" for i, x in addresses.items())
         yield "}"
         yield f"static int run_{name}(Model *m, double h, int64_t first, int64_t steps, int record)"
@@ -492,10 +492,10 @@ class _Head:
         yield f"  uint64_t *job = m->{name}_job;"
         yield "  union { double x; uint64_t i; } length;"
         yield "  length.x = h;"
-        yield f"  job[{run_code.STEPS}] = (uint64_t)steps;"
-        yield f"  job[{run_code.FIRST}] = (uint64_t)first;"
-        yield f"  job[{run_code.RECORDS}] = (uint64_t)record;"
-        yield f"  job[{run_code.STEP_LENGTH}] = length.i;"
+        yield f"  job[{run_job.STEPS}] = (uint64_t)steps;"
+        yield f"  job[{run_job.FIRST}] = (uint64_t)first;"
+        yield f"  job[{run_job.RECORDS}] = (uint64_t)record;"
+        yield f"  job[{run_job.STEP_LENGTH}] = length.i;"
         yield "  m->status = 0;"
         yield f"  {name}_run((char *)job, 0, 0, 0);"
         yield "  return (int)(m->status & 7);"

@@ -15,7 +15,6 @@ Runs (run_code.py) work on that row, each written with one lane:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -29,11 +28,9 @@ from phipsi.exporting.quoted_texts import xml_text
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
-from phipsi.model.entry_units import entry_units
-from phipsi.model.model import Model
-from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
+from phipsi.motion.entry_names import joint_units, modal_rates, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
-from phipsi.motion.run_program import RunProgram as Plan
+from phipsi.motion.run_program import RunProgram
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 
@@ -91,9 +88,9 @@ class FmuModel:
         self._first = simulator.start(q, v, parameters=values).arrays()
         if np.shape(self._first["q"])[0] != 1:
             raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
-        graph = simulator._graph
-        self.continuous = ("q", "v", *graph.circuit.rates)
-        stepwise = *graph.circuit.samplings, *graph.circuit.delays
+        circuit = simulator.compiled.circuit
+        self.continuous = ("q", "v", *circuit.rates)
+        stepwise = *circuit.samplings, *circuit.delays
         self.periods = tuple(sorted({x.period for x in stepwise}))
         self.unfit = self._unfit()
         self._exchange, self._derivatives = exchange and not self.unfit, derivatives
@@ -114,12 +111,12 @@ class FmuModel:
     # ---- what is asked for --------------------------------------------------------------------
 
     def _unfit(self) -> str:
-        sim = self.simulator
-        if sim._mechanism.contact_pairs is not None:
+        step = self.simulator.compiled
+        if step.mechanism.contact_pairs is not None:
             return "impulses of contacts are found step by step"
-        if sim._circuit.delays:
+        if step.circuit.delays:
             return "previous(…) is the value of the step before"
-        forces = sim._graph.forces(sim._graph.start)
+        forces = step.graph.forces(step.graph.start)
         acting = [
             x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
         ]
@@ -143,30 +140,29 @@ class FmuModel:
     # ---- variables ----------------------------------------------------------------------------
 
     def _list_variables(self) -> None:
-        model, sim = self.model, self.simulator
-        units = joint_units(model)
+        model, step = self.model, self.simulator.compiled
         shown = {name: "output" for name in ("q", "v") if name in self._outputs}
-        others = [x for x in sim._states if x not in ("t", *self.continuous)]
+        others = [x for x in step.states if x not in ("t", *self.continuous)]
         for name in (*self.continuous, *others):
-            node, continuous = sim._states[name], name in self.continuous
+            state, continuous = step.states[name], name in self.continuous
             self._add(
                 name,
-                self._names(name, node.shape),
+                state.entries,
                 shown.get(name, "local"),
                 "continuous" if continuous else "discrete",
                 self._first[name],
-                units.get(name, ()),
+                state.units,
                 reinit=continuous,
             )
-        names = [f"tau.{x}" for x in entry_names(model, model.v_slices)]
+        tau = step.inputs["tau"]
         causality = ["input" if k in self._driven else "hidden" for k in range(model.nv)]
-        self._add("tau", names, causality, "continuous", np.zeros(model.nv), units["tau"])
-        for name in sim.parameters:
-            listed = self._names(name, np.shape(self._first[name]))
-            fixed = sim.fixed_entries(name).ravel() | (name not in self._shown)
+        self._add("tau", tau.entries, causality, "continuous", tau.first, tau.units)
+        for name, parameter in step.parameters.items():
+            fixed = step.fixed_entries(name).ravel() | (name not in self._shown)
             kind = ["hidden" if x else "parameter" for x in fixed]
-            self._add(name, listed, kind, "tunable", self._first[name])
+            self._add(name, parameter.entries, kind, "tunable", self._first[name])
         self.inputs_end = len(self.variables)
+        units = joint_units(model)
         for name in self.continuous:
             first = self.places[name]
             listed = [f"der({x.name})" for x in self.variables[first : first + self.sizes[name]]]
@@ -175,10 +171,10 @@ class FmuModel:
                 f"der {name}", listed, "local", "continuous", None, units.get(per, ()), of=first
             )
         for name in self._records:
-            shape = sim.shape_of(name)
-            listed = map(xml_text, self._names(name, shape))
+            record = step.record(name)
+            listed = map(xml_text, record.entries)
             listed = [f"total.{x}" if x in self._taken else x for x in listed]
-            self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
+            self._add(f"record {name}", listed, "output", "continuous", None, record.units)
 
     def _add(
         self,
@@ -209,32 +205,17 @@ class FmuModel:
                 )
             )
 
-    def _names(self, quantity: str, shape: tuple[int, ...]) -> list[str]:
-        """A name for every entry of a quantity."""
-        model = self.model
-        if quantity == "q":
-            return [f"q.{x}" for x in entry_names(model, model.q_slices)]
-        if quantity in ("v", "tau", "vdot"):
-            return [f"{quantity}.{x}" for x in entry_names(model, model.v_slices)]
-        if not shape:
-            return [quantity]
-        return [
-            f"{quantity}[{','.join(str(i + 1) for i in index)}]" for index in np.ndindex(*shape)
-        ]
-
     # ---- runs ---------------------------------------------------------------------------------
 
-    def _plans(self) -> dict[str, Plan]:
-        sim = self.simulator
-        graph, start = sim._graph, sim._graph.start
-        step = sim.plan((), ())
-        base, shared = step.base, dict(step.shared)
-        out = {"step": step}
-        stay = {name: ops.given(name, node.shape) for name, node in sim._states.items()}
-        records = {name: sim._record(name) for name in self._records}
+    def _plans(self) -> dict[str, RunProgram]:
+        step = self.simulator.compiled
+        graph, start, stay = step.graph, step.graph.start, step.before
+        out = {"step": step.plan()}
+        records = {name: step.node(name) for name in self._records}
         tau = {"tau": self.model.nv}
-        if records or (step.samples and self._exchange):
-            out["look"] = Plan(base, stay, tau, {}, shared, step.samples, records)
+        samples = out["step"].samples
+        if records or (samples and self._exchange):
+            out["look"] = step.other_plan(stay, inputs=tau, samples=samples, records=records)
         if not self._exchange:
             return out
         q = unit_places(self.model, start.q)
@@ -243,16 +224,16 @@ class FmuModel:
         slopes: dict[str, Node] = {"der q": velocity(self.model, q, start.v)}
         slopes["der v"] = graph.accelerations(place, forces)
         slopes |= {f"der {name}": x for name, x in forces.rates.items()}
-        own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()} | tau
-        out["slope"] = Plan(base, slopes, {}, own, shared, (), {})
+        own = {name: max(1, x.size) for name, x in step.states.items()} | tau
+        out["slope"] = step.other_plan(slopes, own=own)
         pulled = self._pulled(slopes, records, stay) if self._derivatives else None
         if pulled is not None:
             weights = {_weight(name): self.sizes[name] for name in self._unknowns}
-            out["pull"] = Plan(base, pulled, {}, {**own, **weights}, shared, (), {})
-        if sim._mechanism.n_rows:
+            out["pull"] = step.other_plan(pulled, own={**own, **weights})
+        if step.mechanism.n_rows:
             end = graph.closed(place)
             closed = {**stay, "q": end.q, "v": end.v}
-            out["close"] = Plan(base, closed, tau, {}, shared, (), {})
+            out["close"] = step.other_plan(closed, inputs=tau)
         return out
 
     @property
@@ -267,7 +248,7 @@ class FmuModel:
         results = {**slopes, **{f"record {name}": x for name, x in records.items()}}
         bars = [ops.given(_weight(name), x.shape) for name, x in results.items()]
         given = {name: x for name, x in stay.items() if name != "t"}
-        given["tau"] = self.simulator._graph.tau
+        given["tau"] = self.simulator.compiled.graph.tau
         first = self._first
         given |= {x: ops.given(x, np.shape(first[x])) for x in self.simulator.parameters}
         try:
@@ -306,23 +287,3 @@ _WEIGHT = "weight of "
 
 def _weight(name: str) -> str:
     return f"{_WEIGHT}{name}"
-
-
-def joint_units(model: Model) -> dict[str, list[str]]:
-    """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v.
-
-    Those of modes are "": modal coordinates have the units that their shapes do not have.
-    """
-    places, speeds = entry_units(model)
-    rates = [x.removesuffix("/s") for x in speeds]
-    per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
-    accelerations = [f"{x}/s2" for x in rates]
-    units = {
-        "q": places,
-        "v": speeds,
-        "tau": [{"rad": "N.m", "mode": "mode"}.get(x, "N") for x in rates],
-        "vdot": accelerations,
-        "der q": per_second,
-        "der v": accelerations,
-    }
-    return {k: ["" if x.startswith("mode") else x for x in listed] for k, listed in units.items()}

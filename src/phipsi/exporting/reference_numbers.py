@@ -93,7 +93,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
     if found is None:
         return None
     values, state = found
-    plan = simulator.plan((), ())
+    plan = simulator.compiled.plan()
     states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
     counter = np.arange(_STEPS + 1.0)[:, None]
     tau = np.zeros((_STEPS, model.nv))
@@ -111,7 +111,8 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
 
 def _starts(simulator: Simulator, rng: np.random.Generator) -> Iterator[Callable[[], np.ndarray]]:
     """Functions that return configurations to begin with, on the constraints if there are any."""
-    model, mechanism = simulator.model, cast(Any, simulator._mechanism)  # a system if it has rows
+    step = simulator.compiled
+    model, mechanism = step.model, cast(Any, step.mechanism)  # a system if it has rows
     if not mechanism.n_rows:
         yield lambda: model.random_configuration(rng)
         return
@@ -228,17 +229,17 @@ def _states_around_a_step(
     simulator: Simulator, count: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
     """Inputs and results of a step at random states; None if the simulator cannot be started."""
-    rng, model = np.random.default_rng(1), simulator.model
+    rng, model, step = np.random.default_rng(1), simulator.model, simulator.compiled
     try:
         q = np.array([model.random_configuration(rng) for _ in range(count)])
         state = simulator.start(q, rng.standard_normal((count, model.nv)))
         tau = rng.standard_normal((count, model.nv))
-        old = _numbers(state.arrays())
-        simulator.step(state, tau)
-        new = _numbers(state.arrays())
+        arrays = state.arrays()
+        old = {n: arrays[n].reshape(count, *x.shape) for n, x in step.states.items()}
+        new = step.evaluate(old, tau)
     except (ArithmeticError, ValueError):
         return None
-    plan = simulator.plan((), ())
+    plan = step.plan()
     shared = [
         np.broadcast_to(np.ravel(state.shared[n]), (count, plan.ports[n])) for n in plan.shared
     ]

@@ -5,36 +5,17 @@ origins in body axes, as `f_ext` everywhere in the library. Conservative element
 energy, which `Trajectory.energy` contains.
 """
 
-from phipsi.forces.body_forces import GravityField, PointSpring, Rope, Wrench
-from phipsi.forces.elastic_couplings import ElasticCoupling
-from phipsi.forces.force import Force, State
-from phipsi.forces.frame_forces import Bushing, TorsionSpring, WindDrag
-from phipsi.forces.joint_forces import (
-    JointDamper,
-    JointFriction,
-    JointSpring,
-    StribeckFriction,
-    from_ratings,
-)
-from phipsi.forces.joint_stops import JointStop
-from phipsi.loaded import only_public
+from phipsi.forces.force import Force as Force
+from phipsi.forces.force import State as State
+from phipsi.loaded import offer
 
-__all__ = [
-    "Bushing",
-    "ElasticCoupling",
-    "Force",
-    "GravityField",
-    "JointDamper",
-    "JointFriction",
-    "JointSpring",
-    "JointStop",
-    "PointSpring",
-    "Rope",
-    "State",
-    "StribeckFriction",
-    "TorsionSpring",
-    "WindDrag",
-    "Wrench",
-    "from_ratings",
-]
-__dir__ = only_public(__name__)
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "body_forces": "GravityField PointSpring Rope Wrench",
+        "elastic_couplings": "ElasticCoupling",
+        "frame_forces": "Bushing TorsionSpring WindDrag",
+        "joint_forces": "JointDamper JointFriction JointSpring StribeckFriction from_ratings",
+        "joint_stops": "JointStop",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -183,6 +183,21 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     return tuple(x for kind, elements in kinds.items() for x in kind.merge(elements))
 
 
+def rows_of_joints(
+    model: Model, elements: Sequence[Force]
+) -> Callable[[Any, Any, Any], JointRows] | None:
+    """The rows of rigid stops, ropes and dry friction, from q, v and the kinematics; None without.
+
+    The kinematics are the poses and velocities of bodies as a function of q and v.
+    """
+    own = [x for x in bind_forces(elements, model) if x.has_rows]
+
+    def rows(q: Any, v: Any, kinematics: Any) -> JointRows:
+        return JointRows.joined([x.joint_rows(State(model, 0.0, q, v, kinematics)) for x in own])
+
+    return rows if own else None
+
+
 _SUMS = {"efforts": "efforts", "body_forces": "loads", "potential_energy": "energy"}
 
 

@@ -3,9 +3,12 @@
 Laws are functions in plain arithmetic, traced to a graph that every backend runs.
 """
 
-from phipsi.laws.motors_and_filters import low_pass, motor, pid, policy
-from phipsi.laws.numpy_functions import table
-from phipsi.loaded import only_public
+from phipsi.laws.numpy_functions import table as table  # it registers what traced values know
+from phipsi.loaded import offer
 
-__all__ = ["low_pass", "motor", "pid", "policy", "table"]
-__dir__ = only_public(__name__)
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "motors_and_filters": "low_pass motor pid policy",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

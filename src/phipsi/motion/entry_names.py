@@ -51,6 +51,26 @@ def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
     return out
 
 
+def joint_units(model: Model) -> dict[str, list[str]]:
+    """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v.
+
+    Those of modes are "": modal coordinates have the units that their shapes do not have.
+    """
+    places, speeds = entry_units(model)
+    rates = [x.removesuffix("/s") for x in speeds]
+    per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
+    accelerations = [f"{x}/s2" for x in rates]
+    units = {
+        "q": places,
+        "v": speeds,
+        "tau": [{"rad": "N.m", "mode": "mode"}.get(x, "N") for x in rates],
+        "vdot": accelerations,
+        "der q": per_second,
+        "der v": accelerations,
+    }
+    return {k: ["" if x.startswith("mode") else x for x in listed] for k, listed in units.items()}
+
+
 _WORDS = {"1": "1 (quaternions)", "mode": "1 (modes)", "mode/s": "1/s (modes)"}
 
 

@@ -236,6 +236,15 @@ class StepGraph:
         given = {x: ops.given(x, tuple(shapes[x])) for x in callee.inputs if x not in inputs}
         return callee.of({**inputs, **given})
 
+    def apply_forms(
+        self, forms: Sequence[Expr], inputs: Mapping[str, Node], **options: Any
+    ) -> tuple[Node, ...]:
+        """Expressions of the algebra from inputs by name, with what trajectories have of their own.
+
+        **Arguments:** `forms`; `inputs`, such as "q" and "v"; `options` as `compile` takes them.
+        """
+        return self._called(ProgramCall(forms, self.model, given=self._given, **options), inputs)
+
     def energy(self, place: Place) -> Node:
         """Kinetic energy and that of gravity (), J, with what trajectories have of their own."""
         known = {"q": place.q, "v": place.v}
@@ -566,17 +575,19 @@ class StepGraph:
             out |= new
         return out
 
-    def closed(self, place: Place, *, stiff: bool = False) -> Place:
+    def closed(self, place: Place, *, stiff: bool = False, rotors_given: bool = False) -> Place:
         """The place on the constraints nearest to this one; of a tree, the same.
 
-        Nearest in the mass metric; of a `stiff` step in that of ℳ + h C_e + h² K_e.
+        Nearest in the mass metric; of a `stiff` step in that of ℳ + h C_e + h² K_e. With
+        `rotors_given` the blocks of Jr are an input of the graph: a joint with a large one stays.
         """
         if self._system is None:
             return place
         from phipsi.motion.closure_calls import ProjectionCall
 
         inertia = self._modal_inertia() if stiff and self.model.is_flexible else None
-        names = self._given if inertia is None else tuple(dict.fromkeys((*self._given, "Jr")))
+        more = () if inertia is None and not rotors_given else ("Jr",)
+        names = tuple(dict.fromkeys((*self._given, *more)))
         callee = ProjectionCall(self._system, names)
         q, v = call(callee, place.q, place.v, *self._given_nodes(callee, inertia))
         return place._replace(q=q, v=v)

@@ -34,10 +34,11 @@ from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.progress import make_progress
-from phipsi.simulation.events import Event
+from phipsi.simulation.events import Change, Event, changes_of
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.run_loop import RunSetup, run_once, run_setup
 from phipsi.simulation.run_options import OF_CONSTRAINTS
-from phipsi.simulation.topology import Change, ContactMargin, Instant, Topology, changes_of
+from phipsi.simulation.topology import ContactMargin, Instant, Topology
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -174,18 +175,11 @@ def places_of(slices: Sequence[slice]) -> Array:
 
 
 def simulate_changing(
-    simulate: Callable[..., Trajectory],
-    system: Model | System,
-    q0: Any,
-    v0: Any,
-    duration: float,
-    *,
-    events: Sequence[Event],
-    before: Sequence[Change] = (),
-    **options: Any,
+    setup: RunSetup, q0: Any, v0: Any, duration: float, output_times: Any, progress: Any
 ) -> Trajectory:
-    """The run of `simulate` with events that change the mechanism; see `phipsi.topology`."""
-    runner = _Runner(simulate, Topology.of(system), float(duration), list(events), options)
+    """A run with events that change the mechanism, phase after phase; see `phipsi.topology`."""
+    runner = _Runner(setup, float(duration), output_times, progress)
+    events, before = runner.events, setup.before
     q, v = (np.array(as_floats(name, x)) for name, x in (("q0", q0), ("v0", v0)))
     model = runner.topology.model
     if q.shape != (model.nq,) or v.shape != (model.nv,):
@@ -210,24 +204,21 @@ class _Runner:
 
     def __init__(
         self,
-        simulate: Callable[..., Trajectory],
-        topology: Topology,
+        setup: RunSetup,
         duration: float,
-        events: list[Event],
-        options: dict[str, Any],
+        output_times: Any,
+        progress: Any,
     ) -> None:
-        self.simulate, self.topology, self.end = simulate, topology, duration
-        self.events, self.options = events, dict(options)
-        times = self.options.pop("output_times", None)
+        self.setup, self.topology, self.end = setup, Topology.of(setup.model), duration
+        self.events = list(setup.events)
+        times = output_times
         self.times = None if times is None else np.asarray(times, dtype=np.float64)
-        self.controller = self.options.pop("controller", None)
-        forces = self.options.pop("forces", ())
-        self.elements = Elements(forces, topology.model)
-        self.prescribed = self.options.pop("prescribed", None) or {}
-        beside = self.options.pop("quadratures", None)
-        Quadratures(topology.model, beside, False)  # reject invalid ones before the run
-        self.quadratures: Mapping[str, Any] = beside or {}
-        self.progress = make_progress(self.options.pop("progress", None), duration)
+        self.controller, model = setup.controller, self.topology.model
+        self.elements = Elements(setup.forces, model)
+        self.prescribed = setup.prescribed or {}
+        Quadratures(model, setup.quadratures, False)  # reject invalid ones before the run
+        self.quadratures: Mapping[str, Any] = setup.quadratures or {}
+        self.progress = make_progress(progress, duration)
         self.phases: list[Phase] = []
         self.records: list[EventRecord] = []
         self.stages = Stages()
@@ -277,26 +268,28 @@ class _Runner:
                 return self._joined(complete=True)
 
     def _phase(self, phase: Phase, q: Array, v: Array) -> Trajectory:
-        t0, given = phase.t0, dict(self.options)
-        if self.controller is not None:
-            given["controller"] = self._controller(phase)
-        if self.elements:
-            given["forces"] = [Carried(phase, self.elements)]
+        t0, times, own = phase.t0, None, dict(self.setup.own)
         moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
-        if moved:
-            given["prescribed"] = {n: self._function(phase, x) for n, x in moved.items()}
-        if self.quadratures:
-            given["quadratures"] = {n: self._beside(phase, x) for n, x in self.quadratures.items()}
+        moved = {n: self._function(phase, x) for n, x in moved.items()}
+        beside = {n: self._beside(phase, x) for n, x in self.quadratures.items()}
         if self.times is not None:
             later = self.times > t0 if t0 > 0 else self.times >= 0
-            given["output_times"] = self.times[later] - t0
-        given["progress"] = lambda t, _: self.progress.advance(t0 + t)
-        watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
-        start = phase.lower(q, v)
-        what = phase.system if phase.system.n_rows else phase.model
+            times = self.times[later] - t0
         if not phase.system.n_rows:  # what other phases have
-            given |= dict.fromkeys(OF_CONSTRAINTS)
-        return self.simulate(what, *start, self.end - t0, events=watched, **given)
+            own |= dict.fromkeys(OF_CONSTRAINTS)
+        setup = run_setup(
+            phase.system if phase.system.n_rows else phase.model, own,
+            controller=None if self.controller is None else self._controller(phase),
+            rate=None, delay=0, integrator=self.setup.method.name,
+            events=[self._watched(phase, i, e) for i, e in enumerate(self.events)],
+            forces=[Carried(phase, self.elements)] if self.elements else (),
+            prescribed=moved or None, quadratures=beside or None, work=self.setup.work,
+        )  # fmt: skip
+
+        def advanced(t: float, _: float) -> None:
+            self.progress.advance(t0 + t)
+
+        return run_once(setup, *phase.lower(q, v), self.end - t0, times, advanced)
 
     # ---- functions of the user see all coordinates and the time of the whole run -----------------
 

@@ -24,10 +24,10 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.errors import InputError, warn
-from phipsi.forces.force import Elements, Force, State, bind_forces
+from phipsi.forces.force import Elements, Force
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
-from phipsi.model.capabilities import Refusal, prescribed_message
+from phipsi.model.capabilities import prescribed_message
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
@@ -38,6 +38,8 @@ from phipsi.motion.tableaux import METHODS
 from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.prescribed import WITH_CONTACTS
+from phipsi.simulation.quadratures import CONTACTS
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
@@ -47,12 +49,6 @@ from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 
-PRESCRIBED = Refusal(
-    "the forces of contacts, rigid stops, ropes and dry friction would have to account for them",
-    "Remove prescribed=, or contacts= of the system",
-    combined_with="contacts",
-)
-"""Why joints of a run with contacts are not prescribed."""
 _FULL = 1e-6
 """How close to the bound of its cone, relative to it, a slot slips."""
 _AT_ONCE = 100_000
@@ -66,19 +62,6 @@ _SEPARATE = """sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
 
 _NEAR = 0.02
 """Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
-
-CONTACTS = "contacts"
-"""The name of the quadrature that is the work of contact forces."""
-
-
-def rows_of_joints(model: Model, elements: Sequence[Force]) -> Rows | None:
-    """The rows of rigid stops, ropes and dry friction; None if there are none."""
-    own = [x for x in bind_forces(elements, model) if x.has_rows]
-
-    def rows(q: Any, v: Any, kinematics: Any) -> JointRows:
-        return JointRows.joined([x.joint_rows(State(model, 0.0, q, v, kinematics)) for x in own])
-
-    return rows if own else None
 
 
 def modes_of(
@@ -130,7 +113,7 @@ def check_contact_run(
             "    integrator='time_stepping', dt=1e-3"
         )
     if given["prescribed"]:
-        raise InputError(prescribed_message("simulate", PRESCRIBED))
+        raise InputError(prescribed_message("simulate", WITH_CONTACTS))
     if given["topology"]:
         raise InputError(
             "topology= is not yet supported with contacts, rigid stops, ropes and dry friction: "
@@ -173,6 +156,8 @@ def simulate_steps(
     step, and its efforts are held over it. `own`, numbers of the run by name, None for what is not
     given.
     """
+    if system.contact_pairs is not None:
+        check_contact_run(system, "time_stepping", unfit, own["stabilization"])
     for name, x in unfit.items():
         if x:
             raise InputError(

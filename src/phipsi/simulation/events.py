@@ -9,6 +9,7 @@ and are not seen, as in any such scheme; a smaller rtol or dt gives more samples
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.user_functions import check_signature, first_call
@@ -29,6 +31,31 @@ Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
 # An event that triggers this often, each time within this share of the run after the last, is
 # piling up: a ball that comes to rest bounces infinitely often in finite time.
 _MANY, _NO_TIME = 5, 1e-9
+
+
+class Change(ABC):
+    """Something that happens to the mechanism at an event; the kinds are in `phipsi.topology`."""
+
+    @abstractmethod
+    def apply(self, now: Any, q: Array, v: Array) -> tuple[Any, Array, Array]:
+        """The topology afterwards, and the state (all coordinates) before velocities jump."""
+
+    def check(self, model: Model) -> None:  # noqa: B027
+        """Reject names that the model does not have, before a run begins."""
+
+    @property
+    def closes(self) -> bool:
+        """Whether it switches constraints on."""
+        return bool(getattr(self, "constraints", ()) or getattr(self, "contacts", ()))
+
+
+def changes_of(action: Any) -> tuple[Change, ...]:
+    """The changes an event's action consists of; none if it is something else."""
+    if isinstance(action, Change):
+        return (action,)
+    if isinstance(action, list | tuple) and action and all(isinstance(c, Change) for c in action):
+        return tuple(action)
+    return ()
 
 
 @final

@@ -106,7 +106,7 @@ class OwnForces:
         elements = [x for x in laws if isinstance(x, Force)]
         self.elements = Elements(elements, model, rows=True).with_parameters(parameters)
         self._parameters, self._nv = parameters, model.nv
-        made, graph = simulator._circuit, simulator._graph
+        made, graph = simulator.compiled.circuit, simulator.compiled.graph
         self.stored = self._function(graph, made.energy)
         if self.stored is None and made.energy is not None:
             # Laws of the run have states, which were not recorded.

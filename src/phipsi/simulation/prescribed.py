@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.errors import InputError
+from phipsi.model.capabilities import Refusal
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature
 
 Array = NDArray[Any]
+
+WITH_CONTACTS = Refusal(
+    "the forces of contacts, rigid stops, ropes and dry friction would have to account for them",
+    "Remove prescribed=, or contacts= of the system",
+    combined_with="contacts",
+)
+"""Why joints of a run with contacts are not prescribed."""
 
 
 @final

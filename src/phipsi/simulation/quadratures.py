@@ -24,6 +24,9 @@ from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature
 from phipsi.trajectory.trajectory import WORK
 
+CONTACTS = "contacts"
+"""The name of the quadrature that is the work of contact forces."""
+
 Array = NDArray[Any]
 Quadrature = Callable[[float, Array, Array], Any] | Force
 

@@ -5,30 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_rows import (
-    GAPS,
     MATERIALS,
     check_joint_rows,
     check_materials,
     check_overlap,
-    slot_materials,
 )
-from phipsi.errors import InputError, did_you_mean, one_of, true_or_false, warn
+from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.laws.circuit import Circuit
-from phipsi.laws.graph import Node, Shape
-from phipsi.laws.law_operations import given as given_node
+from phipsi.laws.graph import Shape
 from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import as_node
 from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, whole_number
@@ -43,16 +38,14 @@ from phipsi.motion.checks import (
     common_batch,
     reject_unfit,
 )
-from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.exponential_chart import chart_of
-from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure
 from phipsi.motion.rollout_arguments import per_step_efforts
-from phipsi.motion.step_graph import INERTIA, StepGraph
-from phipsi.motion.step_rows import WRONG
+from phipsi.motion.step_graph import INERTIA
 from phipsi.motion.tableaux import METHODS, SIMULATED
-from phipsi.simulation.episodes import Episodes, shared_of, starts_of
+from phipsi.simulation.compiled_step import CompiledStep
+from phipsi.simulation.episodes import Episodes, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
@@ -61,10 +54,6 @@ from phipsi.simulation.simulator_results import (
     weights_of,
 )
 from phipsi.simulation.simulator_state import SimulatorState, check_state
-
-if TYPE_CHECKING:
-    from phipsi.motion.run_gradient import RunGradient
-    from phipsi.motion.run_program import RunProgram as Plan
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
@@ -87,7 +76,9 @@ class Simulator:
     contacts, see `gradient`; `reproducible`, whether steps, rollouts and gradients use no fused
     multiply-add: then steps have the bits of those in WebAssembly, C and on a live page.
     **Attributes:** `model`, `dt`, `integrator`, `smoothing`, `laws`, `reproducible`; `parameters`,
-    of the laws, by name with their values; `recordable`, the names of what `rollout` can record.
+    of the laws, by name with their values; `recordable`, the names of what `rollout` can record;
+    `compiled`, the step by itself: its states, inputs, parameters and records with shapes, units
+    and first values, to be evaluated, written for a target and differentiated.
 
     A step evaluates laws and forward dynamics at every stage, in machine code, with trajectories
     side by side in vector lanes; a trajectory has the same bits in whatever batch and number of
@@ -114,53 +105,32 @@ class Simulator:
         smoothing: float = 0.0,
         reproducible: bool = False,
     ) -> None:
-        self._mechanism = mechanism_of(mechanism, Simulator)
-        self.model = self._mechanism.model
+        whole = mechanism_of(mechanism, Simulator)
+        self.model = whole.model
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
         hint = "Steps that adapt are those of pp.simulate."
         one_of("Simulator: integrator", integrator, SIMULATED, hint)
-        reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
+        reject_unfit(METHODS[integrator], rows=whole.n_rows)
         self.integrator = integrator
-        self.smoothing = self._checked_smoothing(smoothing)
+        self.smoothing = _checked_smoothing(smoothing, whole)
         self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
         self.laws: Any = tuple(laws) if several else laws
         own = tuple(as_list("given", given, "['M']"))
-        self._circuit = (
-            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt, own)
-        )
-        check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
-        self._graph = StepGraph(self._mechanism, self._circuit, given)
-        place = step_of(self._graph, METHODS[integrator])
-        self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
-        self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
-        self._first |= self._graph.row_states
-        self.episodes, self._restart = episodes, None
-        if episodes is not None:
-            if not isinstance(episodes, Episodes):
-                raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
-            periods = [one.period for one in self._circuit.samplings]
-            self._restart = episodes.restart(self._kept, tuple(self._states), periods)
-            for name, node in {**self._restart.checks, **self._restart.results}.items():
-                self._states[name] = given_node(name, node.shape)
-                self._first[name] = np.zeros(node.shape)
+        made: Any = laws
+        if not isinstance(laws, Circuit):
+            made = circuit(whole, self.laws, self.dt, own)
+        check_contacts(METHODS[integrator], whole, made.joint_rows)
+        if episodes is not None and not isinstance(episodes, Episodes):
+            raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
+        self.episodes = episodes
+        parts = whole, made, self.dt, integrator, given, episodes
+        self.compiled = CompiledStep(*parts, reproducible=self.reproducible)
         self.parameters: dict[str, Array | None] = {
-            name: x.value for name, x in self._circuit.of_kind("parameter").items()
+            name: x.first for name, x in self.compiled.parameters.items()
         }
-        self._shapes: dict[str, Shape] = {
-            name: x.shape for name, x in self._circuit.of_kind("parameter").items()
-        }
-        for name, shape in self._graph.parameters.items():
-            known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
-            if name == MATERIALS and self._mechanism.contact_pairs is not None:
-                known = slot_materials(self._mechanism.contact_pairs)
-            self.parameters[name], self._shapes[name] = known, shape
-        redrawn = () if episodes is None else episodes.redraw
-        self._redrawn = {n: given_node(n, self._shape(n)) for n in redrawn}
-        self._plans: dict[Any, Plan] = {}
-        self._gradients: dict[Any, RunGradient] = {}
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
@@ -175,50 +145,17 @@ class Simulator:
         if self.reproducible:
             return self
         out = copy(self)
-        out.reproducible, out._plans, out._gradients = True, {}, {}
+        out.reproducible, out.compiled = True, self.compiled.as_reproducible()
         return out
-
-    def _checked_smoothing(self, value: Any) -> float:
-        number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
-        if number and self._mechanism.contact_pairs is None:
-            raise InputError("smoothing= is for the contacts of a system, and this one has none")
-        return number
 
     @property
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
-        ends = [name for name in self._states if name.startswith("episode.")]
-        touching = () if self._mechanism.contact_pairs is None else (GAPS,)
-        rows = (*touching, *self._graph.row_states)
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *rows, *ends)
+        return self.compiled.records
 
     def shape_of(self, name: str) -> Shape:
         """The shape of a quantity that `rollout` can record."""
-        return self._record(name).shape
-
-    def _record(self, name: str) -> Node:
-        graph, start = self._graph, self._graph.start
-        if name in ("q", "v", "t"):
-            return getattr(start, name)
-        if name in ("tau", "vdot"):
-            forces = graph.forces(start)
-            return forces.efforts if name == "tau" else graph.accelerations(start, forces)
-        if name == GAPS and self._mechanism.contact_pairs is not None:
-            return as_node(ContactSteps(graph).slots(start.q)[0].gap)
-        if name in graph.row_states:
-            return start.states[name]
-        if name in self._circuit.records:
-            return graph.values(start, [self._circuit.records[name]])[0]
-        if name in self.recordable:
-            return self._states[name]
-        known = ", ".join(map(repr, self.recordable))
-        hint = did_you_mean(str(name), self.recordable)
-        raise InputError(f"record={name!r} is not among {known}. {hint}")
-
-    def _kept(self, name: str) -> Node:
-        """A record between two steps, with the samples of the second: what `rollout` records."""
-        graph = self._graph
-        return graph.moved_to(graph.after_samples(), [self._record(name)])[0]
+        return self.compiled.node(name).shape
 
     # ---- states -------------------------------------------------------------------------------
 
@@ -246,119 +183,79 @@ class Simulator:
         """
         model, separate = self.model, true_or_false("separate", separate)
         named = parameters.items() if isinstance(parameters, Mapping) else ()
-        axes = [(x, len(self._shapes.get(n, ()))) for n, x in named]
-        check_room(self.bytes_per_trajectory, (q, 1), (v, 1), (t, 0), *axes)
+        compiled, mechanism = self.compiled, self.compiled.mechanism
+        shapes = {n: x.shape for n, x in compiled.parameters.items()}
+        axes = [(x, len(shapes.get(n, ()))) for n, x in named]
+        check_room(compiled.bytes_per_trajectory, (q, 1), (v, 1), (t, 0), *axes)
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
         rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
         times = real_array("t", t)
         values = self._parameters(parameters or {})
-        own_axes = {n: (x, len(self._shapes[n])) for n, x in values.items()}
+        own_axes = {n: (x, len(shapes[n])) for n, x in values.items()}
         batch = common_batch({"q": (places, 1), "v": (rates, 1), "t": (times, 0), **own_axes})
         check_quaternions(chart_of(model), places, "q")
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
-        Motion(self._mechanism).check_start(*flat, names=("q", "v"))
-        check_determined(self._mechanism, flat[0], self._circuit.rows)
-        if self._mechanism.contact_pairs is not None:
+        Motion(mechanism).check_start(*flat, names=("q", "v"))
+        check_determined(mechanism, flat[0], compiled.circuit.rows)
+        if mechanism.contact_pairs is not None:
             if MATERIALS in (parameters or {}):
-                check_materials(self._mechanism.contact_pairs, values[MATERIALS])
-        varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
-        own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
-        numbers = {"q": places, "v": rates, "t": times} | self._first
-        states = {n: own_rows(numbers[n], batch, x.shape) for n, x in self._states.items()}
-        kept = {n: own_rows(x, batch, self._shapes[n]) for n, x in own.items()}
+                check_materials(mechanism.contact_pairs, values[MATERIALS])
+        varied = {n for n, x in values.items() if x.ndim > len(shapes[n])}
+        own = {n: x for n, x in values.items() if n in varied or n in compiled.redrawn}
+        numbers: dict[str, Any] = {"q": places, "v": rates, "t": times}
+        states = {
+            n: own_rows(numbers.get(n, x.first), batch, x.shape) for n, x in compiled.states.items()
+        }
+        kept = {n: own_rows(x, batch, shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
         if restart is not None and getattr(restart, "simulator", None) is not self:
             raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
-        known = self._redrawn if restart is None else restart.varied
-        for name in (x for x in self._redrawn if x not in known):
+        known = compiled.redrawn if restart is None else restart.varied
+        for name in (x for x in compiled.redrawn if x not in known):
             raise InputError(
                 f"episodes redraw {name!r}, but all starts have the same value of it. Say\n"
                 f"    restart=sim.start(…, parameters={{{name!r}: …}})    # one for each start"
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
-        pool = starts_of(self._restart, {**states, **kept}, rows)
+        pool = starts_of(compiled.restart, {**states, **kept}, rows)
         parts = states, kept, shared, pool, frozenset(varied)
         state = SimulatorState(self, batch, *parts, first=whole_number("first", first, 0))
         if not separate:
             self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
         return state
 
-    @property
-    def bytes_per_trajectory(self) -> int:
-        """How much memory the state of one trajectory takes at least."""
-        numbers = sum(math.prod(x.shape) for x in self._states.values())
-        return 8 * (numbers + self.model.nv + 2)  # efforts; the status and the number of a step
-
     def check_gaps(self, state: SimulatorState, fix: str) -> None:
         """Reject states with bodies that overlap, joints beyond rigid stops, ropes too long."""
         if not len(state._rows["q"]):
             return
-        if self._mechanism.contact_pairs is not None:
-            gaps = contact_points(self._mechanism.contact_pairs, state._rows["q"]).gap
-            check_overlap(self._mechanism.contact_pairs, gaps.reshape(*state.batch, -1), fix)
-        joints = self._circuit.joint_rows
+        contacts, graph = self.compiled.mechanism.contact_pairs, self.compiled.graph
+        if contacts is not None:
+            gaps = contact_points(contacts, state._rows["q"]).gap
+            check_overlap(contacts, gaps.reshape(*state.batch, -1), fix)
+        joints = self.compiled.circuit.joint_rows
         nodes = {n: x for n in ("gaps", "slacks") if (x := getattr(joints, n)) is not None}
         if nodes:
-            found = evaluate(
-                self._graph.values(self._graph.start, list(nodes.values())), self._values(state)
-            )
+            found = evaluate(graph.values(graph.start, list(nodes.values())), state.graph_values())
             known = {n: x.reshape(*state.batch, -1) for n, x in zip(nodes, found, strict=True)}
             none = np.zeros(0)
             both = known.get("gaps", none), known.get("slacks", none)
             check_joint_rows(self.model, joints, *both, fix)
 
-    def _shape(self, name: str) -> Shape:
-        """That of a parameter."""
-        if name in self._shapes:
-            return self._shapes[name]
-        known = ", ".join(map(repr, self._shapes)) or "none"
-        hint = did_you_mean(str(name), list(self._shapes))
-        raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
-
-    def fixed_entries(self, name: str) -> Array:
-        """Which entries of a parameter no run can change, such as the stiffness of rigid stops."""
-        known = self._circuit.quantities.get(name)
-        fixed = None if known is None else known.fixed
-        return np.broadcast_to(False if fixed is None else fixed[0], self._shape(name))
-
-    def _unsolved_contact(self, state: SimulatorState, i: int) -> str:
-        """The contact that a trajectory fails at in the step after its state."""
-        steps = ContactSteps(self._graph)
-        steps.step(self._graph.start)
-        values = self._values(state, i)
-        name, error = largest_residual(steps.plan, evaluate(steps.problem, values))
-        where = "" if error > WRONG else " on arrays, which find what machine code does not"
-        return f"{name!r} is {error:.2g} m/s from the laws of contact{where}"
-
-    def _values(self, state: SimulatorState, one: int | None = None) -> dict[str, Array]:
-        """Inputs of the step's graph: of one trajectory, or of all on a first axis."""
-        rows = {**state._rows, **state.own, "tau": state.efforts}
-        at = slice(None) if one is None else slice(one, one + 1)
-        values = {n: x[at].reshape(-1, *self._inner(n, x[0])) for n, x in rows.items()}
-        if one is not None:
-            values = {n: x[0] for n, x in values.items()}
-        more = {"h": np.array(self.dt), "step": np.array(float(state.steps))}
-        return values | dict(state.shared) | more
-
-    def _inner(self, name: str, x: Array) -> Shape:
-        """The shape of a state or parameter of one trajectory."""
-        return self._states[name].shape if name in self._states else x.shape
-
     def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
         if not isinstance(given, Mapping):
             raise InputError(f"parameters={given!r} must be values by name:  {{'kp': 10.0}}")
         for name in given:
-            self._shape(name)
+            self.compiled.parameter(name)
         out: dict[str, Array] = {}
-        for name, shape in self._shapes.items():
-            value = given.get(name, self.parameters[name])
+        for name, quantity in self.compiled.parameters.items():
+            value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
                     f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
                 )
-            known = self._circuit.quantities.get(name)
+            known = self.compiled.circuit.quantities.get(name)
             if known is not None and known.kind == "parameter":
                 array = checked_parameter(known, value)
             else:
@@ -367,38 +264,6 @@ class Simulator:
                 raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
             out[name] = array
         return out
-
-    def plan(self, own: Iterable[str] = (), records: Sequence[str] = ()) -> Plan:
-        """What a run computes, as graphs: all that machine code of it is written from.
-
-        **Arguments:** `own`, parameters that every trajectory has its own values of; `records`,
-        names of `recordable`.
-        """
-        from phipsi.motion.run_program import RunProgram as Plan
-        from phipsi.motion.run_program import Sample
-
-        key = frozenset(own), tuple(records)
-        if key not in self._plans:
-            sizes = {n: max(1, math.prod(shape)) for n, shape in self._shapes.items()}
-            start = self._graph.start
-            samples = []
-            for s in self._circuit.samplings:
-                nodes = self._graph.values(start, list(s.updates.values()))
-                samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
-            states = {**self._states, **self._redrawn}  # restarts change these parameters
-            pools = shared_of(self._restart, states)
-            self._plans[key] = Plan(
-                self._graph.native,
-                states,
-                {"tau": self.model.nv},
-                {n: size for n, size in sizes.items() if n in key[0] and n not in states},
-                {n: size for n, size in sizes.items() if n not in key[0]} | pools,
-                tuple(samples),
-                {name: self._record(name) for name in records},
-                self._restart,
-                reproducible=self.reproducible,
-            )
-        return self._plans[key]
 
     # ---- runs ---------------------------------------------------------------------------------
 
@@ -512,9 +377,8 @@ class Simulator:
         >>> found.tau.shape, bool(found.tau[0, 0] > 0)
         ((50, 2), True)
         """
-        from phipsi.motion.run_gradient import RunGradient
-
         check_state(self, state)
+        compiled = self.compiled
         if self.episodes is not None:
             raise InputError(
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
@@ -524,40 +388,35 @@ class Simulator:
             raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         kept, batch = steps // every + 1, state.batch
-        records = {name: self._record(name) for name in of}
         weights = {
-            name: weights_of(name, of[name], batch, (kept, *node.shape))
-            for name, node in records.items()
+            name: weights_of(name, of[name], batch, (kept, *compiled.node(name).shape))
+            for name in of
         }
-        by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
+        known = compiled.parameters
+        by = [*compiled.circuit.of_kind("parameter"), *(x for x in _BODIES if x in known)]
         wrt = tuple(by if parameters is None else as_list("parameters", parameters, "['hold.kp']"))
-        by += [MATERIALS] if MATERIALS in self._shapes else []
+        by += [MATERIALS] if MATERIALS in known else []
         for name in wrt:
             if name not in by:
-                known = ", ".join(map(repr, by)) or "none"
-                raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
+                listed = ", ".join(map(repr, by)) or "none"
+                raise InputError(f"{name!r} is not a parameter with a gradient: {listed}")
         given = state.efforts
         if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
-        kappa = self.smoothing if smoothing is None else self._checked_smoothing(smoothing)
-        key = tuple(of), frozenset(state.own), wrt, kappa
-        runs = self._gradients.get(key)
-        if runs is None:
-            method = METHODS[self.integrator]
-            parts = self._graph, method, records, self._shapes, tuple(state.own), wrt
-            runs = RunGradient(*parts, smoothing=kappa, reproducible=self.reproducible)
-            self._gradients[key] = runs
-        found, forward = runs.gradient(
+        kappa = self.smoothing
+        if smoothing is not None:
+            kappa = _checked_smoothing(smoothing, compiled.mechanism)
+        found, forward = compiled.adjoint(tuple(of), state.own, wrt, kappa).gradient(
             self.dt, steps, state.steps, state.arrays(), given, weights, every,
             None if segment is None else whole_number("segment", segment),
             whole_number("threads", threads), state.first,
         )  # fmt: skip
         if forward.status.any():
             status = forward.status, forward.failed_at
-            raise failure(self._mechanism, batch, *status, self.dt, None)
-        nodes, by_tau = self._states, found.tau
+            raise failure(compiled.mechanism, batch, *status, self.dt, None)
+        states, by_tau = compiled.states, found.tau
         shaped = {
-            n: x.reshape((*batch, *nodes[n].shape)) for n, x in found.states.items() if n != "q"
+            n: x.reshape((*batch, *states[n].shape)) for n, x in found.states.items() if n != "q"
         }
         return SimulatorGradient(
             found.value.reshape(batch),
@@ -570,3 +429,10 @@ class Simulator:
                 for n, x in found.parameters.items()
             },
         )
+
+
+def _checked_smoothing(value: Any, mechanism: Model) -> float:
+    number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
+    if number and mechanism.contact_pairs is None:
+        raise InputError("smoothing= is for the contacts of a system, and this one has none")
+    return number

@@ -75,7 +75,7 @@ def beginning_of(now: Any, names: Sequence[str], tau: Array, steps: int, every: 
     status = now.status.copy(), now.failed_at.copy()
     if "tau" in names:
         return Beginning({}, own, shared, status, now.steps, now.efforts[:, :0], steps, every)
-    again = now.simulator._circuit.efforts is not None or tau.ndim == 3
+    again = now.simulator.compiled.circuit.efforts is not None or tau.ndim == 3
     rows = {n: x.copy() for n, x in now._rows.items()} if again else {}
     given = tau.copy() if tau is now.efforts else tau
     return Beginning(rows, own, shared, status, now.steps, given, steps, every)
@@ -141,7 +141,7 @@ class SimulatorRun:
         Forces need ``record=(…, "contact.impulses")``.
         """
         proof, sim = self.certificate, self.simulator
-        pairs = sim._mechanism.contact_pairs
+        pairs = sim.compiled.mechanism.contact_pairs
         return ContactRecord(pairs, self.t, self.q, self._found.get(IMPULSES), sim.dt, proof)
 
     def trajectory(self, index: Any = ()) -> Trajectory:
@@ -174,17 +174,17 @@ class SimulatorRun:
                 )
         t, q, v = (x[place] for x in (self.t, self.q, self.v))
         there = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
-        mechanism, contacts = sim._mechanism, None
+        mechanism, contacts = sim.compiled.mechanism, None
         if mechanism.contact_pairs is not None:
             impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
             contacts = ContactRecord(mechanism.contact_pairs, *parts)
         row = _row(place, batch)
         given = self._given(row)
-        of_bodies = {n: given[n] for n in sim._graph.named}
+        of_bodies = {n: given[n] for n in sim.compiled.given}
         own = own_mechanism(mechanism, of_bodies) if of_bodies else mechanism
         forces = OwnForces(sim, own.model, given)
-        stored = forces.stored if self._is_known(sim._redrawn) else _unknown
+        stored = forces.stored if self._is_known(sim.compiled.redrawn) else _unknown
         out = Trajectory(
             own.model, t[there], q[there], v[there], lambda: self._efforts(row)[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
@@ -196,7 +196,7 @@ class SimulatorRun:
     def _is_known(self, redrawn: Mapping[str, Any]) -> bool:
         """Whether parameters stay as they are during the run; rejects bodies that change."""
         for name in redrawn:
-            if name in self.simulator._graph.named:
+            if name in self.simulator.compiled.given:
                 raise InputError(
                     f"episodes redraw {name!r} during the run, so that there is no one model of a "
                     f"trajectory. The records are  run.q, run.v, run[name]"
@@ -205,8 +205,9 @@ class SimulatorRun:
 
     def _given(self, row: int) -> dict[str, Array]:
         """The parameters of one trajectory."""
-        begun, shapes = self._begun, self.simulator._shapes
-        return {**begun.shared, **{n: x[row].reshape(shapes[n]) for n, x in begun.own.items()}}
+        begun, known = self._begun, self.simulator.compiled.parameters
+        own = {n: x[row].reshape(known[n].shape) for n, x in begun.own.items()}
+        return {**begun.shared, **own}
 
     def _efforts(self, row: int) -> Array:
         """All efforts (kept, nv) at the joints of one trajectory: recorded, or by running again."""
@@ -276,7 +277,7 @@ def recorded_run(
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
     names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
-    plan = simulator.plan(state.own, names)
+    plan = simulator.compiled.plan(state.own, names)
     now = state.copy()
     kept = steps // every + 1
     # what is never written stays NaN; where a trajectory has failed, run_code.py writes NaN

@@ -21,7 +21,7 @@ from phipsi.motion.rollout import failure
 
 if TYPE_CHECKING:
     from phipsi.motion.run_memory import RunMemory
-    from phipsi.motion.run_program import RunProgram as Plan
+    from phipsi.motion.run_program import RunProgram
 
 Array = NDArray[Any]
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
@@ -59,9 +59,9 @@ class SimulatorState:
         self._begun = begun or self._begun
         shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
-        nodes = simulator._states
+        known = simulator.compiled.states
         self.laws = {
-            n: x.reshape((*batch, *nodes[n].shape))
+            n: x.reshape((*batch, *known[n].shape))
             for n, x in shaped.items()
             if n not in ("q", "v", "t")
         }
@@ -130,7 +130,20 @@ class SimulatorState:
         """Rows of states and parameters by name."""
         return {**self._rows, **self.own, **self.shared}
 
-    def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
+    def graph_values(self, one: int | None = None) -> dict[str, Array]:
+        """Inputs of the step's graph: of one trajectory, or of all on a first axis."""
+        compiled = self.simulator.compiled
+        rows = {**self._rows, **self.own, "tau": self.efforts}
+        at = slice(None) if one is None else slice(one, one + 1)
+        inner = {n: known.shape if (known := compiled.states.get(n)) else x[0].shape
+                 for n, x in rows.items()}  # fmt: skip
+        values = {n: x[at].reshape(-1, *inner[n]) for n, x in rows.items()}
+        if one is not None:
+            values = {n: x[0] for n, x in values.items()}
+        more = {"h": np.array(compiled.dt), "step": np.array(float(self.steps))}
+        return values | dict(self.shared) | more
+
+    def memory(self, plan: RunProgram, threads: int = 1) -> RunMemory:
         """This state as the memory of a run."""
         from phipsi.motion.run_memory import RunMemory
 
@@ -150,17 +163,17 @@ class SimulatorState:
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
         sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
-        turns = turns_at_joints(sim.model, sim._circuit.joint_rows)
+        turns = turns_at_joints(sim.model, sim.compiled.circuit.joint_rows)
         return Certificate.of(*numbers, self._change(), self.steps, turns=turns)
 
     def _change(self) -> Array | None:
         """Of kinetic and potential energy since the start (...), J; None if it is not known."""
-        sim = self.simulator
+        sim, graph = self.simulator, self.simulator.compiled.graph
         if sim.episodes is not None or self._begun is None:
             return None
         now = self._rows["q"], self._rows["v"]
-        if sim._graph.has_own_bodies:
-            run, values = Evaluation([sim._graph.energy(sim._graph.start)]), sim._values(self)
+        if graph.has_own_bodies:
+            run, values = Evaluation([graph.energy(graph.start)]), self.graph_values()
             both = (run({**values, "q": q, "v": v})[0] for q, v in (now, self._begun))
             return np.subtract(*both).reshape(self.batch)
         return energy_change(sim.model, self._begun, now).reshape(self.batch)
@@ -191,7 +204,7 @@ class SimulatorState:
         sim = self.simulator
         if self._threads != threads:
             self._advance, self._threads = None, threads
-            self._memory = self.memory(sim.plan(self.own, ()), threads)
+            self._memory = self.memory(sim.compiled.plan(self.own), threads)
             self.status, self.failed_at = self._memory.status, self._memory.failed_at
         assert self._memory is not None
         if not self.count:
@@ -227,7 +240,7 @@ class SimulatorState:
         if not self.count:
             return lambda: 0
         self._threads = 0
-        memory = self._memory = self.memory(sim.plan(self.own, ()))
+        memory = self._memory = self.memory(sim.compiled.plan(self.own))
         self.status, self.failed_at = memory.status, memory.failed_at
         if self.count <= _FEW:
             return memory.stepper(sim.dt, self.steps)
@@ -235,16 +248,19 @@ class SimulatorState:
 
     def failure(self, found: Any) -> SimulationError:
         """What went wrong first, in which trajectory and step."""
-        sim = self.simulator
+        sim, compiled = self.simulator, self.simulator.compiled
         about = self.batch, self.status, self.failed_at, sim.dt, found
-        contacts = sim._mechanism.contact_pairs
+        contacts = compiled.mechanism.contact_pairs
 
         def overlap(i: int) -> str:
             if contacts is None:
                 return ""
             return overlaps(contacts, contact_points(contacts, self._rows["q"][i]).gap)
 
-        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i), overlap)
+        def contact(i: int) -> str:
+            return compiled.unsolved_contact(self.graph_values(i))
+
+        return failure(compiled.mechanism, *about, contact, overlap)
 
 
 def check_state(simulator: Any, given: Any) -> None:

@@ -14,7 +14,6 @@ is kept (theory/closed-chains 11); where they are switched off, nothing jumps.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast, final
@@ -36,7 +35,7 @@ from phipsi.model.capabilities import supports
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
-from phipsi.simulation.events import Event
+from phipsi.simulation.events import Change, Event
 
 __all__ = [
     "Attach",
@@ -110,22 +109,6 @@ class Topology:
         if name not in names:
             raise InputError(f"no constraint {name!r} acts now. {did_you_mean(name, names)}")
         return names.index(name)
-
-
-class Change(ABC):
-    """Something that happens to the mechanism at an event."""
-
-    @abstractmethod
-    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
-        """The topology afterwards, and the state (all coordinates) before velocities jump."""
-
-    def check(self, model: Model) -> None:  # noqa: B027
-        """Reject names that the model does not have, before a run begins."""
-
-    @property
-    def closes(self) -> bool:
-        """Whether it switches constraints on."""
-        return bool(getattr(self, "constraints", ()) or getattr(self, "contacts", ()))
 
 
 @dataclass(frozen=True, init=False)
@@ -341,15 +324,6 @@ def at(time: float, *changes: Change, name: str = "") -> Event:
     changes = _checked(changes, Change, at)
     kinds = ", ".join(type(c).__name__ for c in changes)
     return Event(Instant(when), 1, list(changes), name or f"{kinds} at {when:g} s")
-
-
-def changes_of(action: Any) -> tuple[Change, ...]:
-    """The changes an event's action consists of; none if it is something else."""
-    if isinstance(action, Change):
-        return (action,)
-    if isinstance(action, list | tuple) and action and all(isinstance(c, Change) for c in action):
-        return tuple(action)
-    return ()
 
 
 # ---- helpers -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from phipsi.simulation.simulator import Simulator
 
 def simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:
     """Everything that the numbers of a simulator depend on."""
-    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
+    plan = simulator.compiled.plan((), tuple(dict.fromkeys(("t", *record))))
     out = hashlib.sha256(plan.text().encode())
     for source in plan.sources:
         for word, table in sorted(source.unit.pointers().items()):

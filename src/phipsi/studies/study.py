@@ -547,7 +547,7 @@ class Study:
 
     @cached_property
     def _plan_text(self) -> str:
-        return self.simulator.plan((), self.record).text()
+        return self.simulator.compiled.plan((), self.record).text()
 
     # ---- definition ---------------------------------------------------------------------------
 

@@ -1,23 +1,15 @@
 """Inertial parameters: regressors, their identification, and which of them motion shows."""
 
-from phipsi.algorithms.identification.least_squares import identify
-from phipsi.algorithms.identification.minimal_parameters import base_parameters
-from phipsi.algorithms.identification.regressors import (
-    inertial_parameters,
-    kinetic_energy_regressor,
-    parameter_names,
-    potential_energy_regressor,
-    regressor,
-)
-from phipsi.loaded import only_public
+from phipsi.loaded import offer
 
-__all__ = [
-    "base_parameters",
-    "identify",
-    "inertial_parameters",
-    "kinetic_energy_regressor",
-    "parameter_names",
-    "potential_energy_regressor",
-    "regressor",
-]
-__dir__ = only_public(__name__)
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "least_squares": "identify",
+        "minimal_parameters": "base_parameters",
+        "regressors": (
+            "inertial_parameters kinetic_energy_regressor parameter_names "
+            "potential_energy_regressor regressor"
+        ),
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -21,7 +21,7 @@ from phipsi.laws.trace import Traced
 from phipsi.model.flexible_hinge import modal_amplitudes
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import modal_rates
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_graph import StepGraph
 from phipsi.operators import B, H, V, mass_matrix, phi, pose
 
 HAND = "live_hand"
@@ -96,23 +96,19 @@ def joint_inertias(model: Model) -> np.ndarray:
     return out
 
 
-def energies_of_modes(graph: Any, q: Node, model: Model) -> tuple[Any, Any]:
+def energies_of_modes(graph: StepGraph, q: Node) -> tuple[Any, Any]:
     """The first moment Σ m c (3,), world axes, kg·m, and the energy of deformations, J."""
-    whole = ProgramCall((WHOLE_INERTIA,), model, given=graph._given, mode=("dense",))
-    inertia = Traced(graph._called(whole, {"q": q})[0])
-    stored = ProgramCall((ELASTIC_ENERGY,), model, given=graph._given)
+    inertia = Traced(graph.apply_forms((WHOLE_INERTIA,), {"q": q}, mode=("dense",))[0])
     moment = np.stack([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
-    return moment, Traced(graph._called(stored, {"q": q})[0])
+    return moment, Traced(graph.apply_forms((ELASTIC_ENERGY,), {"q": q})[0])
 
 
-def admittance(graph: Any, q: Node, model: Model) -> Sequence[Node]:
+def admittance(graph: StepGraph, q: Node, model: Model) -> Sequence[Node]:
     """ℳ⁻¹ (nv, nv), and the map from rates to the velocities of all bodies (6 n, nv), body axes."""
-    inverse = ProgramCall((mass_matrix.inv,), model, given=graph._given, mode=("dense",))
-    moving = ProgramCall(
-        (B.T @ phi.T @ H.T,), model, given=graph._given, mode=("dense",),
-        points=list(model.body_names), axes="body",
-    )  # fmt: skip
-    return *graph._called(inverse, {"q": q}), *graph._called(moving, {"q": q})
+    dense: Any = {"mode": ("dense",)}
+    at: Any = {"points": list(model.body_names), "axes": "body"}
+    inverse = graph.apply_forms((mass_matrix.inv,), {"q": q}, **dense)
+    return *inverse, *graph.apply_forms((B.T @ phi.T @ H.T,), {"q": q}, **dense, **at)
 
 
 def integrator_of_modes(model: Model, dt: float) -> str:

@@ -16,7 +16,6 @@ Reasons: docs/decisions/0051.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -50,18 +49,15 @@ from phipsi.interfaces.page.live_modes import (
 )
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
-from phipsi.laws.graph import Node
+from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law import Law, law
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.capabilities import mechanism_of, supports
 from phipsi.model.model import Model
-from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.entry_names import entry_names
-from phipsi.motion.run_program import RunProgram as Plan
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.run_program import RunProgram
 from phipsi.motion.step_graph import INERTIA
 from phipsi.operators import D, G, Jr, P, V, pose
 from phipsi.simulation.simulator import Simulator
@@ -157,16 +153,16 @@ def live_parts(
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
-    places = first_configuration(simulator._mechanism) if q is None else q
+    whole = simulator.compiled.mechanism
+    places = first_configuration(whole) if q is None else q
     if v is None:
-        v = _driven_rates(simulator._mechanism, places)
+        v = _driven_rates(whole, places)
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
-    scene = scene_of_any_motion(simulator._mechanism, state.q, meshes=meshes, forces=laws)
+    scene = scene_of_any_motion(whole, state.q, meshes=meshes, forces=laws)
     mass = sum(inertia.mass for inertia in model.inertias)
-    whole = simulator._mechanism
     free = whole.mobility(state.q).mobility if isinstance(whole, System) else model.nv
     degrees = counted(free, "degree")
     sizes = f"{counted(model.n_bodies, 'body')}, {degrees} of freedom, {mass:.4g} kg"
@@ -258,7 +254,7 @@ class LivePhysics:
 
     def description(self) -> dict[str, Any]:
         """All but the module, for JSON."""
-        model, contacts = self.simulator.model, self.simulator._mechanism.contact_pairs
+        model, contacts = self.simulator.model, self.simulator.compiled.mechanism.contact_pairs
         return {
             "dt": self.simulator.dt,
             "integrator": self.simulator.integrator,
@@ -282,7 +278,7 @@ class LivePhysics:
 
     def _fixed(self, parameter: str) -> list[int]:
         """The entries of a parameter that no run can change."""
-        return np.flatnonzero(self.simulator.fixed_entries(parameter)).tolist()
+        return np.flatnonzero(self.simulator.compiled.fixed_entries(parameter)).tolist()
 
     def _entries(self, parameter: str) -> list[str]:
         """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
@@ -313,7 +309,7 @@ def live_physics(
     plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
     live, handles = _with_handles(simulator)
     first = {**_first_values(live), **plain}
-    plans = {"run": simulator.plan((), ()), **_plans(live)}
+    plans = {"run": simulator.compiled.plan(), **_plans(live)}
     processor = replace(target_named(target).target, lanes=1, fused=False)
     module = exported_module(
         [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
@@ -333,7 +329,7 @@ def live_physics(
     moved = {n: (finished.heap + at, size) for n, (at, size) in places.items()}
     return LivePhysics(
         simulator, finished.binary, functions, moved, finished.heap + end, first,
-        tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
+        tuple(plans["run"].states), handles, tuple(simulator.compiled.circuit.of_kind("parameter")),
     )  # fmt: skip
 
 
@@ -347,7 +343,7 @@ def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int
     return out, at
 
 
-def _writer(plan: Plan, dt: float, target: Any, name: str) -> Callable[[Any], Any]:
+def _writer(plan: RunProgram, dt: float, target: Any, name: str) -> Callable[[Any], Any]:
     return lambda module: PlanWriter(module, plan, dt, target, name).write()
 
 
@@ -391,7 +387,7 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     if isinstance(simulator.laws, Circuit):
         return simulator, ()
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
-    own = simulator._graph.named
+    own = simulator.compiled.given
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
         # a slider scales all ten numbers of a body, and rotors behind gears are part of them
@@ -399,11 +395,11 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
         more = tuple(x for x in handles if x not in own and not (x == INERTIA and fixed))
         try:
             added = _handle_laws(simulator.model)
-            live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
+            live = Simulator(simulator.compiled.mechanism, [*laws, *added], simulator.dt,
                              given=(*own, *more), **options)  # fmt: skip
         except PhipsiError:
             continue
-        return live, (*(x for x in _HANDLES[0] if x in live._graph.named), HAND, DAMPING)
+        return live, (*(x for x in _HANDLES[0] if x in live.compiled.given), HAND, DAMPING)
     return simulator, ()
 
 
@@ -418,20 +414,18 @@ def _first_values(live: Simulator) -> dict[str, Array]:
 # ---- what is looked at ---------------------------------------------------------------------------
 
 
-def _plans(live: Simulator) -> dict[str, Plan]:
-    graph, start, model = live._graph, live._graph.start, live.model
-    step = live.plan((), ())
-    base, shared = step.base, dict(step.shared)
-    stay = {name: ops.given(name, node.shape) for name, node in live._states.items()}
-    own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
-    kinematics = ProgramCall((pose, KINETIC_ENERGY), model, given=graph._given)
-    poses, kinetic = graph._called(kinematics, {"q": start.q, "v": start.v})
+def _plans(live: Simulator) -> dict[str, RunProgram]:
+    step, model = live.compiled, live.model
+    graph, start = step.graph, step.graph.start
+    own = {name: max(1, x.size) for name, x in step.states.items()}
+    known = {"q": start.q, "v": start.v}
+    poses, kinetic = graph.apply_forms((pose, KINETIC_ENERGY), known)
     if model.is_flexible:
-        moment, elastic = energies_of_modes(graph, start.q, model)
+        moment, elastic = energies_of_modes(graph, start.q)
     else:
         moment, elastic = _first_moment(poses, live), 0.0
     energies = [Traced(kinetic), -(moment @ Traced(_gravity(live)))]
-    stored = live._circuit.energy
+    stored = step.circuit.energy
     of_laws: Any = Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0
     energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
@@ -439,23 +433,23 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     if model.has_more_rows:
         names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
     else:
-        articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
-        names, found = tuple("PDG"), graph._called(articulated, {"q": start.q})
+        blocks = graph.apply_forms((P, D, G), {"q": start.q}, mode=("blocks",) * 3)
+        names, found = tuple("PDG"), blocks
     out = {
-        "live": step,
-        "look": Plan(base, seen, {}, {**own, **tau}, shared, (), {}),
-        "blocks": Plan(base, dict(zip(names, found, strict=True)), {}, own, shared, (), {}),
+        "live": step.plan(),
+        "look": step.other_plan(seen, own={**own, **tau}),
+        "blocks": step.other_plan(dict(zip(names, found, strict=True)), own=own),
     }
-    if graph._system is not None:
+    if graph.has_loops:
         # the inertia of rotors is given: a joint that shall stay gets much of it
-        callee = ProjectionCall(graph._system, tuple(dict.fromkeys((*graph._given, "Jr"))))
-        q, v = call(callee, start.q, start.v, *graph._given_nodes(callee))
-        rotors = {"Jr": math.prod(callee.given_shape("Jr"))}
-        out["close"] = Plan(base, {**stay, "q": q, "v": v}, tau, {}, {**shared, **rotors}, (), {})
-    if live._mechanism.contact_pairs is not None:
+        end = graph.closed(start, rotors_given=True)
+        rotors = {x.data[0]: x.size for x in in_order([end.q]) if x.operation.name == "input"}
+        closed = {**step.before, "q": end.q, "v": end.v}
+        out["close"] = step.other_plan(closed, inputs=tau, more={"Jr": rotors["Jr"]})
+    if step.mechanism.contact_pairs is not None:
         points, forces = _contact_forces(live)
         touching = {"contact points": as_node(points), "contact forces": as_node(forces)}
-        out["touch"] = Plan(base, touching, {}, own, shared, (), {})
+        out["touch"] = step.other_plan(touching, own=own)
     return out
 
 
@@ -464,9 +458,10 @@ def _contact_forces(live: Simulator) -> tuple[Any, Any]:
 
     Those on side a; on side b where a is the world.
     """
-    start, contacts = live._graph.start, live._mechanism.contact_pairs
+    graph, contacts = live.compiled.graph, live.compiled.mechanism.contact_pairs
     assert contacts is not None
-    slots, _ = ContactSteps(live._graph).slots(start.q)
+    start = graph.start
+    slots, _ = ContactSteps(graph).slots(start.q)
     on_a = (contacts.slot_bodies[:, 0] >= 0)[:, None]
     impulses: Any = Traced(start.states[IMPULSES])
     points = np.where(on_a, slots.x_a, slots.x_b)
@@ -474,7 +469,7 @@ def _contact_forces(live: Simulator) -> tuple[Any, Any]:
 
 
 def _gravity(live: Simulator) -> Node:
-    given = "gravity" in live._graph.named
+    given = "gravity" in live.compiled.given
     return ops.given("gravity", (3,)) if given else ops.constant(live.model.gravity)
 
 
@@ -482,10 +477,10 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     """Σ m(k) c(k) (3,), world axes, kg·m."""
     model, X = live.model, Traced(poses)
     shape = model.n_bodies, 10
-    if INERTIA in live._graph.named:
+    if INERTIA in live.compiled.given:
         ten: Any = Traced(ops.given(INERTIA, shape))
         mass, first = ten[:, 0], ten[:, 1:4]
-    elif "M" in live._graph.named:
+    elif "M" in live.compiled.given:
         M: Any = Traced(ops.given("M", (model.n_bodies, 6, 6)))
         mass, first = M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
     else:

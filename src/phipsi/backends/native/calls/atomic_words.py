@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from phipsi.backends.native.text.llvm_text import IRBuilder
 from phipsi.backends.native.text.llvm_values import BIT, LiteralStructType, Type, Value
 
 
-def load_atomic(b: Any, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
+def load_atomic(b: IRBuilder, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
     """Read what another thread may be writing."""
     return b._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
 
 
-def exchange(b: Any, operation: str, where: Value, x: Value, ordering: str) -> Value:
+def exchange(b: IRBuilder, operation: str, where: Value, x: Value, ordering: str) -> Value:
     """Exchange in one step."""
     return b._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
 
 
-def exchange_if(b: Any, where: Value, old: Value, new: Value, done: str, failed: str) -> Value:
+def exchange_if(
+    b: IRBuilder, where: Value, old: Value, new: Value, done: str, failed: str
+) -> Value:
     """Write if the old value is there; whether it was."""
     type_ = LiteralStructType([old.type, BIT])
     text = f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
