@@ -30,7 +30,7 @@ from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.errors import LoweringError, PhipsiError
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import forest_of
+from phipsi.model.capabilities import forest_of
 from phipsi.model.points import point_set
 from phipsi.sweeps import cheapest_plan as choosing
 from phipsi.sweeps.cheapest_plan import Plan, plans_of
