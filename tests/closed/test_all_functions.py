@@ -399,6 +399,22 @@ def test_prescribed_joints_are_rejected_where_other_features_exclude_them(call, 
         call()
 
 
+def test_features_may_exclude_each_other():
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body("boom", inertia=pp.FlexibleInertia.beam(1.0, 1.0, 100.0, modes=1))
+    builder.add_body("tip", parent="boom", port="tip", inertia=pp.SpatialInertia(1.0))
+    boom = builder.build()
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.0, 0, 0)))
+    loop, q = pp.System(boom, [pin]), boom.neutral()
+    assert pp.control.PDGravity(boom, q, 1.0, 1.0)(0.0, q, np.zeros(boom.nv)).shape == (boom.nv,)
+    with pytest.raises(
+        pp.errors.InputError,
+        match=r"(?s)PDGravity: flexible bodies are not supported together with closed loops: "
+        r"what constraint forces .*with_rigid_bodies",
+    ):
+        pp.control.PDGravity(loop, q, 1.0, 1.0)
+
+
 def test_what_is_not_declared_is_rejected():
     @supports(loops=True, contacts=UNAFFECTED)
     def length(model):
