@@ -12,6 +12,7 @@ import numpy as np
 import phipsi as pp
 
 _CROSS = ((1, 2), (2, 0), (0, 1))
+_COLORS = {"red": (0.8, 0.1, 0.1), "blue": (0.1, 0.2, 0.8)}
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,20 @@ class Magnets(pp.attachments.BodyRecords):
 
     def check(self, description):
         for magnet in self.records:
-            if np.shape(magnet.moment) != (3,) or not np.isfinite(magnet.moment).all():
+            finite = np.shape(magnet.moment) == (3,) and np.isfinite(magnet.moment).all()
+            if not finite or not np.any(magnet.moment):
                 raise pp.errors.ModelError(
                     f"magnet {magnet.name!r}: moment={magnet.moment!r} must be three finite "
-                    f"numbers, for example moment=(0.5, 0, 0)"
+                    f"numbers, not all 0, for example moment=(0.5, 0, 0)"
                 )
+
+
+    def pictures(self):
+        for x in self.records:
+            along = 0.01 * np.array(x.moment) / np.linalg.norm(x.moment)
+            for color, p in (("red", along), ("blue", -along)):
+                where = x.placement @ pp.Pose(translation=p)
+                yield pp.attachments.Picture(x.body, "sphere", (0.01,), where, _COLORS[color])
 
 
 class MagneticField(pp.forces.Force):

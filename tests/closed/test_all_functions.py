@@ -10,7 +10,14 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi.expressions.node import Expr
-from phipsi.model.capabilities import CAPABILITIES, UNAFFECTED, Refusal, supports_line
+from phipsi.model.capabilities import (
+    CAPABILITIES,
+    UNAFFECTED,
+    Refusal,
+    supports,
+    supports_line,
+    tree_of,
+)
 from phipsi.operators import mass_matrix, tau, v
 
 ARM = pp.examples.planar_arm(3).with_shape("skin", "link3", pp.shapes.Sphere(0.1))
@@ -368,6 +375,75 @@ def test_grasps_are_systems():
     assert np.abs(loaded - pp.joint_reactions(grasp.model, q, rest, rest).joints).max() > 1e-3
     with pytest.raises(pp.errors.InputError, match="is for trees"):
         pp.gravity_forces(grasp, q)
+
+
+FORCES = [pp.forces.JointStop("joint2", np.inf, lower=-1.0)]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pp.step_derivatives(SYSTEM, Q, V, TAU, 1e-3, prescribed=["joint1"]),
+         r"(?s)step_derivatives: prescribed= .* with closed loops: .*projection.*Motor\(name="),
+        (lambda: pp.rollout_gradient(SYSTEM, Q, V, TAU, 1e-3, 2, final=lambda q, v: (0.0, q, v),
+                                     prescribed=["joint1"]),
+         r"(?s)rollout_gradient: prescribed= .* with closed loops: .*projection.*Motor\(name="),
+        (lambda: pp.simulate(TOUCHING, Q, V, 0.1, prescribed={"joint1": 0.0}),
+         r"(?s)simulate: prescribed= .* with contacts: .*rigid stops.*\nRemove prescribed="),
+        (lambda: pp.simulate(ARM, O, O, 0.1, forces=FORCES, prescribed={"joint1": 0.0}),
+         r"(?s)simulate: prescribed= .* with contacts: .*rigid stops.*\nRemove prescribed="),
+    ],
+)  # fmt: skip
+def test_prescribed_joints_are_rejected_where_other_features_exclude_them(call, message):
+    with pytest.raises(pp.errors.InputError, match=message):
+        call()
+
+
+def test_features_may_exclude_each_other():
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body("boom", inertia=pp.FlexibleInertia.beam(1.0, 1.0, 100.0, modes=1))
+    builder.add_body("tip", parent="boom", port="tip", inertia=pp.SpatialInertia(1.0))
+    boom = builder.build()
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.0, 0, 0)))
+    loop, q = pp.System(boom, [pin]), boom.neutral()
+    assert pp.control.PDGravity(boom, q, 1.0, 1.0)(0.0, q, np.zeros(boom.nv)).shape == (boom.nv,)
+    with pytest.raises(
+        pp.errors.InputError,
+        match=r"(?s)PDGravity: flexible bodies are not supported together with closed loops: "
+        r"what constraint forces .*with_rigid_bodies",
+    ):
+        pp.control.PDGravity(loop, q, 1.0, 1.0)
+
+
+def test_what_is_not_declared_is_rejected():
+    @supports(loops=True, contacts=UNAFFECTED)
+    def length(model):
+        """How long it is.
+
+        **Returns:** m.
+        """
+        return tree_of(model, length).n_bodies
+
+    @supports(loops=Refusal("loops have no ends", "Its tree:  length(system.model)"))
+    def ends(model):
+        return tree_of(model, ends).n_bodies
+
+    assert ends(ARM) == length(SYSTEM) == length(TOUCHING) == 3 and ends.__doc__ is None
+    assert length.__doc__ == (
+        "How long it is.\n\n**Returns:** m.\n\n**Supports:** closed loops; not flexible bodies, "
+        "rotors on skew axes; unaffected by contacts."
+    )
+    with pytest.raises(pp.errors.InputError, match=r"(?s)ends is for .*no ends\.\nIts tree:  len"):
+        ends(SYSTEM)
+    with pytest.raises(pp.errors.InputError, match=r"ends does not account for the forces"):
+        ends(TOUCHING)
+    builder = pp.ModelBuilder()
+    builder.add_body("boom", inertia=pp.FlexibleInertia.beam(1.0, 1.0, 100.0, modes=1))
+    with pytest.raises(pp.errors.InputError, match=r"length is for rigid bodies, and 'boom' def"):
+        length(builder.build())
+    skew = {"joint": "elbow_pitch", "ratio": 10, "moment": 1e-4, "axis": (1, 0, 0)}
+    with pytest.raises(pp.errors.InputError, match=r"'motor' does depends on joint 'elbow_pitch'"):
+        length(pp.examples.seven_joint_arm().with_rotor("motor", **skew))
 
 
 def test_arguments_in_the_wrong_order():

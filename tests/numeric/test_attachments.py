@@ -17,6 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.interfaces.page.scene import scene_description
 from phipsi.model.attachments import Attachments, known_keys
 from phipsi.model.extras import Extras, Rating
 
@@ -161,6 +162,30 @@ def test_its_force_is_minus_the_gradient_of_its_energy():
 
     slopes = [(energy(q + h * e) - energy(q - h * e)) / (2 * h) for e in np.eye(3)]
     assert_allclose(effort, -np.array(slopes), rtol=1e-6)
+
+
+# ---- its picture ---------------------------------------------------------------------------------
+
+
+def test_pages_draw_it_beside_the_bodies():
+    bare, seen = (scene_description(m)["solids"] for m in (pp.examples.planar_arm(3), _arm()))
+    red, blue, *others = [x for x in seen if x not in bare and x["body"] >= 0]  # no pedestal
+    assert len(others) == 2 and len(seen) == len(bare) + 4
+    assert red["body"] == 1 and red["mesh"] == "sphere" and red["scale"] == [0.01] * 3
+    along = 0.01 * np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
+    assert_allclose([red["position"], blue["position"]], [along, -along], rtol=1e-4)
+    assert others[0]["body"] == 2
+    tip = TILTED.translation + 0.01 * TILTED.rotation[:, 1]
+    assert_allclose(others[0]["position"], tip, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "message"),
+    [("cone", (1.0,), "Picture: kind"), ("box", (1.0, 2.0), "a box has 3 numbers as its size")],
+)
+def test_pictures_are_checked(kind, size, message):
+    with pytest.raises(pp.errors.ModelError, match=message):
+        pp.attachments.Picture("link1", kind, size)
 
 
 # ---- what is wrong is told -----------------------------------------------------------------------

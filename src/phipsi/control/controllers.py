@@ -123,7 +123,15 @@ class ComputedTorque:
 
 
 @final
-@supports(loops=True, flexible=True, rotors=True)
+@supports(
+    loops=True,
+    flexible=Refusal(
+        "what constraint forces carry of the weight depends on the deformation",
+        "For the undeformed bodies, make them rigid:\n    system.with_rigid_bodies()",
+        combined_with="loops",
+    ),
+    rotors=True,
+)
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
 

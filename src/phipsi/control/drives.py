@@ -96,9 +96,8 @@ class DrivenMechanism:
         if self.tree.is_flexible:
             if not self.is_tree:
                 raise InputError(
-                    f"{controller.__name__} with bodies that deform needs a drive at every joint, "
-                    "and no loops: what other drives or constraint forces would carry of the "
-                    "weight depends on the deformation.\n"
+                    f"{controller.__name__} with bodies that deform needs a drive at every joint: "
+                    "what other drives would carry of the weight depends on the deformation.\n"
                     "For the undeformed bodies, make them rigid:\n"
                     "    model.with_rigid_bodies()"
                 )

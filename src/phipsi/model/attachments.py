@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, one_of
 from phipsi.loaded import only_public
 from phipsi.model.plain_records import checked_items, decoded, encoded
 from phipsi.model.pose import Pose
@@ -42,13 +42,14 @@ from phipsi.model.tree import WORLD_NAME
 from phipsi.model.value import PlainValue, Value, check_text, check_type
 from phipsi.views import views_named
 
-__all__ = ["Attachment", "BodyRecords", "Mount", "Removal", "Weld", "register"]
+__all__ = ["Attachment", "BodyRecords", "Mount", "Picture", "Removal", "Weld", "register"]
 __dir__ = only_public(__name__)
 
 Kind = TypeVar("Kind", bound="Attachment")
 FloatArray = NDArray[np.float64]
 CORE_KEYS = ("format", "version", "gravity", "bodies", "frames", "parts", "world_inertia")
 """The fields of a stored model that are no attachments."""
+_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "ellipsoid": 3}
 _ROWS, _COLUMNS = [5, 2, 0, 1, 0, 1, 2, 0, 0, 1], [5, 4, 5, 3, 0, 1, 2, 1, 2, 2]
 """Where [m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] are in the inertia matrix of a body."""
 
@@ -127,6 +128,31 @@ def _placed(record: Any, new: dict[str, Any], X: Pose) -> Any:
     return replace(record, **new)
 
 
+@final
+@dataclass(frozen=True)
+class Picture:
+    """A solid that pages draw on a body, beside the body itself.
+
+    **Attributes:** `body`, a body, a frame or "world"; `kind`, with the meaning of `size` in m:
+    "box" (edges), "sphere" (radius), "cylinder" and "capsule" (radius, length along z), "ellipsoid"
+    (half axes); `placement`, its pose in the body; `color`, red, green and blue from 0 to 1.
+    """
+
+    body: str
+    kind: str
+    size: tuple[float, ...]
+    placement: Pose = Pose()
+    color: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        one_of("Picture: kind", self.kind, _SIZES, error=ModelError)
+        if len(self.size) != _SIZES[self.kind]:
+            raise ModelError(
+                f"Picture: a {self.kind} has {_SIZES[self.kind]} numbers as its size, not "
+                f"{self.size!r}."
+            )
+
+
 class Described(Protocol):
     """What attachments see of a mechanism: the records of a `Description`."""
 
@@ -175,6 +201,10 @@ class Attachment:
 
     def check(self, description: Described) -> None:
         """Raise a ModelError for what cannot be on this mechanism."""
+
+    def pictures(self) -> Iterable[Picture]:
+        """What pages draw of it."""
+        return ()
 
     def add_inertia(
         self, description: Described, matrices: FloatArray, armature: FloatArray

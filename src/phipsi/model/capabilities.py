@@ -69,7 +69,7 @@ class Capabilities:
         """The features of a mechanism that are rejected, in the order in which they are checked."""
         for feature in FEATURES:
             support = getattr(self, feature.name)
-            if support is False or (isinstance(support, Refusal) and not support.combined_with):
+            if support is False or isinstance(support, Refusal):
                 yield feature, support or Refusal()
 
 
@@ -137,7 +137,10 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
         raise _model_first(mechanism, function)
     for feature, refusal in _REFUSED[function]:
         if feature.present(mechanism):
-            raise InputError(feature.message(function.__name__, mechanism, refusal))
+            if not refusal.combined_with:
+                raise InputError(feature.message(function.__name__, mechanism, refusal))
+            if _feature(refusal.combined_with).present(mechanism):
+                raise InputError(_combined(function.__name__, feature.label, refusal))
     tree = mechanism.model
     if tree.has_more_rows and CAPABILITIES[function].rotors is UNAFFECTED:
         return tree.cached(tree_of, lambda: _without_rotors(tree))
@@ -152,19 +155,24 @@ def _without_rotors(tree: Model) -> Model:
 def check_prescribed(mechanism: Model, function: Callable[..., Any]) -> None:
     """Reject prescribed joints together with a feature of the mechanism, as the function says."""
     refusal = CAPABILITIES[function].prescribed
-    if not isinstance(refusal, Refusal):
-        return
-    other = next(x for x in FEATURES if x.name == refusal.combined_with)
-    if other.present(mechanism):
+    if isinstance(refusal, Refusal) and _feature(refusal.combined_with).present(mechanism):
         raise InputError(prescribed_message(function.__name__, refusal))
 
 
 def prescribed_message(name: str, refusal: Refusal) -> str:
     """Why a function does not support prescribed joints together with another feature."""
+    return _combined(name, "prescribed=", refusal)
+
+
+def _combined(name: str, what: str, refusal: Refusal) -> str:
     return (
-        f"{name}: prescribed= is not supported together with "
+        f"{name}: {what} {'is' if what.endswith('=') else 'are'} not supported together with "
         f"{LABELS[refusal.combined_with]}: {refusal.why}.{_instead(refusal)}"
     )
+
+
+def _feature(name: str) -> Feature:
+    return next(x for x in FEATURES if x.name == name)
 
 
 # ---- the features --------------------------------------------------------------------------------

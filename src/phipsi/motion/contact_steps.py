@@ -53,6 +53,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.capabilities import supports
 from phipsi.model.model import Model
 from phipsi.motion.checks import (
     check_contacts,
@@ -391,6 +392,7 @@ class ContactStep:
     certificate: Certificate
 
 
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
 def contact_step(
     model: Model,
     q: ArrayLike,
@@ -435,6 +437,7 @@ def contact_step(
     return _step(model, q, v, tau, checked_time(dt, "dt"), impulses, least, smooth)
 
 
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
 def contact_forces(
     model: Model,
     q: ArrayLike,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model import Model, Pose, joints
+from phipsi.model.attachments import Picture
 from phipsi.model.closures import Closure
 from phipsi.model.extras import Shape, as_file_shape
 from phipsi.model.flexible_hinge import FlexibleHinge
@@ -82,6 +83,9 @@ def solids_of(
         if is_bare and body != WORLD and body not in meshed:
             out += _skeleton(model, body, size, held.get(body, []))
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
+    for picture in (x for found in model.description.attachments for x in found.pictures()):
+        body, X = model.resolve_point(picture.body)
+        out += _of_shape(body, picture, X @ picture.placement)
     passing = [(c, when) for c, when in at_times if c.matrix is None]
     for closure, when in [*((c, None) for c in between), *passing]:
         width = max((widths.get(k, 0.0) for k, _ in closure.points), default=0)
@@ -169,7 +173,7 @@ def _is_foot(shape: Shape, X: Pose) -> bool:
     return (shape.kind, shape.role) == ("sphere", "collision") and away > shape.size[0]
 
 
-def _of_shape(body: int, shape: Shape, X: Pose) -> Iterator[Solid]:
+def _of_shape(body: int, shape: Shape | Picture, X: Pose) -> Iterator[Solid]:
     R, p, size = X.rotation, X.translation, shape.size
     color = linear(shape.color) if len(shape.color) >= 3 else LINK
     if shape.kind == "box":
