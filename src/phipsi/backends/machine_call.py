@@ -39,8 +39,10 @@ class MachineCall(Callee):
         """See `Callee`; all elements of the batch are the lanes of one machine."""
         pairs = list(zip(args, self.takes, strict=True))
         batch = np.broadcast_shapes(*(x.shape[: x.ndim - len(shape)] for x, shape in pairs))
-        m = ArrayMachine(int(np.prod(batch)))
-        whole = [np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape) for x, shape in pairs]
+        m = ArrayMachine(math.prod(batch))
+        whole = [
+            np.broadcast_to(x, (*batch, *shape)).reshape(m.lanes, *shape) for x, shape in pairs
+        ]
         with np.errstate(all="ignore"):
             found = self.text(m, [m.input(x) for x in whole])
         out = [x.lanes_first() if isinstance(x, ArrayMemory) else _joined(m, x) for x in found]
