@@ -8,9 +8,8 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from phipsi.backends.native.group_lanes import GroupLanes
+from phipsi.backends.native.group_lanes import GroupLanes, LaneList
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.lane_machine import LaneWords
 from phipsi.backends.native.lane_values import GraphValue, LaneCondition, LaneIndex
 from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.contact.cone_code import work_size
@@ -153,7 +152,7 @@ class ContactGroup:
             )
             lows.put(i, other.value * BLOCK)
 
-    def places_of_rows(self) -> LaneWords:
+    def places_of_rows(self) -> LaneList:
         """Words for all rows of the layout: which row of the group each is, if it is there."""
         places = self._g.words(self.layout.n_rows)
         self._g.m.loop(0, self._used)(lambda i: places.put(self._rows[i], i))

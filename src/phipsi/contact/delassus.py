@@ -21,8 +21,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.machine.machine import Words
 from phipsi.backends.native.group_lanes import GroupLanes
-from phipsi.backends.native.lane_machine import LaneMemory, LaneWords
+from phipsi.backends.native.lane_machine import LaneMemory
 from phipsi.backends.native.lane_values import LaneCondition
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
@@ -212,9 +213,10 @@ class _Writer:
         normal = normal if self.group is None else self.places[normal]
         self.W[normal, normal] = self.W[normal, normal] + self.compliance[i]
 
-    def _is_true(self, table: LaneWords, i: Any) -> LaneCondition:
+    def _is_true(self, table: Words, i: Any) -> LaneCondition:
         """Whether word i is not 0."""
-        return ~table[i].equals(0)
+        word: Any = table[i]
+        return ~word.equals(0)
 
     def _sides_of(self, i: Any) -> list[tuple[LaneMemory, Any]]:
         """The rows at each side, and their host; −1 for the world."""

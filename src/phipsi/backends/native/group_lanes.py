@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+from phipsi.backends.machine.machine import Words
 from phipsi.backends.native.graph_lanes import GraphHost
 from phipsi.backends.native.kernel.law_code import LawCode
-from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory, LaneWords
+from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.backends.native.lane_values import GraphValue, LaneCondition, LaneIndex, integer_of
-from phipsi.backends.native.text.lane_arithmetic import I64, write_cases
+from phipsi.backends.native.text.lane_arithmetic import I64, WORD, i64, write_cases
 
 Integer = LaneIndex | int
 
@@ -32,13 +33,13 @@ class GroupLanes:
 
     # ---- memory
 
-    def words(self, count: int) -> LaneWords:
+    def words(self, count: int) -> LaneList:
         """Memory for so many integers."""
-        return LaneWords(self._b, self._code.area(max(1, -(-count // self._code.e.lanes))).base)
+        return LaneList(self._b, self._code.area(max(1, -(-count // self._code.e.lanes))).base)
 
-    def words_at(self, address: Any) -> LaneWords:
+    def words_at(self, address: Any) -> LaneList:
         """Integers that are there already."""
-        return LaneWords(self._b, address)
+        return LaneList(self._b, address)
 
     def variable(self, x: Integer = 0) -> LaneVariable:
         """An integer that changes."""
@@ -128,6 +129,25 @@ class GroupLanes:
         @self.m.loop(0, count)  # type: ignore[arg-type]
         def _(i: Any) -> None:
             target[i] = x
+
+
+@final
+class LaneList(Words):
+    """Integers that all lanes share, and that change.
+
+    **Attributes:** `base`, their address.
+    """
+
+    def __init__(self, b: Any, base: Any) -> None:
+        self._b, self.base = b, base
+
+    def __getitem__(self, index: Any) -> Any:
+        return LaneIndex(self._b, self._b.word(self.base, integer_of(index)))
+
+    def put(self, index: Any, x: Any) -> None:
+        """Store one."""
+        b = self._b
+        b.store(integer_of(x), b.at(self.base, b.mul(integer_of(index), i64(WORD))))
 
 
 @final

@@ -430,7 +430,7 @@ class LaneWords(Words):
     """Integers of 64 bits, from an address on."""
 
     def __init__(self, b: Any, base: Any) -> None:
-        self._b, self.base = b, base
+        self._b, self._base = b, base
 
     def put(self, index: Any, x: Any) -> None:
         """Store one."""
@@ -441,7 +441,7 @@ class LaneWords(Words):
         return LaneWords(self._b, self._at(count))
 
     def _at(self, index: Any) -> Any:
-        return self._b.at(self.base, self._b.mul(integer_of(index), i64(_WORD)))
+        return self._b.at(self._base, self._b.mul(integer_of(index), i64(_WORD)))
 
     def __getitem__(self, index: Any) -> Any:
         return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
