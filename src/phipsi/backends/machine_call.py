@@ -36,7 +36,10 @@ class MachineCall(Callee):
         """The results: memory that the text has made, or a few numbers."""
 
     def arrays(self, *args: Array) -> Sequence[Array]:
-        """See `Callee`; all elements of the batch are the lanes of one machine."""
+        """See `Callee`; all elements of the batch are the lanes of one machine.
+
+        Those that fail have results that are not numbers.
+        """
         pairs = list(zip(args, self.takes, strict=True))
         batch = np.broadcast_shapes(*(x.shape[: x.ndim - len(shape)] for x, shape in pairs))
         m = ArrayMachine(math.prod(batch))
@@ -46,6 +49,9 @@ class MachineCall(Callee):
         with np.errstate(all="ignore"):
             found = self.text(m, [m.input(x) for x in whole])
         out = [x.lanes_first() if isinstance(x, ArrayMemory) else _joined(m, x) for x in found]
+        if m.status.any():
+            fine = m.status == 0
+            out = [np.where(fine.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in out]
         return [x.reshape(*batch, *y) for x, y in zip(out, self.shapes, strict=True)]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -23,10 +23,14 @@ def write_text(code: LawCode, text: Text, args: Sequence[Any], shapes: Shapes) -
     """The results of a text where the code is; arguments are read from where they are."""
     m = LaneMachine(GraphHost(code), code.host)
     given = [GraphValue(code, x, shape) for x, shape in zip(args, shapes, strict=True)]
-    return [_value(x) if isinstance(x, LaneMemory) else x for x in text(m, given)]
+    return [_value(x) for x in text(m, given)]
 
 
-def _value(x: LaneMemory) -> Value:
+def _value(x: Any) -> Value:
+    if isinstance(x, GraphValue):
+        return x.known
+    if not isinstance(x, LaneMemory):
+        return x
     size = math.prod(x.shape)
     return x.area if size > SMALL else [x.number(i) for i in range(size)]
 
