@@ -8,6 +8,7 @@ from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.backends.failures import BLOCK, with_part
 from phipsi.backends.machine.array_machine import ArrayMachine
 from phipsi.backends.machine.machine import Candidate, Item
+from phipsi.backends.machine.number_machine import NumberMachine
 from phipsi.backends.machine.solvers import factor_cholesky, solve_lower, solve_upper
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_values import Evaluation
@@ -319,6 +320,22 @@ def test_fma_changes_rounding_only(case, monkeypatch):
     for name in set(results) - {"turns", "late"}:
         size = np.abs(expected[name][fine]).max()
         np.testing.assert_allclose(found[name][fine], expected[name][fine], atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_problem_has_the_same_bits_on_numbers(case):
+    text, make, results = CASES[case]
+    inputs = make(np.random.default_rng(6))
+    expected = on_arrays(text, inputs, results, exact=True)
+    for i in range(0, LANES, 5):
+        m = NumberMachine()
+        out = {name: m.array(*shape) for name, shape in results.items()}
+        with np.errstate(all="ignore"):
+            text(m, {name: m.input(x[i]) for name, x in inputs.items()}, out)
+        assert (m.status == 0) == (expected["status"][i] == 0)
+        if not m.status:
+            for name, x in out.items():
+                np.testing.assert_array_equal(x.as_array(), expected[name][i], err_msg=name)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -12,6 +12,7 @@ from phipsi.backends.native.lane_function import graph_function
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
 from phipsi.control import references
+from phipsi.control.compiled_control import StopWhere
 from phipsi.control.controllers import ComputedTorque, OperationalSpace, PDGravity, Saturated
 from phipsi.control.row_equations import RowSolve
 from phipsi.errors import LawError
@@ -284,6 +285,14 @@ def test_machine_code_of_constrained_equations():
             assert all(np.array_equal(a, b[i]) for a, b in zip(one[:2], together, strict=False))
     for a, b in zip(other.fast(np.zeros(1), *names.values()), together, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_where_a_run_stops_values_are_not_numbers():
+    found = StopWhere(2, 23).arrays(np.ones((4, 2)), np.array([0.0, 1.0, np.nan, 0.0]))[0]
+    np.testing.assert_array_equal(
+        np.isnan(found), [[False] * 2, [True] * 2, [True] * 2, [False] * 2]
+    )
+    assert (found[[0, 3]] == 1.0).all()
 
 
 def test_adjoint_of_constrained_equations():

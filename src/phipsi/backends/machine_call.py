@@ -36,14 +36,22 @@ class MachineCall(Callee):
         """The results: memory that the text has made, or a few numbers."""
 
     def arrays(self, *args: Array) -> Sequence[Array]:
-        """See `Callee`; all elements of the batch are the lanes of one machine."""
+        """See `Callee`; all elements of the batch are the lanes of one machine.
+
+        Those that fail have results that are not numbers.
+        """
         pairs = list(zip(args, self.takes, strict=True))
         batch = np.broadcast_shapes(*(x.shape[: x.ndim - len(shape)] for x, shape in pairs))
-        m = ArrayMachine(int(np.prod(batch)))
-        whole = [np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape) for x, shape in pairs]
+        m = ArrayMachine(math.prod(batch))
+        whole = [
+            np.broadcast_to(x, (*batch, *shape)).reshape(m.lanes, *shape) for x, shape in pairs
+        ]
         with np.errstate(all="ignore"):
             found = self.text(m, [m.input(x) for x in whole])
         out = [x.lanes_first() if isinstance(x, ArrayMemory) else _joined(m, x) for x in found]
+        if m.status.any():
+            fine = m.status == 0
+            out = [np.where(fine.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in out]
         return [x.reshape(*batch, *y) for x, y in zip(out, self.shapes, strict=True)]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -21,13 +21,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64
+from phipsi.backends.machine.machine import Words
+from phipsi.backends.native.group_lanes import GroupLanes
+from phipsi.backends.native.lane_machine import LaneMemory
+from phipsi.backends.native.lane_values import LaneCondition
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
+from phipsi.contact.lane_elimination import BLOCK
 from phipsi.contact.row_products import outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
@@ -97,24 +99,13 @@ class Delassus(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""
-        k = self.layout.n_heads
-        s, compliance = (_in_memory(code, x, k) for x in args[3:])
-        return [self._writer(code, args, None).write(s, compliance)]
+        return [_Writer(code, self.plan, args, None).write(args[3]).area]
 
     def write_into(self, code: Any, args: Sequence[Any], group: ContactGroup) -> None:
         """The same for the contacts of a group, in its matrix; of contacts alone."""
-        compliance = _in_memory(code, args[4], self.layout.n_heads)
+        writer = _Writer(code, self.plan, args, group)
         group.clear_apart()
-        self._writer(code, args, group).write_group(group, compliance)
-
-    def _writer(self, code: Any, args: Sequence[Any], group: ContactGroup | None) -> _Writer:
-        m = self.plan.n_hosts
-        return _Writer(code, self.plan, args[:2], _in_memory(code, args[2], 36 * m * m), group)
-
-
-def _in_memory(code: Any, x: Any, size: int) -> Any:
-    """The address of numbers that follow each other in every lane."""
-    return code.stored(code.whole(x, size)).base
+        writer.write_group(group)
 
 
 def masks_of(reached: Array) -> tuple[int, ...]:
@@ -135,254 +126,219 @@ _BITS = 62
 """Of a mask: hosts beyond share them."""
 
 
-class _Heads(Numbers):
-    """Writes what contacts and joints are: their rows, hosts, and blocks of rows."""
-
-    def __init__(self, code: Any, plan: RowPlan, blocks: Sequence[Any]) -> None:
-        super().__init__(code.e)
-        self._sides = plan.sides
-        self._blocks = [
-            _in_memory(code, x, 6 * plan.layout.n_rows) if (hosts >= 0).any() else None
-            for x, hosts in zip(blocks, plan.sides.T, strict=True)
-        ]
-        self._ends = word_table(code.module, plan.layout.ends)
-        self._hosts = word_table(code.module, plan.sides.ravel().tolist())
-
-    def rows_of(self, i: Any) -> tuple[Any, Any]:
-        """The first row of a contact or joint, and that after its last."""
-        return self.word(self._ends, i), self.word(self._ends, self.plus(i, 1))
-
-    def host(self, i: Any, side: int) -> Any:
-        """Its host on one side; −1 for the world."""
-        return self.word(self._hosts, self.plus(self.b.mul(i, i64(2)), side))
-
-    def six(self, base: Any, i: Any) -> list[Lane]:
-        """The numbers of row i."""
-        first = self.b.mul(i, i64(6))
-        return [self.load(base, self.plus(first, t)) for t in range(6)]
-
-
 @final
-class _Writer(_Heads):
+class _Writer:
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
     def __init__(
-        self,
-        code: Any,
-        plan: RowPlan,
-        blocks: Sequence[Any],
-        admittance: Any,
-        group: ContactGroup | None,
+        self, code: Any, plan: RowPlan, args: Sequence[Any], group: ContactGroup | None
     ) -> None:
-        super().__init__(code, plan, blocks)
-        layout, self.code, self.admittance = plan.layout, code, admittance
+        self.g, layout = GroupLanes(code), plan.layout
         self.n, self.heads, self.contacts = layout.n_rows, layout.n_heads, len(layout.contacts)
-        self.k, self.m = self.heads + layout.limits, plan.n_hosts
-        self.masks = word_table(code.module, masks_of(plan.reached))
-        self.related = word_table(code.module, plan.related.astype(int).ravel().tolist())
-        self.reached = word_table(code.module, _needed(plan).astype(int).ravel().tolist())
+        self.k, self.hosts = self.heads + layout.limits, plan.n_hosts
+        g, m, hosts = self.g, self.g.m, self.hosts
+        self.blocks = [
+            g.packed(x, self.n, 6) if (side >= 0).any() else None
+            for x, side in zip(args[:2], plan.sides.T, strict=True)
+        ]
+        self.admittance = g.packed(args[2], 6 * hosts, 6 * hosts)
+        self.compliance = g.packed(args[4], self.heads)
+        self.ends, self.sides = m.words(layout.ends), m.words(plan.sides.ravel().tolist())
+        self.masks = m.words(masks_of(plan.reached))
+        self.related = m.words(plan.related.astype(int).ravel().tolist())
+        self.reached = m.words(_needed(plan).astype(int).ravel().tolist())
         together = all(len(ROWS[x]) % BLOCK == 0 for x in layout.contacts)
         self.rows = BLOCK if together else 1  # of slots that are taken together
-        self.y = code.area(6 * self.rows * max(1, self.m))
-        self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
+        self.y = g.area(max(1, hosts), 6 * self.rows)
+        self.there = g.words(self.k)
         self.group = group
         if group is None:
-            self.W = code.area(max(1, self.n**2))
+            self.W = g.area(self.n, self.n)
         else:
-            self.W = Area(group.places[0])
+            n = g.index(group.n)
+            self.W = g.numbers(group.places[0], n, n)
             self.places = group.places_of_rows()
 
-    def write(self, s: Any, compliance: Any) -> Any:
+    def write(self, s: Any) -> LaneMemory:
         """All rows; then the compliance of normals."""
-        e, b = self.e, self.b
+        g, m = self.g, self.g.m
+        known = g.packed(s, self.heads)
 
-        def mark(i: Any) -> None:
-            active = self.any(e.compare("<", self.load(s, i), INACTIVE))
-            self.put_word(b.zext(active, I64), self.there, i)
+        @m.loop(0, self.heads)
+        def _(i: Any) -> None:
+            self.there.put(i, g.any(known[i] < INACTIVE).as_index())
 
-        self.between(0, self.heads, mark)
-        self.between(self.heads, self.k, lambda i: self.put_word(i64(1), self.there, i))
+        m.loop(self.heads, self.k)(lambda i: self.there.put(i, 1))
         for count, first, end in ((self.rows, 0, self.contacts), (1, self.contacts, self.k)):
-            if first < end:
-                self.between(
-                    first, end, lambda i, x=count: self.if_there(i, lambda: self._slot(i, x))
-                )
 
-        self.between(0, self.heads, lambda i: self.if_there(i, lambda: self._soften(i, compliance)))
+            def slot(i: Any, count: int = count) -> None:
+                with g.where(self._is_true(self.there, i)):
+                    self._slot(i, count)
+
+            m.loop(first, end)(slot)
+
+        @m.loop(0, self.heads)
+        def _(i: Any) -> None:
+            with g.where(self._is_true(self.there, i)):
+                self._soften(i)
+
         return self.W
 
-    def write_group(self, group: ContactGroup, compliance: Any) -> None:
+    def write_group(self, group: ContactGroup) -> None:
         """All rows of the contacts of a group; then the compliance of normals."""
+        g, m, slots = self.g, self.g.m, group.numbers_of_slots
 
-        def contact(c: Any) -> None:
-            i = self.word(group.slots, c)
+        @m.loop(0, g.index(group.k))
+        def _(c: Any) -> None:
+            i = slots[c]
 
-            def rows(r: Any) -> None:
+            @m.loop(*self._rows_of(i), self.rows)
+            def _(r: Any) -> None:
                 self._reach(i, r, self.rows)
-                self.between(0, self.plus(c, 1), lambda d: meets(d, r))
 
-            def meets(d: Any, r: Any) -> None:
-                with self.b.if_then(group.meet(c, d)):
-                    self._entries(i, self.word(group.slots, d), r, self.rows, self.rows)
+                @m.loop(0, c + 1)
+                def _(d: Any) -> None:
+                    with g.where(group.meet(c, d)):
+                        self._entries(i, slots[d], r, self.rows, self.rows)
 
-            self.between(*self.rows_of(i), rows, self.rows)
-            self._soften(i, compliance)
+            self._soften(i)
 
-        self.between(0, group.k, contact)
+    def _rows_of(self, i: Any) -> tuple[Any, Any]:
+        """The first row of a contact or joint, and that after its last."""
+        return self.ends[i], self.ends[i + 1]
 
-    def _soften(self, i: Any, compliance: Any) -> None:
+    def _soften(self, i: Any) -> None:
         """Add the compliance of a contact to the diagonal."""
-        normal = self._place(self.b.sub(self.rows_of(i)[1], i64(1)))
-        place = self.plus(self.b.mul(normal, self._width), normal)
-        self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+        normal = self._rows_of(i)[1] - 1
+        normal = normal if self.group is None else self.places[normal]
+        self.W[normal, normal] = self.W[normal, normal] + self.compliance[i]
 
-    def _place(self, row: Any) -> Any:
-        """Where a row is in the matrix."""
-        return row if self.group is None else self.word(self.places, row)
-
-    @property
-    def _width(self) -> Any:
-        return i64(self.n) if self.group is None else self.group.n
-
-    def if_there(self, i: Any, body: Any) -> None:
-        """Code for a slot that is there in some lane."""
-        with self.b.if_then(self.is_true(self.there, i)):
-            body()
-
-    def is_true(self, table: Any, i: Any) -> Any:
+    def _is_true(self, table: Words, i: Any) -> LaneCondition:
         """Whether word i is not 0."""
-        return self.b.icmp_signed("!=", self.word(table, i), i64(0))
+        word: Any = table[i]
+        return ~word.equals(0)
 
-    def _sides_of(self, i: Any) -> list[tuple[Any, Any]]:
-        """The rows at each side, and their host."""
-        blocks = enumerate(self._blocks)
-        return [(rows, self.host(i, t)) for t, rows in blocks if rows is not None]
+    def _sides_of(self, i: Any) -> list[tuple[LaneMemory, Any]]:
+        """The rows at each side, and their host; −1 for the world."""
+        pairs = enumerate(self.blocks)
+        return [(rows, self.sides[i * 2 + t]) for t, rows in pairs if rows is not None]
 
     def _slot(self, i: Any, count: int) -> None:
         """Entries of the rows of slot i with those of slots up to it, `count` rows at once."""
-        first, end = self.rows_of(i)
-        mask = self.word(self.masks, i)
-        parts = (self.rows, i64(0), i64(self.contacts)), (1, i64(self.contacts), i64(self.k))
+        g, m, mask = self.g, self.g.m, self.masks[i]
+        parts = (self.rows, 0, self.contacts), (1, self.contacts, self.k)
 
-        def rows(r: Any) -> None:
+        @m.loop(*self._rows_of(i), count)
+        def _(r: Any) -> None:
             self._reach(i, r, count)
             for other, start, stop in parts:
-                if start.number < stop.number:
-                    upto = self.plus(i, 1)
-                    less = self.b.icmp_signed("<", upto, stop)
-                    stop = self.b.select(less, upto, stop)
-                    self.between(start, stop, lambda j, x=other: meets(j, r, x))
 
-        def meets(j: Any, r: Any, other: int) -> None:
-            both = self.b.and_(mask, self.word(self.masks, j))
-            with self.b.if_then(self.b.icmp_signed("!=", both, i64(0))):
-                self.if_there(j, lambda: self._entries(i, j, r, count, other))
+                def meets(j: Any, other: int = other) -> None:
+                    with (
+                        g.where(g.share_bits(mask, self.masks[j])),
+                        g.where(self._is_true(self.there, j)),
+                    ):
+                        self._entries(i, j, r, count, other)
 
-        self.between(first, end, rows, count)
+                if start < stop:
+                    m.loop(start, g.smaller(i + 1, stop))(meets)
 
     def _reach(self, i: Any, r: Any, count: int) -> None:
         """y = Λ C_r*: the motions that impulses of rows r, r + 1, … give the hosts they reach."""
-        b = self.b
-        sides = self._sides_of(i)
+        g, sides = self.g, self._sides_of(i)
 
-        def host(c: Any) -> None:
-            with b.if_then(self.is_true(self.reached, self.plus(b.mul(i, i64(self.m)), c))):
-                start = b.mul(c, i64(6 * self.rows))
+        @g.m.loop(0, self.hosts)
+        def _(c: Any) -> None:
+            with g.where(self._is_true(self.reached, i * self.hosts + c)):
+                y = self.y.row(c)
                 for t in range(6 * count):
-                    self.store(0.0, self.y.base, self.plus(start, t))
+                    y[t] = 0.0
                 for rows, own in sides:
-                    with b.if_then(b.icmp_signed(">=", own, i64(0))):
-                        place = self.plus(b.mul(own, i64(self.m)), c)
-                        with b.if_then(self.is_true(self.related, place)):
-                            self._add(rows, r, own, c, count)
+                    with (
+                        g.where(own >= 0),
+                        g.where(self._is_true(self.related, own * self.hosts + c)),
+                    ):
+                        self._add(rows, r, own, c, count)
 
-        self.between(0, self.m, host)
-
-    def _add(self, rows: Any, r: Any, own: Any, c: Any, count: int) -> None:
+    def _add(self, rows: LaneMemory, r: Any, own: Any, c: Any, count: int) -> None:
         """The part of one side in y of a host: columns of Λ's block, which is symmetric."""
-        b = self.b
-        y = self.at(self.y.base, b.mul(c, i64(6 * self.rows)))
-        sums = [[self.load(y, 6 * t + u) for u in range(6)] for t in range(count)]
-        block = self.plus(b.mul(own, i64(36 * self.m)), b.mul(c, i64(6)))
-        block = self.at(self.admittance, block)
-        numbers = self.at(rows, b.mul(r, i64(6)))
+        m, y, numbers = self.g.m, self.y.row(c), rows.part(r * 6)
+        sums = [[y[6 * t + u] for u in range(6)] for t in range(count)]
+        block = self.admittance.part(own * (36 * self.hosts) + c * 6)
         for v in range(6):
-            x = [self.load(numbers, 6 * t + v) for t in range(count)]
+            x = [numbers[6 * t + v] for t in range(count)]
             for u in range(6):
-                entry = self.load(block, 6 * self.m * v + u)
+                entry = block[6 * self.hosts * v + u]
                 for t in range(count):
-                    sums[t][u] = x[t].times_plus(entry, sums[t][u])
+                    sums[t][u] = m.fma(x[t], entry, sums[t][u])
         for t in range(count):
             for u in range(6):
-                self.store(sums[t][u], y, 6 * t + u)
+                y[6 * t + u] = sums[t][u]
 
     def _entries(self, i: Any, j: Any, r: Any, count: int, other: int) -> None:
         """Entries of `count` rows from r on with all rows of slot j, `other` of them at once."""
-        first, end = self.rows_of(j)
-        self.between(first, end, lambda c: self._block(i, j, r, c, count, other), other)
+        first, end = self._rows_of(j)
+        self.g.m.loop(first, end, other)(lambda c: self._block(i, j, r, c, count, other))
 
     def _block(self, i: Any, j: Any, r: Any, c: Any, count: int, other: int) -> None:
         """Entries of rows with columns, and their mirror images."""
-        b, sides = self.b, self._sides_of(j)
-        known = []
+        g, sides, known = self.g, self._sides_of(j), list[LaneCondition]()
         for _, host in sides:
-            safe = b.select(b.icmp_signed(">=", host, i64(0)), host, i64(0))
-            there = self.is_true(self.reached, self.plus(b.mul(i, i64(self.m)), safe))
-            known.append(b.and_(there, b.icmp_signed(">=", host, i64(0))))
+            safe = g.choose(host >= 0, host, 0)
+            there = self._is_true(self.reached, i * self.hosts + safe)
+            known.append(there & (host >= 0))
         if len(sides) == 1:
             self._sums(r, c, sides, count, other)
             return
-        cases = ((b.and_(*known), (0, 1)), (b.not_(known[1]), (0,)), (b.not_(known[0]), (1,)))
-        for holds, chosen in cases:
-            with b.if_then(holds):
+        for holds, chosen in (
+            (known[0] & known[1], (0, 1)),
+            (~known[1], (0,)),
+            (~known[0], (1,)),
+        ):
+            with g.where(holds):
                 self._sums(r, c, [sides[t] for t in chosen], count, other)
 
-    def _sums(self, r: Any, c: Any, sides: list[tuple[Any, Any]], count: int, other: int) -> None:
+    def _sums(self, r: Any, c: Any, sides: Any, count: int, other: int) -> None:
         """C_c y of the hosts that rows r reach."""
-        b = self.b
-        out = [[self.e.constant(0.0)] * other for _ in range(count)]
+        m = self.g.m
+        out: list[list[Any]] = [[0.0] * other for _ in range(count)]
         for rows, host in sides:
-            y = self.at(self.y.base, b.mul(host, i64(6 * self.rows)))
-            numbers = self.at(rows, b.mul(c, i64(6)))
+            y, numbers = self.y.row(host), rows.part(c * 6)
             for v in range(6):
-                moves = [self.load(y, 6 * t + v) for t in range(count)]
+                moves = [y[6 * t + v] for t in range(count)]
                 for u in range(other):
-                    x = self.load(numbers, 6 * u + v)
+                    x = numbers[6 * u + v]
                     for t in range(count):
-                        out[t][u] = x.times_plus(moves[t], out[t][u])
+                        out[t][u] = m.fma(x, moves[t], out[t][u])
         self._put(r, c, out)
 
-    def _put(self, r: Any, c: Any, out: list[list[Lane]]) -> None:
+    def _put(self, r: Any, c: Any, out: list[list[Any]]) -> None:
         """Entries of rows from r and columns from c on, and their mirror images."""
-        b, n = self.b, self.n
         if self.group is None:
-            down = self.at(self.W.base, self.plus(b.mul(r, i64(n)), c))
-            along = self.at(self.W.base, self.plus(b.mul(c, i64(n)), r))
+            down, along = (self.W.part(x * self.n + y) for x, y in ((r, c), (c, r)))
             for t, row in enumerate(out):
                 for u, x in enumerate(row):
-                    self.store(x, down, n * t + u)
-                    self.store(x, along, n * u + t)
+                    down[self.n * t + u] = x
+                    along[self.n * u + t] = x
             return
-        n, order = self.group.n, self.group.order
+        n, order = self.g.index(self.group.n), self.group.order
         if order is not None and len(order) == len(out) == len(out[0]):  # rows of whole contacts
-            mine, other = (self.word(self.places, self.plus(x, order[0])) for x in (r, c))
-            ways = ((mine, other), (other, mine))
-            starts = [self.at(self.W.base, self.plus(b.mul(x, n), y)) for x, y in ways]
+            mine, other = (self.places[x + order[0]] for x in (r, c))
+            starts = [self.W.part(x * n + y) for x, y in ((mine, other), (other, mine))]
             down, along = (
-                [self.at(x, b.mul(i64(order.index(t)), n)) for t in range(len(order))]
-                for x in starts
+                [start.part(n * order.index(t)) for t in range(len(order))] for start in starts
             )
             for t, row in enumerate(out):
                 for u, x in enumerate(row):
-                    self.store(x, down[t], order.index(u))
-                    self.store(x, along[u], order.index(t))
+                    down[t][order.index(u)] = x
+                    along[u][order.index(t)] = x
             return
-        places = [self.word(self.places, self.plus(r, t)) for t in range(len(out))]
-        others = [self.word(self.places, self.plus(c, u)) for u in range(len(out[0]))]
+        places = [self.places[r + t] for t in range(len(out))]
+        others = [self.places[c + u] for u in range(len(out[0]))]
         for place, row in zip(places, out, strict=True):
             for other, x in zip(others, row, strict=True):
-                self.store(x, self.W.base, self.plus(b.mul(place, n), other))
-                self.store(x, self.W.base, self.plus(b.mul(other, n), place))
+                self.W[place, other] = x
+                self.W[other, place] = x
 
 
 # ---- W and the solver in one ---------------------------------------------------------------------

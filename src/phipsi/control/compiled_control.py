@@ -14,10 +14,12 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 )
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.backends.failures import DOUBTFUL
+from phipsi.backends.machine.machine import Machine, Memory
+from phipsi.backends.machine_call import MachineCall
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
 from phipsi.compiler import default_backend
 from phipsi.control.tracking import Tracking
-from phipsi.laws.calls import Callee, call
+from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_operations import given
 from phipsi.laws.trace import Traced, as_node
@@ -210,33 +212,27 @@ def _solved(
 
 
 @final
-class StopWhere(Callee):
+class StopWhere(MachineCall):
     """n values, and a condition: where it is not 0, they are not numbers and a run stops.
 
     `status` is noted, which says why (motion/rollout.py).
     """
 
     def __init__(self, n: int, status: int) -> None:
-        self.shapes, self.status = ((n,),), status
+        self.takes, self.shapes, self.status = ((n,), ()), ((n,),), status
         self.name, self.key = f"stop where {status}", (n, status)
 
-    def arrays(self, *args: Any) -> Sequence[Any]:
-        """Values, or NaN."""
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
+        """The values as they are; others fail, also where the condition is not a number."""
         values, condition = args
-        return [np.where(np.asarray(condition)[..., None] != 0, np.nan, values)]
+        m.fail(~m.equal(condition.value, 0.0), self.status)
+        return [values]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The weights of the values."""
         return [weights[0], None]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """Note the status; values stay as they are."""
-        e = code.e
-        over = e.builder.fcmp_unordered("!=", code.entry(args[1], 0).value, e.constant(0.0).value)
-        code.host.note(e.builder.select(over, e.integer(self.status), e.integer(0)))
-        return [args[0]]
 
 
 @final

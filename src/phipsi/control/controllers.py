@@ -187,7 +187,7 @@ class PDGravity:
                 return tau
         e, e_rate, _ = self._tracking.errors(q, v, *reference)
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
-        if isinstance(q, Traced) and not self._mechanism.is_tree:  # gains that a run may change
+        if not self._mechanism.is_tree:  # gains that a run may change are those of all joints
             pull = self._mechanism.driven * pull
         weight = gravity_forces(self.model, q)
         if self.model.is_flexible:

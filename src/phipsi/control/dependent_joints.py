@@ -21,6 +21,7 @@ from phipsi.control.row_equations import RowEquations
 from phipsi.errors import InputError
 from phipsi.laws.calls import call
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
 from phipsi.model.numbers import entries_of
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.group_calls import moved
@@ -95,6 +96,10 @@ class FollowingJoints:
         self._times, self._q = times, np.array([q for q, _, _ in found])
         self._v = np.array([v for _, v, _ in found])
 
+    def __call__(self, t: Any, state: State) -> State:
+        """The state at times (...,), or at a traced time, with the loops closed."""
+        return self._traced(t, state) if isinstance(t, Traced) else self.closed(t, state)
+
     def closed(self, t: ArrayLike, state: State) -> State:
         """The state at times (...,) with the dependent joints where they close the loops."""
         shape = np.shape(t)
@@ -102,7 +107,7 @@ class FollowingJoints:
         q, v, vdot = (np.reshape(x, (len(times), x.shape[-1])) for x in state)
         near = np.clip(np.searchsorted(self._times, times), 0, len(self._times) - 1)
         ahead = (times - self._times[near])[:, None] * self._v[near]
-        guess = np.where(self._follows, self._system.model.integrate(self._q[near], ahead), q)
+        guess = np.where(self._follows, moved_by(self._system.model, self._q[near], ahead), q)
         found, closed, at = project_position(self._rows, guess, TOLERANCE, moving=self._moving)
         if not closed.all():
             i = int(np.argmin(closed))
@@ -128,7 +133,7 @@ class FollowingJoints:
     def _equations(self) -> RowEquations:
         return RowEquations(self._system)
 
-    def traced(self, t: Any, state: State) -> State:
+    def _traced(self, t: Any, state: State) -> State:
         """The same at a time that is known only when a law runs, with a fixed number of steps.
 
         With P = 1 at the independent rates and 0 at the others, P x + G* f = P u, G x = e is solved
@@ -146,12 +151,12 @@ class FollowingJoints:
             return out
 
         ahead = (t - chosen(self._times)) * chosen(self._v)
-        guess = _moved(system, chosen(self._q), ahead)
+        guess = moved_by(system.model, chosen(self._q), ahead)
         q = np.where(self._follows, guess, q)
         gap = self._gaps(q)
         for _ in range(_STEPS):
             step = self._equations.solved(q, P, still, -gap)
-            q = _moved(system, q, (1 - held) * step)
+            q = moved_by(system.model, q, (1 - held) * step)
             gap = self._gaps(q)
         far = np.where(np.max(np.abs(gap)) <= TOLERANCE, 0.0, 1.0)  # 1 if it is not a number
         q = Traced(call(StopWhere(system.nq, OPEN_PATH), as_node(q), as_node(far))[0])
@@ -187,5 +192,8 @@ class FollowingJoints:
         return np.stack(g)
 
 
-def _moved(system: System, q: Any, z: Any) -> Any:
-    return Traced(moved(system.model, as_node(q), as_node(z)))
+def moved_by(model: Model, q: Any, z: Any) -> Any:
+    """The configuration q ∘ exp(z), of arrays or of traced values."""
+    if isinstance(z, Traced):
+        return Traced(moved(model, as_node(q), z.node))
+    return model.integrate(q, z)

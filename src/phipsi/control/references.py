@@ -15,18 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import joint_at, real_array
-from phipsi.control.dependent_joints import FollowingJoints
+from phipsi.control.dependent_joints import FollowingJoints, moved_by
 from phipsi.errors import InputError
-from phipsi.laws.trace import Traced, as_node, holds_traced
+from phipsi.laws.trace import Traced, as_array, holds_traced
 from phipsi.model.capabilities import UNAFFECTED, mechanism_of, supports, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list, as_numbers, whole_number
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
-from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import Motion
 from phipsi.motion.user_functions import name_of
-from phipsi.spatial import pose_matrix, so3_exp, so3_log
+from phipsi.spatial import so3_log
 from phipsi.spatial.exponential_coefficients import ARRAYS, sinc, versine
 
 Array = NDArray[Any]
@@ -141,10 +140,7 @@ class JointPath:
     def __call__(self, t: float) -> JointState:
         """Return (q, v, vdot) at time t."""
         state = self._of_joints(t)
-        if self._loops is None:
-            return state
-        find = self._loops.traced if isinstance(t, Traced) else self._loops.closed
-        return JointState(*find(t, state))
+        return state if self._loops is None else JointState(*self._loops(t, state))
 
     def _check_branches(self) -> None:
         """Whether the path arrives at the waypoints, and not at other ways to close the loops."""
@@ -163,11 +159,7 @@ class JointPath:
         """Every joint on its own."""
         row, s, rate, acceleration = _minimum_jerk(t, self.times)
         d = row(self.legs)
-        start, z = row(self.waypoints), s * d
-        if isinstance(z, Traced):
-            q: Any = Traced(moved(self.model, as_node(start), z.node))
-        else:
-            q = self.model.integrate(start, z)
+        q = moved_by(self.model, row(self.waypoints), s * d)
         return JointState(q, rate * d, acceleration * d)
 
 
@@ -264,17 +256,12 @@ class FourierPath:
         state = self._of_joints(t)
         if self._loops is None:
             return state
-        if isinstance(t, Traced):
-            time: Any = t
-            return JointState(
-                *self._loops.traced(time - self.period * np.floor(time / self.period), state)
-            )
-        return JointState(*self._loops.closed(np.asarray(t, dtype=np.float64) % self.period, state))
+        time = as_array(t)
+        return JointState(*self._loops(time - self.period * np.floor(time / self.period), state))
 
     def _of_joints(self, t: ArrayLike) -> JointState:
         """Every joint on its own."""
-        w = self._omega
-        angle = (t if isinstance(t, Traced) else np.asarray(t, dtype=np.float64))[..., None] * w
+        w, angle = self._omega, as_array(t)[..., None] * self._omega
         c, s = np.cos(angle), np.sin(angle)
         A, B = self.cosines.T, self.sines.T
         q = self.center + (s / w) @ A - (c / w) @ B
@@ -298,10 +285,8 @@ class ConstantPose:
 
     def __call__(self, t: float) -> PoseState:
         """Return (pose, 0, 0)."""
-        pose: Any = self.pose
-        if isinstance(self._position, Traced):
-            place = np.concatenate([self._position, np.ones(1)]).reshape(4, 1)
-            pose = np.concatenate([pose[:, :3], place], axis=1)
+        place = np.concatenate([self._position, np.ones(1)]).reshape(4, 1)
+        pose = np.concatenate([self.pose[:, :3], place], axis=1)
         return PoseState(pose, np.zeros(6), np.zeros(6))
 
 
@@ -339,10 +324,7 @@ class CartesianPath:
         row, s, rate, acceleration = _minimum_jerk(t, self.times)
         start, leg = row(self.poses), row(self._legs)
         turn, place = s * row(self._turns), start[:3, 3] + s * leg[3:]
-        if isinstance(s, Traced):
-            pose = _traced_pose(start[:3, :3], turn, place)
-        else:
-            pose = pose_matrix(start[:3, :3] @ so3_exp(turn), place)
+        pose = _turned_pose(start[:3, :3], turn, place)
         return PoseState(pose, rate * leg, acceleration * leg)
 
 
@@ -393,8 +375,8 @@ def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
     return row, s, rate, 60 * x * (1 - x) * (1 - 2 * x) / span**2
 
 
-def _traced_pose(R: Any, w: Any, p: Any) -> Any:
-    """[R exp(w), p; 0, 1] of values that are known only when a law runs."""
+def _turned_pose(R: Any, w: Any, p: Any) -> Any:
+    """[R exp(w), p; 0, 1] of arrays, or of traced values."""
     square = w @ w
     zero = 0.0 * square
     K = np.stack([

@@ -456,17 +456,14 @@ class ArrayMachine(Machine):
 def _batched(x: Any, shape: tuple[int, ...]) -> Array:
     """An input of a graph (…, lanes, *shape), with an axis for every `each` around it."""
     if isinstance(x, ArrayMemory):
-        return np.moveaxis(x.data, -1, 0).reshape(-1, *shape)
+        return np.moveaxis(x.data, -1, 0).reshape(x.data.shape[-1], *shape)
     if not isinstance(x, Item):
         flat = np.stack(np.broadcast_arrays(*x), axis=-1) if x else np.zeros((1, 0))
         return flat.reshape(*flat.shape[:-1], *shape)
-    memory: Any = x.memory
-    rows = memory.data.reshape(-1, x.size, memory.data.shape[-1])
-    if isinstance(x.index, Several):
-        which = x.index.integers()
-        flat = np.moveaxis(rows[which.ravel()], -1, 1).reshape(*which.shape, -1, x.size)
-        return flat.reshape(*flat.shape[:-1], *shape)
-    return rows[x.index].T.reshape(-1, *shape)
+    data: Array = x.memory.data  # type: ignore[attr-defined]
+    rows = data.reshape(math.prod(data.shape[:-1]) // x.size, x.size, data.shape[-1])
+    found = np.moveaxis(rows[integers_of(x.index)], -1, -2)  # lanes before the numbers
+    return found.reshape(*found.shape[:-1], *shape)
 
 
 def _added(start: Any, products: Array) -> Any:

@@ -21,12 +21,16 @@ Text = Callable[[Machine, Sequence[Memory]], Sequence[Result]]
 
 def write_text(code: LawCode, text: Text, args: Sequence[Any], shapes: Shapes) -> list[Any]:
     """The results of a text where the code is; arguments are read from where they are."""
-    m = LaneMachine(_GraphHost(code), code.host)
+    m = LaneMachine(GraphHost(code), code.host)
     given = [GraphValue(code, x, shape) for x, shape in zip(args, shapes, strict=True)]
-    return [_value(x) if isinstance(x, LaneMemory) else x for x in text(m, given)]
+    return [_value(x) for x in text(m, given)]
 
 
-def _value(x: LaneMemory) -> Value:
+def _value(x: Any) -> Value:
+    if isinstance(x, GraphValue):
+        return x.known
+    if not isinstance(x, LaneMemory):
+        return x
     size = math.prod(x.shape)
     return x.area if size > SMALL else [x.number(i) for i in range(size)]
 
@@ -102,27 +106,32 @@ class _Host:
 
 
 @final
-class _GraphHost(_Host):
+class GraphHost(_Host):
     """The code of a graph. Lanes that failed before go on: what they compute is not used."""
 
     def __init__(self, code: LawCode) -> None:
         self._code, self.e = code, code.e
 
     def area(self, size: int) -> Any:
+        """See `LaneHost`."""
         return self._code.area(size).base
 
     @property
     def fine(self) -> Any:
+        """All lanes."""
         return self.e.compare("==", 0.0, 0.0)
 
     @property
     def bad(self) -> Any:
+        """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
     def set_bad(self, status: Any) -> None:
+        """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
     def note(self, status: Any) -> None:
+        """See `LaneHost`."""
         if self._code.host is not None:
             self._code.host.note(status)
 

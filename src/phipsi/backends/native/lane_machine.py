@@ -204,7 +204,7 @@ class LaneMachine(Machine):
 
             def goes_on() -> Any:
                 live.append(self._also(self._also_fine(condition())))
-                return self._any(live[0])
+                return self.any(live[0])
 
             def turn(i: Any) -> None:
                 with self._masked(live[0]):
@@ -222,10 +222,10 @@ class LaneMachine(Machine):
         def write(body: Callable[[], None]) -> None:
             live = self._also(mask)
             if otherwise is None:
-                with self.b.if_then(self._any(live)), self._masked(live):
+                with self.b.if_then(self.any(live)), self._masked(live):
                     body()
                 return
-            with self.b.if_else(self._any(live)) as (some, none):
+            with self.b.if_else(self.any(live)) as (some, none):
                 with some, self._masked(live):
                     body()
                 with none:
@@ -240,7 +240,8 @@ class LaneMachine(Machine):
         """The lanes of a mask that have not failed."""
         return mask & LaneMask(self.e, self.kernel.fine)
 
-    def _any(self, mask: LaneMask) -> Any:
+    def any(self, mask: LaneMask) -> Any:
+        """Whether a mask holds in some lane, as a bit of the code."""
         if self.e.lanes == 1:
             return mask.bits
         width = ir.IntType(self.e.lanes)
@@ -478,6 +479,10 @@ class LaneMemory(Memory):
     def number(self, place: Any) -> Any:
         """One of all of them, in the order of the rows."""
         return self._m.e.load(self._number(place))
+
+    def part(self, place: Any) -> LaneMemory:
+        """The numbers from one of them on, in the order of the rows; their address is known."""
+        return LaneMemory(self._m, self._number(place), (0,), self.is_kept)
 
     def _at(self, index: Any) -> Any:
         return self._number(place_of(index, self.shape))

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from phipsi.backends.machine.machine import Memory, RowOf
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.text.lane_arithmetic import Emitter, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, i64
 
 
 @final
@@ -69,6 +69,42 @@ class Condition:
 
     def __invert__(self) -> Condition:
         return Condition(self.b, self.b.not_(self.bit))
+
+    def __lt__(self, k: Any) -> LaneCondition:
+        return self._compared("<", k)
+
+    def __le__(self, k: Any) -> LaneCondition:
+        return self._compared("<=", k)
+
+    def __ge__(self, k: Any) -> LaneCondition:
+        return self._compared(">=", k)
+
+    def equals(self, k: Any) -> LaneCondition:
+        """Whether two integers are equal."""
+        return self._compared("==", k)
+
+    def _compared(self, relation: str, k: Any) -> LaneCondition:
+        return LaneCondition(self.b, self.b.icmp_signed(relation, self.whole, integer_of(k)))
+
+
+@final
+class LaneCondition:
+    """What holds, or not, for all lanes of a group together."""
+
+    __slots__ = ("b", "bit")
+
+    def __init__(self, b: Any, bit: Any) -> None:
+        self.b, self.bit = b, bit
+
+    def __and__(self, other: LaneCondition) -> LaneCondition:
+        return LaneCondition(self.b, self.b.and_(self.bit, other.bit))
+
+    def __invert__(self) -> LaneCondition:
+        return LaneCondition(self.b, self.b.not_(self.bit))
+
+    def as_index(self) -> LaneIndex:
+        """1 if it holds, else 0."""
+        return LaneIndex(self.b, self.b.zext(self.bit, I64))
 
 
 def _is(k: Any, number: int) -> bool:
