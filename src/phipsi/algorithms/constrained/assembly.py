@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.loop_projection import ROUNDING
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
@@ -23,8 +24,6 @@ Array = NDArray[Any]
 _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
-ROUNDING = 4e-16
-"""Residuals of this size are not corrected."""
 _NUDGE = 1e-3  # rad and m
 # Rates of rows that remain after projection, relative to the speeds they come from.
 _RATE_ERROR = 1e-8
