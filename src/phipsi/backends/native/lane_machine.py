@@ -382,6 +382,10 @@ class LaneMemory(Memory):
         """What kernels of programs are called with."""
         return Area(self._base)
 
+    def area_from(self, first: int) -> Area:
+        """The numbers from this one on."""
+        return Area(self._m.b.at(self._base, first * self._m.e.bytes))
+
     def _at(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
         assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, final
@@ -181,6 +181,13 @@ class LaneGroup(ABC):
     def copy_value(self, code: LawCode, value: Any, size: int, area: Area) -> None:
         """A value into memory."""
         self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+
+    def finite(self, numbers: Iterable[Lane]) -> LaneMask:
+        """Where no number is infinite or not a number."""
+        e, total = self.e, self.e.constant(0.0)
+        for x in numbers:
+            total = e.spoiled(total, x)
+        return LaneMask(e, e.compare("==", total, 0.0))
 
     def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> LaneMask:
         """Where no number of some values is infinite or not a number."""
