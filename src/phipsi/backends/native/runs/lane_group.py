@@ -137,10 +137,6 @@ class LaneGroup(ABC):
         """What the formulas of the groups need, again wherever code branches."""
         return LaneNumbers(self.e)
 
-    def copy(self, source: Any, target: Any, count: Any) -> None:
-        """One area to another."""
-        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
-
     def table(self, numbers: np.ndarray) -> LaneTable:
         """Numbers or integers in the code."""
         return LaneTable(self, numbers)
