@@ -12,7 +12,6 @@ from random_systems import KINDS, admissible, random_system
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi.algorithms.constrained import constraint_rows
-from phipsi.backends.native.text.lane_arithmetic import write_loop
 from phipsi.errors import InputError, SimulationError
 from phipsi.motion import closure_code, closure_terms, rollout, run_code, unrolled_elimination
 
@@ -400,41 +399,33 @@ def test_a_start_off_the_constraints_is_rejected():
 # ---- twins that must fail -----------------------------------------------------------------------
 
 
-def residual_of(record, system, q):
+def residual_of(tables, system, q):
     """The residual by the numbers that machine code reads."""
-    rows, closures, terms, coupled, bodies, *at = (int(x) for x in record[:10])
-    tables = [record[begin // 8 :] for begin in at]
-    ends, on_ends, on_q, start, _ = ((t, t.view(np.float64)) for t in tables)
     poses = [*pp.poses(system.model, q), np.eye(4)]
     entries = []
-    for k in range(closures):
+    for hosts, numbers in zip(tables.hosts, tables.frames, strict=True):
         frames = []
-        for side in range(2):
-            first = 13 * (2 * k + side)
-            host, numbers = ends[0][first], ends[1][first + 1 : first + 13]
+        for host, own in zip(hosts, numbers, strict=True):
             frame = np.eye(4)
-            frame[:3, :3], frame[:3, 3] = numbers[:9].reshape(3, 3), numbers[9:]
+            frame[:3, :3], frame[:3, 3] = own[:9].reshape(3, 3), own[9:]
             frames.append(poses[host] @ frame)
         seen = np.linalg.inv(frames[0]) @ frames[1]
         entries.append([*seen[:3, :3].ravel(), *seen[:3, 3], np.linalg.norm(seen[:3, 3])])
-    g = start[1][:rows].copy()
-    for j in range(terms):
-        row, k = on_ends[0][15 * j : 15 * j + 2]
-        g[row] += on_ends[1][15 * j + 2 : 15 * j + 15] @ entries[k]
-    for j in range(coupled):
-        row, entry = on_q[0][3 * j : 3 * j + 2]
-        g[row] += on_q[1][3 * j + 2] * q[entry]
-    assert bodies == system.model.n_bodies
+    g = tables.start.copy()
+    for (row, k), factors in zip(tables.places, tables.factors, strict=True):
+        g[row] += factors @ entries[k]
+    for (row, entry), slope in zip(tables.pairs, tables.slopes, strict=True):
+        g[row] += slope * q[entry]
     return g
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-def test_the_record_gives_the_residual_of_open_loops(seed):
+def test_the_tables_give_the_residual_of_open_loops(seed):
     kinds = [KINDS[(seed + 4 * j) % len(KINDS)] for j in range(4)]
     system, _ = random_system(seed, 9, kinds)
-    record = closure_code.closure_record(system)
+    tables = closure_code.residual_tables(system)
     q = system.model.random_configuration(np.random.default_rng(seed))
-    found = residual_of(record, system, q)
+    found = residual_of(tables, system, q)
     np.testing.assert_allclose(found, system.residual(q), atol=1e-12)
     assert np.abs(found).max() > 0.01
 
@@ -468,13 +459,13 @@ def test_without_its_projection_the_loops_open(skipped, monkeypatch, numpy_steps
     else:
         start = closure_code.Closures.__init__
 
-        def without(self, r, way):
-            start(self, r, way)
+        def without(self, *args):
+            start(self, *args)
             correct, place = self.solution.correct, getattr(self, skipped)
 
             def zero(final):
                 correct(final)
-                write_loop(r.b, r.nv, lambda i: r.store(0.0, place, i))
+                self.m.each(0, self.nv)(lambda i: place.__setitem__(i, 0.0))
 
             self.solution.correct = zero
 

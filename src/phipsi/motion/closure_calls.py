@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -35,9 +35,10 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     ROW_MATRIX,
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
+from phipsi.backends.machine.machine import Index, Mask
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, LaneMask, i64, write_loop
+from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
+from phipsi.backends.native.runs.run_kernel import RunKernel
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -51,8 +52,7 @@ from phipsi.motion.closure_code import (
     Eliminated,
     InOnePiece,
     closure_programs,
-    closure_record,
-    closure_size,
+    residual_tables,
 )
 from phipsi.motion.closure_terms import Unrolled, way_of
 from phipsi.motion.group_calls import lifted, moved
@@ -78,23 +78,32 @@ class _SystemCall(Callee):
         self.system, self.given = system, tuple(given)
         self.way = way_of(system, self.given)
         self.key = (self.what, id(system), self.given)
-        self.record = closure_record(system, self.given)
         natives = [kernel_source(program) for program in closure_programs(system, self.given)]
         if None in natives:
             raise InputError(f"there is no machine code for the constraints of {system!r}")
         self.natives: Sequence[Any] = tuple(natives)
-        # the numbers of the record are part of the code, and what is not zero
-        way = "sweeps" if self.way is None else self.way.key
-        laws = "".join(f" {x.places} {x.law.text}" for x in system.rows.laws)
-        numbers = hashlib.sha256(self.record.tobytes() + laws.encode())
-        text = f"{numbers.hexdigest()} {way}"
+        # numbers of the system are part of the code, and what is not zero
+        way, digest = "sweeps" if self.way is None else self.way.key, hashlib.sha256()
+        for numbers in (*residual_tables(system), system.rows.rates, *self._floors()):
+            digest.update(numbers.tobytes())
+        digest.update("".join(f" {x.places} {x.law.text}" for x in system.rows.laws).encode())
+        text = f"{digest.hexdigest()} {way}"
         self.name = f"{self.what} {text}"
+
+    def _floors(self) -> Sequence[Array]:
+        """Those of the elimination, if there is one."""
+        if self.way is None:
+            return ()
+        way = self.way.elimination if isinstance(self.way, Unrolled) else self.way
+        return (way.floors,)
 
     def prepare(self, host: Any) -> Any:
         """What is written once, before the loops."""
         key = _SystemCall, id(self.system), self.given
         if key not in host.shared:
-            host.shared[key] = _Room(host, self, len(host.shared))
+            sizes = {name: math.prod(self.given_shape(name)) for name in self.given}
+            number = len(host.shared)
+            host.shared[key] = Closures(host, self.system, self.way, self.natives, sizes, number)
         return host.shared[key]
 
     def given_shape(self, name: str) -> tuple[int, ...]:
@@ -103,13 +112,14 @@ class _SystemCall(Callee):
         shapes += [self.way.shapes] if isinstance(self.way, Unrolled) else []
         return next(tuple(x[name]) for x in shapes if name in x)
 
-    def _given(self, code: Any, args: Sequence[Any], names: Sequence[str]) -> _Room:
-        """The room, with these arguments in their places."""
-        room: _Room = code.host.prepared[self]
+    def _given(self, code: Any, args: Sequence[Any], names: Sequence[str]) -> Closures:
+        """The equations, with these arguments in their places."""
+        closures: Closures = code.host.prepared[self]
+        m = closures.m
         for value, name in zip(args, (*names, *self.given), strict=True):
-            place, size = room.places[name]
-            room.copy(code.stored(value).base, place, i64(size))
-        return room
+            place = closures.places[name]
+            m.copy(place.shape[0], m.memory(code.stored(value), *place.shape), place)
+        return closures
 
     # ---- values on arrays
 
@@ -199,18 +209,16 @@ class SolutionCall(_SystemCall):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """One elimination, or one call of a kernel."""
-        nv, rows = self.system.nv, self.system.n_rows
         if self._program is not None:
             names = ("q", "tau", "Udot", *self.given)
             place = dict(zip(names, args, strict=True))
             return self._program.write(code, [place[x] for x in self._program.inputs])
-        room = self._given(code, args, ("q", "tau", "g"))
-        for place, size in ((room.tau, nv), (room.closures.g, rows)):
-            write_loop(room.b, i64(size), lambda i, x=place: room.store(-room.load(x, i), x, i))
-        solution = room.closures.solution
-        assert isinstance(solution, (Eliminated, InOnePiece))
-        solution.solve()
-        return room.results(code, (room.closures.x, nv), (room.closures.f, rows))
+        at = self._given(code, args, ("q", "tau", "g"))
+        for place in (at.tau, at.g):
+            at.m.each(0, place.shape[0])(partial(_negate, place))
+        assert isinstance(at.solution, (Eliminated, InOnePiece))
+        at.solution.solve()
+        return _results(code, at.m, at.x, at.f)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -244,11 +252,9 @@ class AccelerationCall(_SystemCall):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The equations and their solution."""
-        room = self._given(code, args, ("q", "v", "tau"))
-        room.closures.solution.accelerate(self.stage)
-        return room.results(
-            code, (room.vdot, self.system.nv), (room.closures.f, self.system.n_rows)
-        )
+        at = self._given(code, args, ("q", "v", "tau"))
+        at.solution.accelerate(self.stage)
+        return _results(code, at.m, at.vdot, at.f)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -279,9 +285,9 @@ class ProjectionCall(_SystemCall):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Newton's method in lanes."""
-        room = self._given(code, args, ("q", "v"))
-        room.closures.project()
-        return room.results(code, (room.q, self.system.nq), (room.v, self.system.nv))
+        at = self._given(code, args, ("q", "v"))
+        at.project()
+        return _results(code, at.m, at.q, at.v)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -369,56 +375,55 @@ class ProjectionAdjoint(_SystemCall):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The iterations again, keeping all of them, and back."""
-        r, nq, rows = code.host, self.system.nq, self.system.n_rows
-        b, e = r.b, r.e
+        r: RunKernel = code.host
+        nq, rows = self.system.nq, self.system.n_rows
         q, v, to_q, to_v, *more = (code.stored(x) for x in args)
-        room = self._given(code, (q, v, *more), ("q", "v"))
-        kept, taken = r.area((NEWTON + 1) * (nq + rows)), r.area(1)
-        b.store(r.zero, taken, align=8)
+        at = self._given(code, (q, v, *more), ("q", "v"))
+        m, taken = at.m, at.m.number(0.0)
+        # one more than there are: the turn of length zero reads it, and takes nothing from it
+        kept, gaps = m.array(NEWTON + 2, nq), m.array(NEWTON + 2, rows)
 
-        def at(i: Any) -> tuple[Any, Any]:
-            place = b.at(kept, b.mul(i, i64((nq + rows) * r.bytes)))
-            return place, b.at(place, nq * r.bytes)
+        def watch(turn: Index, moves: Mask) -> None:
+            @m.each(0, nq)
+            def _(j: Index) -> None:
+                kept[turn, j] = at.q[j]
 
-        def watch(i: Any, still: Any) -> None:
-            where, gaps = at(i)
-            room.copy(room.q, where, i64(nq))
-            room.copy(room.closures.g, gaps, i64(rows))
-            number = b.load(taken, align=8, typ=e.integers)
-            b.store(b.select(still, number, b.add(number, e.integer(1))), taken, align=8)
+            @m.each(0, rows)
+            def _(j: Index) -> None:
+                gaps[turn, j] = at.g[j]
 
-        room.closures.project(watch)
-        (end,) = room.results(code, (room.q, nq))
+            taken.value = m.where(moves, taken.value + 1.0, taken.value)
+
+        at.project(watch)
+        (end,) = _results(code, m, at.q)
         given = dict(zip(self.given, more, strict=True))
         inputs = {"q": end, "v": v, "to q": to_q, "to v": to_v, **given}
-        inner = LawCode(r.module, e, inputs, r.area, r)
+        inner = LawCode(r.module, r.e, inputs, r.area, r)
         out = [
             r.copied(inner, x, max(1, node.size))
             for x, node in zip(inner.write(self._rates), self._rates, strict=True)
         ]
         sums = [out[0], *out[2:]]  # of steps: to q changes, the others are added to
-        place, gap = code.area(nq), code.area(rows)
+        last, place, gap = m.memory(end, nq), at.array(nq), at.array(rows)
 
-        def back(k: Any) -> None:
-            i = e.splat_integer(b.sub(i64(NEWTON + 1), k))
-            number = b.load(taken, align=8, typ=e.integers)
-            active = b.icmp_signed("<=", i, number)
-            with r.when(r.any(LaneMask(e, active))):
-                before = b.icmp_signed("<", i, number)
-                last = b.icmp_signed("==", k, i64(0))
-                where, gaps = at(b.select(last, i64(0), b.sub(i64(NEWTON + 1), k)))
+        @m.loop(0, NEWTON + 2)
+        def _(k: Index) -> None:
+            turn = NEWTON + 1 - k
+            i, count = m.to_number(turn), taken.value
+            before = i < count
 
-                def choose(j: Any) -> None:
-                    there = e.select(before, r.load(where, j), r.load(end.base, j))
-                    r.store(there, place.base, j)
+            @m.when(i <= count)
+            def _() -> None:
+                @m.each(0, nq)
+                def _(j: Index) -> None:
+                    place[j] = m.where(before, kept[turn, j], last[j])
 
-                def gaps_of(j: Any) -> None:
-                    r.store(e.select(before, r.load(gaps, j), 0.0), gap.base, j)
+                @m.each(0, rows)
+                def _(j: Index) -> None:
+                    gap[j] = m.where(before, gaps[turn, j], 0.0)
 
-                write_loop(b, i64(nq), choose)
-                write_loop(b, i64(rows), gaps_of)
-                known = {"q": place, "g": gap, "to q": out[0], **given}
-                inside = LawCode(r.module, e, known, r.area, r)
+                known = {"q": place.area, "g": gap.area, "to q": out[0], **given}
+                inside = LawCode(r.module, r.e, known, r.area, r)
                 found = inside.write(self._step)
                 # all new values, before the old ones change
                 new = [
@@ -426,14 +431,9 @@ class ProjectionAdjoint(_SystemCall):
                     for x, node in zip(found, self._step, strict=True)
                 ]
                 for n, (x, area, node) in enumerate(zip(new, sums, self._step, strict=True)):
+                    total = m.memory(area, node.size)
+                    m.each(0, node.size)(partial(_keep, total, m.memory(x, node.size), adds=n > 0))
 
-                    def keep(j: Any, x: Area = x, area: Area = area, adds: bool = n > 0) -> None:
-                        old, more = r.load(area.base, j), r.load(x.base, j)
-                        r.store(e.select(active, old + more if adds else more, old), area.base, j)
-
-                    write_loop(b, i64(node.size), keep)
-
-        write_loop(b, i64(NEWTON + 2), back)
         return out
 
     def pull(
@@ -453,53 +453,18 @@ def _rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, (*batch, *shape)).reshape(math.prod(batch), *shape)
 
 
-@final
-class _Room:
-    """What `Closures` writes with: the tools of a run, memory of its own, and the record."""
+def _results(code: Any, m: LaneMachine, *memories: LaneMemory) -> list[Area]:
+    """Copies of numbers."""
+    out = [code.area(x.shape[0]) for x in memories]
+    for x, area in zip(memories, out, strict=True):
+        m.copy(x.shape[0], x, m.memory(area, *x.shape))
+    return out
 
-    def __init__(self, host: Any, call: _SystemCall, number: int) -> None:
-        self._host, self._call, self.number = host, call, number
-        system = call.system
-        self.nv, self.laws = i64(system.nv), system.rows.laws
-        self.q, self.v = host.area(system.nq), host.area(system.nv)
-        self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
-        words = [int(x) for x in call.record]
-        self.record = ir.Table(host.module, I64, words, f"closures_{len(host.module.tables)}")
-        self._place = host.area(closure_size(system, call.way))
-        nq, nv, rows = system.nq, system.nv, system.n_rows
-        self.places = {"q": (self.q, nq), "v": (self.v, nv), "tau": (self.tau, nv)}
-        for name in call.given:
-            size = math.prod(call.given_shape(name))
-            self.places[name] = (host.area(size), size)
-        self.closures = Closures(self, call.way)
-        self.places["g"] = (self.closures.g, rows)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
+def _negate(memory: LaneMemory, i: Index) -> None:
+    memory[i] = -memory[i]
 
-    def results(self, code: Any, *places: tuple[Any, int]) -> list[Area]:
-        """Copies of numbers at these places, with so many entries each."""
-        out = [code.area(size) for _, size in places]
-        for (place, size), area in zip(places, out, strict=True):
-            self.copy(place, area.base, i64(size))
-        return out
 
-    def area(self, size: Any) -> Any:
-        """The next piece of this room's memory."""
-        here = self._place
-        self._place = self.b.at(here, self.b.mul(size, i64(8 * self.lanes)))
-        return here
-
-    def program(
-        self,
-        number: int,
-        outputs: Sequence[Any],
-        places: dict[str, Any] | None = None,
-        allowed: Sequence[int] = (),
-    ) -> Callable[[], None]:
-        """Code that calls a kernel, with inputs in these places or in those of the state."""
-        native = self._call.natives[number]
-        usual = {name: place for name, (place, _) in self.places.items()} | (places or {})
-        slots = native.unit.slots
-        where = [usual[name] for name in sorted(slots, key=lambda n: slots[n].buffer)]
-        return self._host.caller(native, [*where, *outputs], allowed)
+def _keep(total: LaneMemory, x: LaneMemory, i: Index, *, adds: bool) -> None:
+    """The next numbers of a sum, or their change."""
+    total[i] = total[i] + x[i] if adds else x[i]

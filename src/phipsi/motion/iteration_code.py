@@ -18,7 +18,7 @@ def write_iteration(code: LawCode, callee: Any, args: Sequence[Any]) -> list[Are
     starts = [sum(y.size for y in unknowns[:i]) for i in range(len(unknowns) + 1)]
     x, image = m.array(starts[-1]), m.array(starts[-1], kept=False)
     measures = m.array(len(callee.measures), 2, kept=False)
-    areas = [Area(r.b.at(x.area.base, i * r.bytes)) for i in starts[:-1]]
+    areas = [x.area_from(i) for i in starts[:-1]]
     for a, area, y in zip(args, areas, unknowns, strict=False):
         r.each(a, y.size, lambda i, a=a, to=area: code.put(code.entry(a, i), to, i))
     inputs = {y.data[0]: a for y, a in zip(unknowns, areas, strict=True)}
@@ -29,7 +29,7 @@ def write_iteration(code: LawCode, callee: Any, args: Sequence[Any]) -> list[Are
         inner = LawCode(r.module, r.e, inputs, r.area, r)
         found = inner.write(callee.body)
         for value, start, y in zip(found, starts, unknowns, strict=False):
-            to = Area(r.b.at(image.area.base, start * r.bytes))
+            to = image.area_from(start)
             r.each(value, y.size, lambda i, v=value, t=to: inner.put(inner.entry(v, i), t, i))
         parts = found[len(unknowns) :]
         for k, pair in enumerate(zip(parts[::2], parts[1::2], strict=True)):

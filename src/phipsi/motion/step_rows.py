@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native.lane_machine import LaneMachine
+from phipsi.backends.native.runs.run_kernel import RunKernel
 from phipsi.contact.certificate import TOTALS, WORST, Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_derivatives import SmoothedCall
@@ -446,13 +448,12 @@ class Bounded(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Note where one is too large."""
-        host, e, bound = code.host, code.e, code.entry(args[1], 0)
-        largest = e.constant(0.0)
+        kernel: RunKernel = code.host
+        m, bound = LaneMachine(kernel), code.entry(args[1], 0)
+        largest: Any = 0.0
         for i in range(math.prod(self.shapes[0])):
-            size = e.intrinsic("fabs", code.entry(args[0], i))
-            largest = e.select(e.compare(">", size, largest), size, largest)
-        wrong = e.compare(">", largest, bound)
-        host.note(host.b.select(wrong, e.integer(self._status), host.zero))
+            largest = m.larger(m.abs(code.entry(args[0], i)), largest)
+        kernel.note_where(largest > bound, self._status)
         return [args[0]]
 
 
@@ -481,11 +482,9 @@ class Finite(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Note where one is not."""
-        host, e = code.host, code.e
-        total = e.constant(0.0)
-        for shape, x in zip(self._given, args, strict=True):
-            for i in range(math.prod(shape)):
-                total = e.spoiled(total, code.entry(x, i))
-        fine = e.compare("==", total, 0.0)
-        host.note(host.b.select(fine, host.zero, e.integer(NOT_FINITE)))
+        kernel: RunKernel = code.host
+        sizes = [math.prod(shape) for shape in self._given]
+        pairs = zip(args, sizes, strict=True)
+        entries = (code.entry(x, i) for x, size in pairs for i in range(size))
+        kernel.note_unless(kernel.finite(entries), NOT_FINITE)
         return args[:1]

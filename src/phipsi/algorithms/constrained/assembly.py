@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.loop_projection import LoopProjection
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.backends.machine.array_machine import ArrayMachine
+from phipsi.backends.machine.machine import Machine
+from phipsi.backends.machine.number_machine import NumberMachine
 from phipsi.compiler import compile
 from phipsi.model.closure_names import ends, loop_bodies
 from phipsi.model.closures import Closure
@@ -23,8 +27,6 @@ Array = NDArray[Any]
 _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
-ROUNDING = 4e-16
-"""Residuals of this size are not corrected."""
 _NUDGE = 1e-3  # rad and m
 # Rates of rows that remain after projection, relative to the speeds they come from.
 _RATE_ERROR = 1e-8
@@ -120,20 +122,52 @@ def newton_onto_rows(
 
     ``state(q)`` are the quantities at q, with the `residual` (n, rows), and is returned last;
     ``correct(state, taken)`` are the steps (n, nv) of those that still move, ``move(q, step)``
-    makes them. After a residual within the tolerance comes one step more: it squares the error.
+    makes them.
     """
-    at = state(q)
-    last = np.zeros(len(q), dtype=bool)
-    error = np.abs(at.residual).max(axis=-1, initial=0.0)
-    for _ in range(iterations):
-        taken = ~(last | (error <= ROUNDING))
-        if not taken.any():
-            break
-        last = error <= tolerance
-        q = np.where(taken[:, None], move(q, correct(at, taken)), q)
-        at = state(q)
-        error = np.abs(at.residual).max(axis=-1, initial=0.0)
-    return q, error <= tolerance, at
+    m = NumberMachine() if len(q) == 1 else ArrayMachine(len(q), whole=True)
+    rows = _ArrayRows(m, q, state, correct, move)
+    LoopProjection(m, rows, tolerance, iterations).run()
+    return rows.q, np.atleast_1d(rows.look() <= tolerance), rows.at
+
+
+@final
+class _ArrayRows:
+    """The rows of `LoopProjection` at configurations `q` (n, nq)."""
+
+    def __init__(
+        self,
+        m: Machine,
+        q: Array,
+        state: Callable[[Array], Any],
+        correct: Callable[[Any, Array], Array],
+        move: Callable[[Array, Array], Array],
+    ) -> None:
+        self.m, self.q, self._step, self._error = m, q, q, None
+        self.at: Any = None
+        self._state, self._correct, self._move = state, correct, move
+
+    def look(self) -> Any:
+        """See `RowEquations`; once at every configuration."""
+        if self.at is None:
+            self.at = self._state(self.q)
+            error = np.abs(self.at.residual).max(axis=-1, initial=0.0)
+            self._error = error if len(error) != 1 else error[0]
+        return self._error
+
+    def correct(self, moves: Any, final: Any) -> None:
+        """See `RowEquations`."""
+        taken = np.atleast_1d(moves if self.m.mask is None else moves & self.m.mask)
+        if taken.any():
+            self._step = self._correct(self.at, taken)
+
+    def move(self) -> None:
+        """See `RowEquations`."""
+        found, mask = self._move(self.q, self._step), self.m.mask
+        self.q = found if mask is None else np.where(mask[:, None], found, self.q)
+        self.at = None
+
+    def change_rates(self) -> None:
+        """Rates are projected at the end, by those who need them."""
 
 
 def project_position(

@@ -52,13 +52,17 @@ class ArrayMachine(Machine):
     one prepends its axis, so that numbers of the outer body broadcast against those of the inner.
     `strict` finds texts that break the rules: rounds always go on with copies, and `each` runs turn
     by turn, in reverse. `exact` solves linear equations with the operations of the code, one after
-    the other, and not by LAPACK, so that bits can be compared.
+    the other, and not by LAPACK, so that bits can be compared. `whole` is for texts that call
+    functions of all lanes: rounds then never go on with copies.
 
     **Attributes:** `status` (lanes,), 0 or the code of the first failure.
     """
 
-    def __init__(self, lanes: int, *, strict: bool = False, exact: bool = False) -> None:
+    def __init__(
+        self, lanes: int, *, strict: bool = False, exact: bool = False, whole: bool = False
+    ) -> None:
         self.lanes, self.strict, self.exact = lanes, strict, exact
+        self._few = 0.0 if whole else _FEW
         self.status = np.zeros(lanes, dtype=np.int64)
         self._depth = 0
         self._memories: list[ArrayMemory] = []
@@ -166,7 +170,7 @@ class ArrayMachine(Machine):
                 count = np.count_nonzero(live)
                 if not count:
                     return
-                few = self.strict or count < _FEW * self.lanes
+                few = self.strict or count < self._few * self.lanes
                 whole = count == self.lanes
                 with self._left(live) if few else self._masked(None if whole else live):
                     body(turn)  # type: ignore[arg-type]

@@ -484,6 +484,10 @@ class LaneMemory(Memory):
         """The numbers from one of them on, in the order of the rows; their address is known."""
         return LaneMemory(self._m, self._number(place), (0,), self.is_kept)
 
+    def area_from(self, first: int) -> Area:
+        """The numbers from this one on."""
+        return Area(self._m.b.at(self._base, first * self._m.e.bytes))
+
     def _at(self, index: Any) -> Any:
         return self._number(place_of(index, self.shape))
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.backends.native.lane_values import Condition, LaneIndex
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
@@ -47,6 +50,7 @@ class LaneGroup(ABC):
     record of the model's tables; `codes` of its joints.
     """
 
+    module: ir.Module
     b: ir.IRBuilder
     e: Emitter
     lanes: int
@@ -59,6 +63,20 @@ class LaneGroup(ABC):
     @abstractmethod
     def area(self, size: int) -> Any:
         """Working memory for so many numbers of every lane."""
+
+    @property
+    @abstractmethod
+    def fine(self) -> Any:
+        """See `LaneHost`."""
+
+    @property
+    @abstractmethod
+    def status(self) -> Any:
+        """See `LaneHost`."""
+
+    @abstractmethod
+    def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
+        """See `LaneHost`."""
 
     def word(self, base: Any, i: int) -> Any:
         """Word i of a record."""
@@ -120,9 +138,9 @@ class LaneGroup(ABC):
         """What the formulas of the groups need, again wherever code branches."""
         return LaneNumbers(self.e)
 
-    def copy(self, source: Any, target: Any, count: Any) -> None:
-        """One area to another."""
-        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
+    def table(self, numbers: np.ndarray) -> LaneTable:
+        """Numbers or integers in the code."""
+        return LaneTable(self, numbers)
 
     def fill(self, area: Any, size: int, x: float) -> None:
         """A known number into so many places of an area."""
@@ -160,6 +178,13 @@ class LaneGroup(ABC):
     def copy_value(self, code: LawCode, value: Any, size: int, area: Area) -> None:
         """A value into memory."""
         self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+
+    def finite(self, numbers: Iterable[Lane]) -> LaneMask:
+        """Where no number is infinite or not a number."""
+        e, total = self.e, self.e.constant(0.0)
+        for x in numbers:
+            total = e.spoiled(total, x)
+        return LaneMask(e, e.compare("==", total, 0.0))
 
     def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> LaneMask:
         """Where no number of some values is infinite or not a number."""
@@ -222,22 +247,14 @@ class LaneGroup(ABC):
         integers = self.b.inttoptr(self.word(self.data, INTEGERS), POINTER)
         return integers, self.word(self.data, N_BODIES)
 
-    def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
-        """Numbers of one joint."""
-        return [self.load(base, self.b.add(start, i64(first + i))) for i in range(count)]
-
-    def stores(self, values: Any, base: Any, start: Any, first: int) -> None:
-        """Numbers of one joint."""
-        for i, value in enumerate(values):
-            self.store(value, base, self.b.add(start, i64(first + i)))
-
     def each_part(self, visit: Callable[[JointPart], None]) -> None:
         """Code for every joint, or part of a composite one."""
 
         def joint(code: JointCode, q: Any, v: Any) -> None:
             numbers = self.numbers()
             for group, i, j in code.joint.parts():
-                visit(JointPart(self, group, q, i, v, j, numbers))
+                first_q, first_v = LaneIndex(self.b, q), LaneIndex(self.b, v)
+                visit(JointPart(group, first_q, i, first_v, j, numbers))
 
         self._each_joint(joint)
 
@@ -252,26 +269,30 @@ class LaneGroup(ABC):
     ) -> list[Any]:
         """A formula at every joint: `direct` on lanes, or its `graph` by group."""
         takes, gives = kinds
+        m = LaneMachine(self)
         given = [code.stored(x) for x in args]
         results = [code.area(max(1, math.prod(shape))) for shape in shapes]
-
-        def read(part: JointPart, kind: str, area: Area) -> list[Lane]:
-            if kind == "one":
-                return [code.entry(area, 0)]
-            return part.places(area.base) if kind == "q" else part.rates(area.base)
+        # how long they are is known by the table of joints, which code reads at run time
+        sources, targets = ([m.memory(x, 0) for x in areas] for areas in (given, results))
 
         def visit(part: JointPart) -> None:
-            numbers = [read(part, k, x) for k, x in zip(takes, given, strict=True)]
+            numbers = [_read(part, k, x) for k, x in zip(takes, sources, strict=True)]
             if direct is not None:
                 found = direct(part.group, *numbers, part.numbers)
             else:
                 found = _by_graph(code, graph(part.group), numbers)
-            for kind, values, area in zip(gives, found, results, strict=True):
+            for kind, values, target in zip(gives, found, targets, strict=True):
                 put = part.put_places if kind == "q" else part.put_rates
-                put(values, area.base)
+                put(values, target)
 
         self.each_part(visit)
         return results
+
+
+def _read(part: JointPart, kind: str, memory: LaneMemory) -> list[Any]:
+    if kind == "one":
+        return [memory[0]]
+    return part.places(memory) if kind == "q" else part.rates(memory)
 
 
 def _by_graph(code: LawCode, graph: Any, numbers: Sequence[Sequence[Lane]]) -> list[list[Lane]]:
@@ -289,33 +310,57 @@ def _by_graph(code: LawCode, graph: Any, numbers: Sequence[Sequence[Lane]]) -> l
 class JointPart:
     """What a joint moves on that the loop has come to, and where that is in q and in v."""
 
-    r: LaneGroup
     group: Group
-    q: Any
+    q: LaneIndex
     i: int
-    v: Any
+    v: LaneIndex
     j: int
     numbers: LaneNumbers
 
-    def places(self, base: Any) -> list[Lane]:
-        """Its numbers in an area with the layout of q."""
-        return self.r.loads(base, self.q, self.i, self.group.nq)
+    def places(self, memory: LaneMemory) -> list[Any]:
+        """Its numbers in memory with the layout of q."""
+        return [memory[self.q + (self.i + k)] for k in range(self.group.nq)]
 
-    def rates(self, base: Any) -> list[Lane]:
-        """Its numbers in an area with the layout of v."""
-        return self.r.loads(base, self.v, self.j, self.group.nv)
+    def rates(self, memory: LaneMemory) -> list[Any]:
+        """Its numbers in memory with the layout of v."""
+        return [memory[self.v + (self.j + k)] for k in range(self.group.nv)]
 
-    def put_places(self, values: Any, base: Any) -> None:
+    def put_places(self, values: Sequence[Any], memory: LaneMemory) -> None:
         """Store numbers with the layout of q."""
-        self.r.stores(values, base, self.q, self.i)
+        for k, x in enumerate(values):
+            memory[self.q + (self.i + k)] = x
 
-    def put_rates(self, values: Any, base: Any) -> None:
+    def put_rates(self, values: Sequence[Any], memory: LaneMemory) -> None:
         """Store numbers with the layout of v."""
-        self.r.stores(values, base, self.v, self.j)
+        for k, x in enumerate(values):
+            memory[self.v + (self.j + k)] = x
 
 
 _MOST_CALLS = 62
 """Places in the code that have a bit each; calls at further ones clear always."""
+
+
+@final
+class LaneTable:
+    """Numbers or integers in the code, which all lanes share; ``table[i, j]`` reads one.
+
+    **Attributes:** `base`, where they are.
+    """
+
+    def __init__(self, group: LaneGroup, numbers: np.ndarray) -> None:
+        self._group, self._shape = group, numbers.shape
+        self._is_integer = numbers.dtype.kind == "i"
+        self.base = group.module.table_of(numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        b, e = self._group.b, self._group.e
+        place, *rest = index if isinstance(index, tuple) else (index,)
+        for i, size in zip(rest, self._shape[1:], strict=True):
+            place = place * size + i
+        i = place.whole if isinstance(place, LaneIndex) else i64(place)
+        if self._is_integer:
+            return LaneIndex(b, b.word(self.base, i))
+        return e.load_shared(b.at(self.base, b.mul(i, i64(e.unit))))
 
 
 @final

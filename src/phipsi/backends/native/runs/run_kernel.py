@@ -294,6 +294,10 @@ class RunKernel(LaneGroup):
         """Nothing has failed yet."""
         self.b.store(self.zero, self._bad)
 
+    def note_where(self, mask: LaneMask, code: int) -> None:
+        """A failure in the lanes of a mask."""
+        self.note(self.b.select(mask.bits, self.e.integer(code), self.zero))
+
     def note_unless(self, mask: LaneMask, code: int) -> None:
         """A failure outside of a mask."""
         self.note(self.b.select(mask.bits, self.zero, self.e.integer(code)))
