@@ -187,6 +187,9 @@ def test_misfits_under_a_heavy_body_need_full_steps(of_points, monkeypatch):
     solved = residual(problem, p) <= tolerance_of(problem, p)
     assert_array_equal(status == 0, solved)
     assert solved.sum() >= 11 and iterations.max() < 900
+    alone = solver(one.layout, lanes=1)(problem)  # none ends earlier because a neighbour asks
+    assert_array_equal(alone[0], p)
+    assert_array_equal(alone[2], iterations)
     monkeypatch.setattr(cone_code, "ATTEMPTS", ATTEMPTS[:FREE])
     assert solver(one.layout)(problem)[3].sum() >= 3
     few = replace(problem, s=problem.s[status == 0][:3])

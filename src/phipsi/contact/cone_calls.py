@@ -9,9 +9,10 @@ import numpy as np
 
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
-from phipsi.contact.cone_code import cone_function
+from phipsi.contact.cone_code import solve_cones
 from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
+from phipsi.contact.cone_routine import cone_routine
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.row_products import outer
@@ -147,9 +148,15 @@ class ConeCall(Callee):
         results = code.area(3).base
         fill(group)
         group.gather_rest(lambda i: code.entry(s, i), start)
-        group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
+        _solve(group, self.tolerance, results)
         group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
+
+
+def _solve(group: ContactGroup, tolerance: float, results: Any) -> None:
+    """Call the solver of a gathered problem."""
+    module, e = group.code.module, group.code.e
+    group.call(cone_routine(module, e, "cones", solve_cones, group.kinds, (3,), tolerance), results)
 
 
 @final
@@ -224,7 +231,7 @@ class _Rebounds:
         base = b.select(begins, self.start.base, self.best.base)
         group.gather_matrix(self.W)
         group.gather_rest(wanted, Area(base))
-        group.call(cone_function(code.module, e, group.kinds, self.tolerance), self.results)
+        _solve(group, self.tolerance, self.results)
         group.scatter(group.places[-1], self.trial)
         gains = e.compare(">", self.gain(self.trial), 0.0)
         solved = e.compare("==", m.load(self.results, 2), 0.0)

@@ -1,147 +1,140 @@
-"""Machine code of contact problems, with problems in lanes: both methods in one function."""
+"""Contact problems: attempts one after the other, for any machine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from typing import final
 
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
+from phipsi.backends.machine.machine import Index, Machine, Mask, Table
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.lane_cones import (
-    PER_CONTACT,
-    VECTORS,
-    ConeLanes,
-    Kind,
-    cone_routine,
-)
-from phipsi.contact.lane_elimination import word_table
+from phipsi.contact.lane_cones import Kind, ProblemMemory, ScaledProblem
 from phipsi.contact.newton import FREED, ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
-from phipsi.contact.solver_attempts import ATTEMPTS, CONVEX, FREE
+from phipsi.contact.solver_attempts import ATTEMPTS, Attempt
 
 
-def work_size(rows: int, contacts: int) -> int:
-    """How many numbers of every lane the function works with, for at most so many rows."""
-    return rows * (rows + 1) + VECTORS * rows + PER_CONTACT * contacts
+def solve_cones(m: Machine, kinds: Sequence[Kind], given: ProblemMemory, tolerance: float) -> None:
+    """Solve a problem in memory: y is the start and becomes the impulses.
 
-
-def cone_function(
-    module: ir.Module, e: Emitter, kinds: Sequence[str], tolerance: float
-) -> ir.Function:
-    """``void solve(W, b, s, coefficients, y, results, contacts, n contacts, n rows, work)``.
-
-    Rows and contacts are those of the group of lanes: W (n, n), b, coefficients, y (n), n a
-    multiple of `BLOCK`, s (contacts); see `ARGUMENTS`. y is the start and becomes the impulses;
-    results are residual, iterations and status. W, b and s are changed.
+    Results are residual, iterations and status. W, b and s are changed.
     """
-    return cone_routine(module, e, "cones", _Attempts, kinds, tolerance)
+    _Attempts(ScaledProblem(m, kinds, given), tolerance).run()
 
 
 @final
-class _Attempts(ConeLanes):
+class _Attempts:
     """Attempts one after the other, in the order of `ATTEMPTS`."""
 
-    def __init__(
-        self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], tolerance: float
-    ) -> None:
-        super().__init__(e, args, kinds)
-        self.tolerance = tolerance
-        self.kept_y, self.best_y = self.vectors[14:16]
-        self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
+    def __init__(self, x: ScaledProblem, tolerance: float) -> None:
+        self.x, self.m, self.tolerance = x, x.m, tolerance
+        self.kept_y, self.best_y = x.vector(), x.vector()
+        self.newton, self.interior = NewtonCode(x, tolerance), InteriorCode(x)
+        self.todo, self.began, self.known, self.error = (x.m.number() for _ in range(4))
 
-    def write(self) -> None:
+    def run(self) -> None:
         """All of it."""
-        e, b = self.e, self.b
-        self.scale_problem()
-        self.todo, self.began, self.known = (b.alloca(e.mask) for _ in range(3))
-        self.error = b.alloca(e.vector)
-        for place in (self.todo, self.began):
-            b.store(e.compare("==", 0.0, 0.0), place)
-        self.starts, self.finer = (
-            self.table([x.size for x in ATTEMPTS]),
-            self.table([x.eps for x in ATTEMPTS]),
-        )
-        self.flags = word_table(self.b.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
-        zero = e.constant(0.0)
-        self.store(math.inf, self.results, 0)
-        self.fill(self.n, 0.0, self.best_y)
-        self.rounds(len(ATTEMPTS), lambda: self.mask(self.todo), self._attempt)
-        failed, fine = self.mask(self.todo), self.mask(self.began)
-        status = e.select(failed, float(UNSOLVED), float(SOLVED))
-        self.store(self.load(self.newton.count), self.results, 1)
-        self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
+        m, x = self.m, self.x
+        x.scale_problem()
+        self.newton.count.value = 0.0
+        self.todo.value = self.began.value = 1.0
+        self.sizes, self.eps = self.table(lambda a: a.size), self.table(lambda a: a.eps)
+        self.again, self.free = self.table(lambda a: a.again), self.table(lambda a: a.is_free)
+        self.most = self.table(_most)
+        self.convex = m.table([_convex_number(i) for i in range(len(ATTEMPTS))])
+        x.results[0] = math.inf
 
-        def unscale(i: Any) -> None:  # x + 0 has no negative zeros
-            self.store(self.load(self.best_y, i) * self.load(self.sigma, i) + zero, self.y, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.best_y[i] = 0.0
 
-        write_loop(b, self.n, unscale)
+        m.while_any(lambda: self.todo.value > 0.0, len(ATTEMPTS))(self._attempt)
+        x.results[1] = self.newton.count.value
+        status = m.where(self.todo.value > 0.0, float(UNSOLVED), float(SOLVED))
+        x.results[2] = m.where(self.began.value > 0.0, status, float(NOT_FINITE))
 
-    def _attempt(self, turn: Any, which: Any) -> None:
-        """One attempt in the lanes that have none that was good: inside the cones, then Newton."""
-        e, b, zero = self.e, self.b, self.e.constant(0.0)
-        flag, is_first = self.word(self.flags, turn), b.icmp_signed("==", turn, i64(0))
-        is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
+        @m.each(0, x.n)
+        def _(i: Index) -> None:  # x + 0 has no negative zeros
+            x.y[i] = m.fma(self.best_y[i], x.sigma[i], 0.0)
 
-        def begin(i: Any) -> None:
-            best = Lane(e, b.select(is_again, self.load(self.best_y, i).value, zero.value))
-            self.store(e.select(which, best, self.load(self.y, i)), self.y, i)
+    def table(self, entry: Callable[[Attempt], float]) -> Table:
+        """A number of each attempt."""
+        return self.m.table([float(entry(x)) for x in ATTEMPTS])
 
-        b.store(self.never(), self.known)
-        is_convex = b.and_(
-            b.icmp_signed(">=", turn, i64(CONVEX.start)), b.icmp_signed("<", turn, i64(CONVEX.stop))
-        )
-        with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from none, or the best
-            write_loop(b, self.n, begin)
-        with b.if_then(is_inside):
-            self._go_inside(turn, which, is_convex)
-        is_free = b.icmp_signed(">=", turn, i64(FREE))
-        warm = b.select(is_free, i64(FREED), i64(POLISHING))
-        most = b.select(is_cold, i64(ITERATIONS), warm)
-        kept = Lane(e, b.select(is_cold, zero.value, e.constant(1.0).value))
-        finite = self.newton.iterate(which, most, self.load(self.finer, turn), kept, is_free)
-        with b.if_then(is_first):
-            b.store(finite, self.began)
-        done = self._keep_best(which)
-        b.store(b.and_(b.and_(which, self.mask(self.began)), b.not_(done)), self.todo)
+    def _attempt(self, turn: Index) -> None:
+        """Inside the cones, then Newton's method; or from no impulses, or the best so far."""
+        m, x, newton = self.m, self.x, self.newton
+        is_first = ~m.at_least(turn, 1)
+        is_inside = self.sizes[turn] > 0.0
+        is_again = self.again[turn] > 0.0
+        self.known.value = 0.0
 
-    def _go_inside(self, turn: Any, which: Any, is_convex: Any) -> None:
+        @m.when(~(is_first | is_inside))
+        def _() -> None:
+            @m.each(0, x.n)
+            def _(i: Index) -> None:
+                x.y[i] = m.where(is_again, self.best_y[i], 0.0)
+
+        m.when(is_inside)(lambda: self._go_inside(turn))
+        kept = m.to_flag(is_inside | is_again)
+        newton.iterate(self.most[turn], self.eps[turn], kept, self.free[turn])
+
+        @m.when(is_first)
+        def _() -> None:
+            self.began.value = newton.good.value
+
+        done = self._keep_best()
+        self.todo.value = m.to_flag((self.began.value > 0.0) & ~done)
+
+    def _go_inside(self, turn: Index) -> None:
         """An interior point, of a convex problem or of the problem itself; its y is kept."""
-        b, inside = self.b, self.interior
-        with b.if_else(is_convex) as (held, free):
-            with held:
-                self.multiply(self.kept_y)  # not the polished one
-                inside.convex.hold_sliding(b.sub(turn, i64(CONVEX.start)))
-            with free:
-                inside.convex.let_slide()
-        inside.iterate(which, self.load(self.starts, turn), self.newton.count)
-        self.multiply(self.y)
-        b.store(self._judged(which), self.known)
-        self.store(self.load(self.found), self.error)
-        self.copy(self.n, self.y, self.kept_y)
+        m, x, inside = self.m, self.x, self.interior
+        convex = self.convex[turn]
 
-    def _judged(self, which: Any) -> Any:
-        """Where y, whose z is known, is a solution when it is moved onto the cones."""
-        e, b = self.e, self.b
-        self.move_inside(which, self.y)
-        changed = self.mask(self.changed)
-        with b.if_then(self.any(changed)):
-            self.multiply(self.y, changed)
-        self.residual(self.y)
-        accepted = self.limit(max(self.tolerance, ACCEPTED))
-        return b.and_(which, e.compare("<=", self.load(self.found), accepted))
+        @m.when(convex >= 0.0)
+        def _() -> None:
+            x.multiply(self.kept_y)  # not the polished one
+            inside.sliding.hold(convex)
 
-    def _keep_best(self, which: Any) -> Any:
+        m.when(convex < 0.0)(inside.sliding.let_slide)
+        inside.iterate(self.sizes[turn], self.newton.count)
+        x.multiply(x.y)
+        self.known.value = m.to_flag(self._judged())
+        self.error.value = x.found.value
+        m.copy(x.n, x.y, self.kept_y)
+
+    def _judged(self) -> Mask:
+        """Move y, whose z is known, onto the cones; where it is a solution then."""
+        m, x = self.m, self.x
+        changed = x.move_inside()
+        m.copy(x.n, x.new, x.y)
+        m.when(changed)(lambda: x.multiply(x.y))
+        x.residual(x.y)
+        return x.found.value <= x.limit(max(self.tolerance, ACCEPTED))
+
+    def _keep_best(self) -> Mask:
         """The best y and its residual; where this one, or that inside the cones, is a solution."""
-        e, b = self.e, self.b
-        good = self._judged(which)
-        before = b.and_(self.mask(self.known), b.not_(good))  # Newton has lost it
-        self.copy(self.n, self.kept_y, self.y, before)
-        found = e.select(before, self.load(self.error), self.load(self.found))
-        old = self.load(self.results, 0)
-        better = b.and_(which, b.not_(e.compare(">=", found, old)))
-        self.store(e.select(better, found, old), self.results, 0)
-        self.copy(self.n, self.y, self.best_y, better)
-        return b.or_(good, before)
+        m, x = self.m, self.x
+        good = self._judged()
+        before = (self.known.value > 0.0) & ~good  # Newton has lost it
+        m.when(before)(lambda: m.copy(x.n, self.kept_y, x.y))
+        found = m.where(before, self.error.value, x.found.value)
+        old = x.results[0]
+        better = ~(found >= old)
+        x.results[0] = m.where(better, found, old)
+        m.when(better)(lambda: m.copy(x.n, x.y, self.best_y))
+        return good | before
+
+
+def _most(attempt: Attempt) -> int:
+    """Iterations of Newton's method."""
+    if not attempt.polishes:
+        return ITERATIONS
+    return FREED if attempt.is_free else POLISHING
+
+
+def _convex_number(number: int) -> float:
+    """How many convex problems there are before an attempt; −1 if it is none."""
+    before = sum(x.is_convex for x in ATTEMPTS[:number])
+    return float(before if ATTEMPTS[number].is_convex else -1)

@@ -24,12 +24,12 @@ in unit cones, p = μ y for tangential rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
+from phipsi.backends.machine.machine import Index, Machine, Mask, Number
 from phipsi.contact.cone_problem import (
     INACTIVE,
     SOLVED,
@@ -40,15 +40,18 @@ from phipsi.contact.cone_problem import (
     Groups,
     Scaled,
 )
+from phipsi.contact.cone_routine import cone_routine
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.interior_point import ITERATIONS, Cones
-from phipsi.contact.lane_cones import ConeLanes, Kind, cone_routine
-from phipsi.contact.lane_elimination import eliminate
+from phipsi.contact.lane_cones import Kind, ProblemMemory, ScaledProblem
 from phipsi.contact.newton import PROXIMAL
 from phipsi.contact.solver_attempts import STARTS
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
+
+ROOM = 4
+"""Numbers of a row in the results of texts: weights of b, s and the coefficients, and one more."""
 
 
 def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, Array, Array]:
@@ -143,20 +146,21 @@ class _Derivatives(Callee):
         raise NotImplementedError("the adjoint of contacts has no adjoint")
 
     def solved(
-        self, code: Any, args: Sequence[Any], room: int, what: str, writer: Any, *options: Any
+        self, code: Any, args: Sequence[Any], what: str, text: Any, *options: Any
     ) -> tuple[ContactGroup, Any, list[Any]]:
         """The contacts that are there, what a routine found for them, and areas for the results.
 
-        `room`, how many numbers of a row it finds; they begin with the last argument, the weights
-        of p. The fifth argument is its y.
+        It finds `ROOM` numbers of a row, which begin with the last argument, the weights of p. The
+        fifth argument is its y.
         """
         W, b, s, coefficients, y, *_ = stored = [code.stored(x) for x in args]
         group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         group.gather_matrix(W)
         group.gather_rest(lambda i: code.entry(s, i), y)
-        found = code.area(room * group.size + 1).base
+        found = code.area(ROOM * group.size + 1).base
         group.gather_rows(stored[-1], found)
-        routine = cone_routine(code.module, code.e, what, writer, group.kinds, group.size, *options)
+        shape = (ROOM, group.size)
+        routine = cone_routine(code.module, code.e, what, text, group.kinds, shape, *options)
         group.call(routine, found)
         return group, found, [code.area(max(1, math.prod(x))) for x in self.shapes]
 
@@ -178,7 +182,7 @@ class AdjointCall(_Derivatives):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, solve the transposed equations, scatter."""
-        group, results, out = self.solved(code, args, 4, "cone_adjoint", _Adjoint)
+        group, results, out = self.solved(code, args, "cone_adjoint", adjoint_of_modes)
         m, many = group.m, group.size
         group.scatter(results, out[0])
         group.scatter_heads(m.at(results, many), out[1])
@@ -186,156 +190,165 @@ class AdjointCall(_Derivatives):
         return out
 
 
+def adjoint_of_modes(m: Machine, kinds: Sequence[Kind], given: ProblemMemory) -> None:
+    """Weights of b, s and the coefficients in rows of the results, from those of p in the first.
+
+    y is p. The last row of the results is for the weights of p.
+    """
+    _Adjoint(ScaledProblem(m, kinds, given)).run()
+
+
 @final
-class _Adjoint(ConeLanes):
-    """Writes the function; y is p, J* the matrix, and λ the solution, `d`."""
+class _Adjoint:
+    """J* is the matrix, and λ the solution, `d`."""
 
-    def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int) -> None:
-        super().__init__(e, args, kinds)
-        self.to_s, self.to_mu, self.given = (self.at(self.results, x * many) for x in (1, 2, 3))
+    def __init__(self, x: ScaledProblem) -> None:
+        self.x, self.m = x, x.m
+        self.to_b, self.to_s, self.to_mu, self.given = (x.results.row(i) for i in range(ROOM))
 
-    def write(self) -> None:
+    def run(self) -> None:
         """All of it; what is of a contact is computed where it is needed."""
-        b, columns = self.b, self.plus(self.n, 1)
-        for place in (self.eps, self.found):
-            self.store(0.0, place)
-        self.each_contact(self._trace)
-        live = self.larger(self.load(self.found), self.e.constant(1.0))
-        self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
-        self.multiply(self.y)
+        m, x = self.m, self.x
+        self._find_eps()
+        x.multiply(x.y)
 
-        def keep(i: Any) -> None:
-            self.store(self.load(self.results, i), self.given, i)
-            self.store(0.0, self.results, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.given[i] = self.to_b[i]
+            self.to_b[i] = 0.0
 
-        def row(i: Any) -> None:
-            start = self.at(self.J, b.mul(i, columns))
-            write_loop(b, self.n, lambda j: self.store(0.0, start, j))
-            less = self.load(self.eps) * self.load(self.results, i)
-            self.store(self.load(self.given, i) - less, start, self.n)
+        m.loop(0, 2)(lambda _: self._solve())
 
-        write_loop(b, self.n, keep)
-        write_loop(b, i64(2), lambda _: self._solve(row))
-
-    def _solve(self, row: Any) -> None:
+    def _solve(self) -> None:
         """Weights from those of p, less ε times the weights of b that were found before."""
-        b, columns = self.b, self.plus(self.n, 1)
-        write_loop(b, self.n, row)
+        m, x = self.m, self.x
 
-        def pad(i: Any) -> None:
-            self.store(1.0, self.J, self.plus(b.mul(i, columns), i))
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            row = x.J.row(i)
 
-        self.in_last_block(pad)
-        self.each_contact(self._columns)
-        eliminate(self, self.J, self.n, self.d, self.ends)
-        self.each_contact(self._weights)
+            @m.each(0, x.n)
+            def _(j: Index) -> None:
+                row[j] = 0.0
 
-    def _there(self, kind: Kind, i: Any) -> Any:
-        e = self.e
-        if not kind.has_head:
-            return e.compare("==", 0.0, 0.0)
-        return e.compare("<", self.load(self.s, i), INACTIVE)
+            row[x.n] = self.given[i] - x.eps.value * self.to_b[i]
 
-    def _trace(self, kind: Kind, i: Any, first: Any) -> None:
-        e, there = self.e, self._there(kind, i)
-        for t in range(len(kind.letters)):
-            row = self.plus(first, t)
-            own = self.load(self.W, self.plus(self.b.mul(row, self.n), row))
-            for x, place in ((own, self.eps), (e.constant(1.0), self.found)):
-                self.store(self.load(place) + e.select(there, x, 0.0), place)
+        def pad(i: Index) -> None:
+            x.J[i, i] = 1.0
 
-    def _modes(self, kind: Kind, i: Any, first: Any) -> tuple[dict[Any, Lane], ...]:
+        x.in_last_block(pad)
+        x.each_contact(self._columns)
+        m.eliminate(x.n, x.J, x.d, x.ends)
+        x.each_contact(self._weights)
+
+    def _there(self, kind: Kind, i: Index) -> Mask:
+        return self.x.s[i] < INACTIVE if kind.has_head else self.m.always()
+
+    def _find_eps(self) -> None:
+        """ε, from the diagonal of W of the contacts that are there."""
+        m, x = self.m, self.x
+
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.sizes[i] = x.d[i] = 0.0
+
+        def diagonal(kind: Kind, i: Index, first: Index) -> None:
+            there = self._there(kind, i)
+            for t in range(len(kind.letters)):
+                row = first + t
+                x.sizes[row], x.d[row] = m.where(there, x.W[row, row], 0.0), m.to_flag(there)
+
+        x.each_contact(diagonal)
+        trace, live = m.sums(0, x.n, lambda i: [(x.sizes[i], 1.0), (x.d[i], 1.0)], [0.0, 0.0])
+        x.eps.value = trace * PROXIMAL / x.larger(live, 1.0)
+
+    def _modes(self, kind: Kind, i: Index, first: Index) -> tuple[dict[Any, Any], ...]:
         """Derivatives of the conditions of a contact by p, u, coefficients; see `_modes`."""
-        e, b = self.e, self.b
+        m, x = self.m, self.x
         every = range(len(kind.letters))
-        p, u, mu = (self.rows(x, first, every) for x in (self.y, self.z, self.mu))
-        own = self.load(self.W, self.plus(b.mul(first, self.n), first))
-        own = e.select(e.compare(">", own, 0.0), own, 1.0)
-        by_p: dict[Any, Lane] = {}
-        by_u: dict[Any, Lane] = {}
-        by_mu: dict[Any, Lane] = {}
+        p, u, mu = (x.rows(v, first, every) for v in (x.y, x.z, x.mu))
+        own = x.W[first, first]
+        own = m.where(own > 0.0, own, 1.0)
+        by_p: dict[Any, Any] = {}
+        by_u: dict[Any, Any] = {}
+        by_mu: dict[Any, Any] = {}
         held = self._there(kind, i)
         if kind.has_head:
-            speed = u[0] + self.load(self.s, i)
-            held = b.and_(held, e.compare(">", p[0] * own, speed))
-            by_p[0, 0], by_u[0, 0] = e.select(held, 0.0, 1.0), e.select(held, 1.0, 0.0)
+            held = held & (p[0] * own > u[0] + x.s[i])
+            by_p[0, 0], by_u[0, 0] = m.to_flag(~held), m.to_flag(held)
         for group in kind.groups:
-            top = p[0] if kind.has_head else e.constant(1.0)
+            top: Any = p[0] if kind.has_head else 1.0
             depth = 1.0 / own
             if not kind.has_head:
                 square = mu[0] * mu[0]
-                depth = depth / e.select(e.compare(">", square, 0.0), square, 1e-300)
-            some = {t: e.compare(">", mu[t], 0.0) for t in group}
-            x = [
-                e.select(some[t], p[t] / e.select(some[t], mu[t], 1.0), 0.0) - depth * mu[t] * u[t]
+                depth = depth / m.where(square > 0.0, square, 1e-300)
+            some = {t: mu[t] > 0.0 for t in group}
+            at = [
+                m.where(some[t], p[t] / m.where(some[t], mu[t], 1.0), 0.0) - depth * mu[t] * u[t]
                 for t in group
             ]
-            fast = self.length([mu[t] * u[t] for t in group])
-            slides = b.and_(held, e.compare(">", self.length(x), top))
-            slides = b.and_(slides, e.compare(">", fast, 0.0))
-            s = e.select(slides, fast, 1.0)
+            fast = x.length([mu[t] * u[t] for t in group])
+            slides = held & (x.length(at) > top) & (fast > 0.0)
+            s = m.where(slides, fast, 1.0)
             lean = {t: mu[t] * mu[t] * u[t] / s for t in group}
             for t in group:
-                bound = b.and_(held, some[t])
-                sliding = b.and_(slides, some[t])
-                sticking = b.and_(bound, b.not_(slides))
+                bound, sliding = held & some[t], slides & some[t]
+                sticking = bound & ~slides
                 for v in group:
                     turn = -(lean[t] * lean[v] / s)
                     by = -(lean[t] * mu[v] * u[v] * u[v] / (s * s))
-                    alone, stick = e.constant(0.0), e.constant(0.0)
+                    alone: Any = 0.0
+                    stick: Any = 0.0
                     if t == v:
                         turn, by = turn + mu[t] * mu[t] / s, by + 2.0 * mu[t] * u[t] / s
-                        alone = e.select(b.or_(sliding, b.not_(bound)), 1.0, 0.0)
-                        stick = e.select(sticking, 1.0, 0.0)
+                        alone, stick = m.to_flag(sliding | ~bound), m.to_flag(sticking)
                     by_p[t, v] = alone
-                    by_u[t, v] = e.select(sliding, top * turn, stick)
-                    by_mu[t, v] = e.select(sliding, top * by, 0.0)
+                    by_u[t, v] = m.where(sliding, top * turn, stick)
+                    by_mu[t, v] = m.where(sliding, top * by, 0.0)
                 if kind.has_head:
-                    by_p[t, 0] = e.select(sliding, lean[t], 0.0)
+                    by_p[t, 0] = m.where(sliding, lean[t], 0.0)
         return by_p, by_u, by_mu
 
-    def _columns(self, kind: Kind, i: Any, first: Any) -> None:
+    def _columns(self, kind: Kind, i: Index, first: Index) -> None:
         """Columns of J* = (by_p + by_u (W + ε I))* that are rows of a contact."""
-        e, b, count = self.e, self.b, len(kind.letters)
-        by_p, by_u, _ = self._modes(kind, i, first)
-        eps, columns = self.load(self.eps), self.plus(self.n, 1)
-        W = [self.at(self.W, b.mul(self.plus(first, t), self.n)) for t in range(count)]
+        m, x, count = self.m, self.x, len(kind.letters)
+        by_p, by_u, _mu = self._modes(kind, i, first)
+        eps, W = x.eps.value, [x.W.row(first + t) for t in range(count)]
 
-        def one(j: Any) -> None:
-            offset = b.mul(j, i64(self.bytes))
-            w = [self.load_at(x, offset) for x in W]
-            target = self.at(self.J, self.plus(b.mul(j, columns), first))
+        @m.each(*x.columns_of(first, count))
+        def _(j: Index) -> None:
+            w, target = [row[j] for row in W], x.J.row(j)
             for t in range(count):
-                total = e.constant(0.0)
-                for v in range(count):
-                    if (t, v) in by_u:
-                        total = by_u[t, v].times_plus(w[v], total)
-                self.store(total, target, t)
+                target[first + t] = _product(m, {v: by_u.get((t, v)) for v in range(count)}, w)
 
-        self.between(*self.columns_of(first, count), one)
-        for t, v in {*by_p, *by_u}:
-            place = self.at(self.J, self.plus(b.mul(self.plus(first, v), columns), first))
-            x = self.load(place, t)
+        for t, v in sorted({*by_p, *by_u}):
+            entry = x.J[first + v, first + t]
             if (t, v) in by_p:
-                x = x + by_p[t, v]
+                entry = entry + by_p[t, v]
             if (t, v) in by_u:
-                x = eps.times_plus(by_u[t, v], x)
-            self.store(x, place, t)
+                entry = m.fma(eps, by_u[t, v], entry)
+            x.J[first + v, first + t] = entry
 
-    def _weights(self, kind: Kind, i: Any, first: Any) -> None:
+    def _weights(self, kind: Kind, i: Index, first: Index) -> None:
         """Minus the derivatives' adjoints of λ."""
-        e, every = self.e, range(len(kind.letters))
+        m, x, every = self.m, self.x, range(len(kind.letters))
         _, by_u, by_mu = self._modes(kind, i, first)
-        found = self.rows(self.d, first, every)
-        for by, base in ((by_u, self.results), (by_mu, self.to_mu)):
+        found = x.rows(x.d, first, every)
+        for by, target in ((by_u, self.to_b), (by_mu, self.to_mu)):
             for v in every:
-                total = e.constant(0.0)
-                for t in every:
-                    if (t, v) in by:
-                        total = by[t, v].times_plus(found[t], total)
-                self.store(-total, base, self.plus(first, v))
+                total = _product(m, {t: by.get((t, v)) for t in every}, found)
+                target[first + v] = -total
         if kind.has_head:
-            self.store(-(by_u[0, 0] * found[0]), self.to_s, i)
+            self.to_s[i] = -(by_u[0, 0] * found[0])
+
+
+def _product(m: Machine, factors: Mapping[int, Any], x: Sequence[Number]) -> Any:
+    """Σ factors x, of the factors that there are."""
+    total: Any = 0.0
+    for t, factor in factors.items():
+        if factor is not None:
+            total = m.fma(factor, x[t], total)
+    return total
 
 
 # ---- smoothed ------------------------------------------------------------------------------------
@@ -459,7 +472,7 @@ class SmoothedCall(_Derivatives):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
-        group, results, out = self.solved(code, args, 3, "smoothed", _Smoothed, self.kappa)
+        group, results, out = self.solved(code, args, "smoothed", adjoint_inside, self.kappa)
         m, many = group.m, group.size
         group.scatter(group.places[-1], out[0])
         group.scatter(results, out[1])
@@ -469,108 +482,102 @@ class SmoothedCall(_Derivatives):
         return out
 
 
+def adjoint_inside(m: Machine, kinds: Sequence[Kind], given: ProblemMemory, kappa: float) -> None:
+    """Impulses at κ (J), y, and weights of b, s and the coefficients in rows of the results.
+
+    The first row has the weights of p at first; the last one begins with the status.
+    """
+    _Smoothed(ScaledProblem(m, kinds, given), kappa).run()
+
+
 @final
-class _Smoothed(ConeLanes):
-    """Writes the function."""
+class _Smoothed:
+    """Interior points, and the adjoint of their equations."""
 
-    def __init__(
-        self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int, kappa: float
-    ) -> None:
-        super().__init__(e, args, kinds)
-        self.to_s, self.to_mu, self.status = (self.at(self.results, i * many) for i in (1, 2, 3))
-        self.interior = InteriorCode(self, kappa)
-        self.weight, self.back, self.reached = self.vectors[4:7]
+    def __init__(self, x: ScaledProblem, kappa: float) -> None:
+        self.x, self.m = x, x.m
+        self.to_b, self.to_s, self.to_mu, self.status = (x.results.row(i) for i in range(ROOM))
+        self.interior = InteriorCode(x, kappa)
+        self.weight, self.back, self.reached = (x.vector() for _ in range(3))
+        self.todo, self.count = x.m.number(1.0), x.m.number()
 
-    def write(self) -> None:
+    def run(self) -> None:
         """Interior points from several starts; the adjoint where one is reached."""
-        e, b, inside = self.e, self.b, self.interior
+        m, x, inside = self.m, self.x, self.interior
 
-        def begin(i: Any) -> None:
-            self.store(self.load(self.results, i), self.weight, i)
-            for base in (self.results, self.to_mu, self.y):
-                self.store(0.0, base, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.weight[i] = self.to_b[i]
+            self.to_b[i] = self.to_mu[i] = x.y[i] = 0.0
 
-        write_loop(b, self.n, begin)
-        self.fill(self.k, 0.0, self.to_s)
-        self.scale_problem()
-        inside.convex.let_slide()
-        todo, count = b.alloca(e.mask), b.alloca(e.vector)
-        b.store(e.compare("==", 0.0, 0.0), todo)
-        self.store(0.0, count)
-        starts = self.table(STARTS)
+        @m.each(0, x.k)
+        def _(i: Index) -> None:
+            self.to_s[i] = 0.0
 
-        def attempt(turn: Any, which: Any) -> None:
-            inside.iterate(which, self.load(starts, turn), count)
-            good = b.and_(which, self.mask(inside.solved))
-            with b.if_then(self.any(good)):
-                self.pull(good)
-            b.store(b.and_(which, b.not_(good)), todo)
+        x.scale_problem()
+        inside.sliding.let_slide()
+        self.count.value = 0.0
+        starts = m.table(STARTS)
 
-        self.rounds(len(STARTS), lambda: self.mask(todo), attempt)
-        status = e.select(self.mask(todo), float(UNSOLVED), float(SOLVED))
-        self.store(status, self.status)
-        write_loop(
-            b,
-            self.n,
-            lambda i: self.store(self.load(self.y, i) * self.load(self.sigma, i), self.y, i),
-        )
+        @m.while_any(lambda: self.todo.value > 0.0, len(STARTS))
+        def _(turn: Index) -> None:
+            inside.iterate(starts[turn], self.count)
+            m.when(inside.solved.value > 0.0)(self.pull)
+            self.todo.value = m.to_flag(~(inside.solved.value > 0.0))
 
-    def pull(self, which: Any) -> None:
-        """λ = (W + D)⁻* weight, and the weights that follow, in some lanes."""
-        e, b, inside = self.e, self.b, self.interior
-        columns = self.plus(self.n, 1)
+        failed = self.todo.value > 0.0
+        self.status[0] = m.where(failed, float(UNSOLVED), float(SOLVED))
+
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.y[i] = x.y[i] * x.sigma[i]
+
+    def pull(self) -> None:
+        """λ = (W + D)⁻* weight, and the weights that follow."""
+        m, x, inside = self.m, self.x, self.interior
         inside.fill()
         inside.velocities(steps=False)
 
-        def right(i: Any) -> None:
-            x = self.load(self.weight, i) * self.load(self.sigma, i) * inside.scaled(i)[0]
-            self.store(x, self.J, self.plus(b.mul(i, columns), self.n))
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.J[i, x.n] = self.weight[i] * x.sigma[i] * inside.scaled(i)[0]
 
-        write_loop(b, self.n, right)
+        def block(kind: Kind, i: Index, first: Index) -> None:
+            for (t, u), entry in inside.local(kind, i, first, False).D.items():
+                x.J[first + u, first + t] = x.J[first + u, first + t] + entry
 
-        def block(kind: Kind, i: Any, first: Any) -> None:
-            for (t, u), x in inside.local(kind, i, first, False).D.items():
-                row = b.mul(self.plus(first, u), columns)
-                place = self.at(self.J, self.plus(row, self.plus(first, t)))
-                self.store(self.load(place) + x, place)
-
-        self.each_contact(block)
+        x.each_contact(block)
         inside.pad()
-        eliminate(self, self.J, self.n, self.d, self.ends)
+        m.eliminate(x.n, x.J, x.d, x.ends)
 
-        def back(i: Any) -> None:
-            x = -(self.load(self.d, i) * inside.scaled(i)[1])
-            self.store(x, self.back, i)
-            old = self.load(self.results, i)
-            self.store(e.select(which, x * self.load(self.sigma, i), old), self.results, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            back = -(x.d[i] * inside.scaled(i)[1])
+            self.back[i] = back
+            self.to_b[i] = back * x.sigma[i]
 
-        write_loop(b, self.n, back)
-        self.multiply(self.y)
-        self.copy(self.n, self.z, self.reached)
-        self.multiply(self.back)
-        self.each_contact(lambda kind, i, first: self._weights(kind, i, first, which))
+        x.multiply(x.y)
+        m.copy(x.n, x.z, self.reached)
+        x.multiply(self.back)
+        x.each_contact(self._weights)
 
-    def _weights(self, kind: Kind, i: Any, first: Any, which: Any) -> None:
+    def _weights(self, kind: Kind, i: Index, first: Index) -> None:
         """Those of s and of coefficients."""
-        e, b, inside = self.e, self.b, self.interior
+        m, x, inside = self.m, self.x, self.interior
         if kind.has_head:
-            x = self.load(self.back, first) * self.load(self.sigma, first)
-            self.store(e.select(which, x, self.load(self.to_s, i)), self.to_s, i)
+            self.to_s[i] = self.back[first] * x.sigma[first]
         for group in kind.groups:
             for t in group:
-                row = self.plus(first, t)
-                mu, sigma = self.load(self.mu, row), self.load(self.sigma, row)
-                there = b.and_(e.compare(">", mu, 0.0), e.compare(">", sigma, 0.0))
+                row = first + t
+                mu, sigma = x.mu[row], x.sigma[row]
+                there = (mu > 0.0) & (sigma > 0.0)
                 if kind.has_head:
-                    g, y = self.load(self.back, row), self.load(self.y, row)
-                    lent = self.load(self.z, row) - self.load(self.free, row)
-                    lent = sigma.times_plus(self.load(self.weight, row), lent)
-                    x = y.times_plus(lent, g * self.load(self.reached, row))
-                    x = x / e.select(there, mu, 1.0)
+                    lent = m.fma(sigma, self.weight[row], x.z[row] - x.free[row])
+                    to_mu = m.fma(x.y[row], lent, self.back[row] * self.reached[row])
+                    to_mu = to_mu / m.where(there, mu, 1.0)
                 else:
                     Y, Z = (inside.state(v, kind, first) for v in (inside.Y, inside.Z))
                     _, beta, w = inside.cones(kind, i, Y, Z)[-1]
-                    x = (Z[t] * beta - Y[t] * w) / (beta * beta - Y[t] * Y[t])
-                    x = -(self.load(self.d, row) * x) / inside.scaled(row)[0]
-                kept = b.and_(which, there)
-                self.store(e.select(kept, x, self.load(self.to_mu, row)), self.to_mu, row)
+                    turn = (Z[t] * beta - Y[t] * w) / (beta * beta - Y[t] * Y[t])
+                    to_mu = -(x.d[row] * turn) / inside.scaled(row)[0]
+                self.to_mu[row] = m.where(there, to_mu, self.to_mu[row])

@@ -8,14 +8,14 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_cases, write_loop
-from phipsi.contact.cone_code import work_size
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
-from phipsi.contact.lane_cones import KINDS, Kind, profile_of
-from phipsi.contact.lane_elimination import BLOCK, Numbers, padded, word_table
+from phipsi.contact.lane_cones import KINDS, Kind, work_size
+from phipsi.contact.lane_elimination import Numbers, padded, profile_of, word_table
 
 
 class ContactGroup:

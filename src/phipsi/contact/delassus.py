@@ -21,13 +21,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import BLOCK, word_table
+from phipsi.contact.lane_elimination import word_table
 from phipsi.contact.row_products import Heads, in_memory, outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call

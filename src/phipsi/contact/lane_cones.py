@@ -1,33 +1,21 @@
-"""Contact problems of a group of lanes in memory: scaled, with their cones and residuals.
+"""Contact problems in memory of a machine: scaled, with their cones and residuals.
 
-The problem of a group has the contacts that are there in any of its lanes. Rows of a contact follow
-each other, the normal first. Contacts that a lane does not have add zeros to its sums, so that a
-lane gets the same bits in any company.
+Lanes are problems that have the same contacts; a contact that a lane does not have adds zeros to
+its sums, so that a lane gets the same bits in any company. Rows of a contact follow each other, the
+normal first.
 
 **Source:** theory/contact 5.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.backends.native.targets.code_cache import sources_digest
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    POINTER,
-    Emitter,
-    Lane,
-    fold_loop,
-    i64,
-    write_cases,
-    write_loop,
-)
+from phipsi.backends.machine.machine import Index, Machine, Mask, Memory, Number, Words
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.contact.cone_problem import INACTIVE, ROUNDING
-from phipsi.contact.lane_elimination import BLOCK, Numbers
 
 
 class Kind(NamedTuple):
@@ -50,412 +38,281 @@ KINDS = {
     "limit": Kind("l", ((0,),)),
 }
 
-R, INVERSE, DEPTH, OWN, C, CLOSED, GROUPS = range(7)
-"""Numbers kept of every contact: r, 1/r, D, 1/D, c, whether it is closed; for Newton's method
-`PER_GROUP` of each group; for the interior point nine from `HEAD` on."""
+R, INVERSE, DEPTH, OWN, C, CLOSED, FOUND, GROUPS = range(8)
+"""Numbers kept of every contact: r, 1/r, D, 1/D, c, whether it is closed, a term of a sum; for
+Newton's method `PER_GROUP` of each group; for the interior point nine from `HEAD` on."""
 PER_GROUP = 3
 HEAD = GROUPS + 2 * PER_GROUP
 PER_CONTACT = HEAD + 9
-VECTORS = 16
-"""Arrays with a number for each row."""
+VECTORS = 18
+"""Most arrays with a number for each row."""
 
 
-ARGUMENTS = [POINTER] * 7 + [I64] * 2 + [POINTER]
-"""W, b, s, coefficients, y, results, contacts; how many contacts and rows; working memory.
-
-`contacts` has two words each, the number of its kind and its first row; then the words of
-`profile_of`. W is known between `lows` and `ends` of each block of rows, and zero elsewhere.
-"""
+def work_size(rows: int, contacts: int) -> int:
+    """How many numbers of every lane a method works with, for at most so many rows."""
+    return rows * (rows + 1) + VECTORS * rows + PER_CONTACT * contacts
 
 
-def cone_routine(
-    module: ir.Module, e: Emitter, what: str, writer: Any, kinds: Sequence[str], *options: Any
-) -> ir.Function:
-    """A function of the module with `ARGUMENTS`, written once for these kinds and options.
+class ProblemMemory(NamedTuple):
+    """A contact problem in memory, all of which may be changed.
 
-    `writer`, a class of `ConeLanes` that takes the options, with a method `write`.
-    """
-    key = (tuple(kinds), *options)
-    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-    name, kind = f"phipsi_{what}_{digest}_{e.lanes}", ir.FunctionType(ir.VOID, ARGUMENTS)
-    depends = f"{key} {e.fused} {e.number.name} {sources_digest('contact')}"
-
-    def begin(module: ir.Module) -> ir.Function:
-        function = ir.Function(module, kind, name)
-        function.linkage = "internal"
-        inner = e.like()
-        inner.builder = function.begin()
-        writer(inner, function.args, [KINDS[x] for x in kinds], *options).write()
-        inner.builder.ret_void()
-        return function
-
-    return module.part(name, depends, kind, begin)
-
-
-def profile_of(m: Numbers, contacts: Any, k: Any, n: Any) -> tuple[Any, Any]:
-    """`lows` and `ends`, words for each block of rows, which follow those of the contacts."""
-    b = m.b
-    lows = b.at(contacts, b.mul(k, i64(16)))
-    return lows, b.at(lows, b.mul(b.udiv(n, i64(BLOCK)), i64(8)))
-
-
-class ConeLanes(Numbers):
-    """A problem of lanes in memory, and what both methods do with it.
-
-    **Attributes:** of the problem `W`, `free` (b), `s`, `mu`, `y`, `contacts`, `k`, `n`; `z` =
-    W y + b; `sigma`; vectors of rows for the methods; `eps`, the
-    mean of the diagonal of W; `scale`, the largest |W| |y| + |b|;
-    `found`, the residual; `scaled` and `changed`, lanes whose W is not as it was given, and whose y
-    `move_inside` changed; `ends`, words for `eliminate`, and `lows`, the first column of each block
-    of rows, beyond which W is zero.
+    **Attributes:** W (n, n), `free` (b), `mu`, the coefficients, y (n,), s (k,); `results`, what
+    else is found; k, the contacts, and n, their rows, a multiple of `BLOCK`; `contacts`, two words
+    of each, its kind and its first row; `lows` and `ends`, words of each block of rows, between
+    which W is known, and zero elsewhere.
     """
 
-    def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind]) -> None:
-        super().__init__(e)
-        self.kinds = kinds
-        self.W, self.free, self.s, self.mu, self.y, self.results, self.contacts = args[:7]
-        self.k, self.n, self.J = args[7:]
-        b = self.b
-        vectors = self.at(self.J, b.mul(self.n, self.plus(self.n, 1)))
-        each = b.mul(self.n, i64(self.bytes))
-        self.vectors = []
-        for _ in range(VECTORS):
-            self.vectors.append(vectors)
-            vectors = b.at(vectors, each)
-        self.kept = vectors
-        self.z, self.sigma, self.d, self.new = self.vectors[:4]
-        self.lows, self.ends = profile_of(self, self.contacts, self.k, self.n)
-        self.eps, self.scale, self.found = (b.alloca(e.vector) for _ in range(3))
-        self.scaled, self.changed = (b.alloca(e.mask) for _ in range(2))
+    W: Memory
+    free: Memory
+    s: Memory
+    mu: Memory
+    y: Memory
+    results: Memory
+    k: Index
+    n: Index
+    contacts: Words
+    lows: Words
+    ends: Words
+
+
+@final
+class ScaledProblem:
+    """A problem in memory, and what both methods do with it.
+
+    **Attributes:** those of `ProblemMemory`; `z` = W y + b; `sigma`; `J`, a matrix of equations and
+    their right side; `d`, `new` and `sizes`, vectors to work with; `of`, the numbers of contacts;
+    `eps`, the mean of the diagonal of W; `scale`, the largest |W| |y| + |b|; `found`, the residual.
+    """
+
+    def __init__(self, m: Machine, kinds: Sequence[Kind], given: ProblemMemory) -> None:
+        self.m, self.kinds = m, kinds
+        self.W, self.free, self.s, self.mu, self.y, self.results, self.k, self.n = given[:8]
+        self.contacts, self.lows, self.ends = given[8:]
+        self.J = m.array(self.n, self.n + 1, kept=False)
+        self.of = m.array(self.k, PER_CONTACT)
+        self._vectors = 0
+        self.z, self.sigma, self.new = (self.vector() for _ in range(3))
+        self.d, self.sizes = (self.vector(kept=False) for _ in range(2))
+        self.eps, self.scale, self.found = (m.number() for _ in range(3))
+
+    def vector(self, *, kept: bool = True) -> Memory:
+        """Memory for a number of each row."""
+        self._vectors += 1
+        assert self._vectors <= VECTORS, "more arrays than `work_size` has room for"
+        return self.m.array(self.n, kept=kept)
 
     # ---- contacts
 
-    def each_contact(self, body: Callable[[Kind, Any, Any], None]) -> None:
-        """Code for every contact: body(kind, its number, its first row)."""
+    def each_contact(self, body: Callable[[Kind, Index, Index], None]) -> None:
+        """For every contact, in any order: body(kind, its number, its first row)."""
+        each = self.m.each_case(self.k, len(self.kinds), self.contacts)
+        each(lambda case, i, first: body(self.kinds[case], i, first))
 
-        def one(i: Any) -> None:
-            place = self.b.mul(i, i64(2))
-            kind, first = (
-                self.word(self.contacts, place),
-                self.word(self.contacts, self.plus(place, 1)),
-            )
-            if len(self.kinds) == 1:
-                body(self.kinds[0], i, first)
-            else:
-                write_cases(self.b, kind, len(self.kinds), lambda j: body(self.kinds[j], i, first))
+    def in_last_block(self, body: Callable[[Index], None]) -> None:
+        """For every row of the last block, where rows beyond those of contacts are."""
+        there = self.m.at_least(self.n, BLOCK)
+        self.m.when(there)(lambda: self.m.each(self.n - BLOCK, self.n)(body))
 
-        write_loop(self.b, self.k, one)
-
-    def in_last_block(self, body: Callable[[Any], None]) -> None:
-        """Code for every row of the last block, where rows beyond those of contacts are."""
-        last = self.b.sub(self.n, i64(BLOCK))
-        with self.b.if_then(self.b.icmp_signed(">=", last, i64(0))):
-            self.between(last, self.n, body)
-
-    def of(self, contact: Any, what: int) -> Any:
-        """The place of a number of a contact."""
-        return self.at(self.kept, self.plus(self.b.mul(contact, i64(PER_CONTACT)), what))
-
-    def rows(self, base: Any, first: Any, rows: Sequence[int]) -> list[Lane]:
+    def rows(self, x: Memory, first: Index, rows: Sequence[int]) -> list[Number]:
         """Numbers of rows of a contact."""
-        return [self.load(base, self.plus(first, t)) for t in rows]
+        return [x[first + t] for t in rows]
 
-    def length(self, x: Sequence[Lane]) -> Lane:
+    def total(self, slot: int) -> Number:
+        """The sum of a number of the contacts."""
+        return self.m.total(0, self.k, lambda i: (self.of[i, slot], 1.0))
+
+    def largest(self, slot: int) -> Number:
+        """The largest of a number of the contacts that is not negative."""
+        return self.m.largest(0, self.k, lambda i: self.of[i, slot])
+
+    def larger(self, x: Number, y: Number | float) -> Number:
+        """The larger number; not a number where x is not."""
+        return self.m.where(x <= y, y, x)
+
+    def length(self, x: Sequence[Number]) -> Number:
         """|x|."""
-        return self.root(_square(x))
+        total = x[0] * x[0]
+        for y in x[1:]:
+            total = self.m.fma(y, y, total)
+        return self.m.sqrt(total)
+
+    def columns_of(self, first: Index, count: int) -> tuple[Index, Index]:
+        """The columns of rows in which W may not be zero, from blocks to blocks."""
+        return self.lows[first // BLOCK], self.ends[(first + (count - 1)) // BLOCK]
+
+    # ---- scaling
 
     def scale_problem(self) -> None:
         """Round groups, and steps of projections."""
-        e, b = self.e, self.b
-        self.fill(self.n, 0.0, self.sigma)
-        b.store(self.never(), self.scaled)
+        m, sigma = self.m, self.sigma
+
+        @m.each(0, self.n)
+        def _(i: Index) -> None:
+            sigma[i] = 0.0
+            self.sizes[i] = 0.0
+
         self.each_contact(self._scales)
 
-        def entries(i: Any) -> None:
-            mine = self.load(self.sigma, i)
-            start = self.at(self.W, b.mul(i, self.n))
+        @m.when(m.largest(0, self.n, lambda i: self.sizes[i]) > 0.0)
+        def _() -> None:
+            @m.each(0, self.n)
+            def _(i: Index) -> None:
+                mine, row = sigma[i], self.W.row(i)
 
-            def entry(j: Any) -> None:
-                x = self.load(start, j) * (mine * self.load(self.sigma, j))
-                self.store(x, start, j)
+                @m.each(*self.columns_of(i, 1))
+                def _(j: Index) -> None:
+                    row[j] = row[j] * (mine * sigma[j])
 
-            self.between(*self.columns_of(i, 1), entry)
+        @m.each(0, self.n)
+        def _(i: Index) -> None:
+            mine = sigma[i]
+            self.free[i] = self.free[i] * mine
+            there = mine > 0.0
+            y = self.y[i] / m.where(there, mine, 1.0)
+            self.y[i] = m.where(there & (m.abs(y) < math.inf), y, 0.0)
 
-        with b.if_then(self.any(self.mask(self.scaled))):
-            write_loop(b, self.n, entries)
-
-        def row(i: Any) -> None:
-            mine = self.load(self.sigma, i)
-            self.store(self.load(self.free, i) * mine, self.free, i)
-            there = e.compare(">", mine, 0.0)
-            y = self.load(self.y, i) / e.select(there, mine, 1.0)
-            fine = b.and_(there, e.compare("<", self.size(y), math.inf))
-            self.store(e.select(fine, y, 0.0), self.y, i)
-
-        write_loop(b, self.n, row)
-        for place in (self.eps, self.scale):
-            self.store(0.0, place)
         self.each_contact(self._steps)
-        live = self.load(self.scale)
-        eps = self.load(self.eps) / self.larger(live, e.constant(1.0))
-        self.store(e.select(e.compare(">", eps, 0.0), eps, 1.0), self.eps)
+        eps = self.total(GROUPS) / self.larger(self.total(GROUPS + 1), 1.0)
+        self.eps.value = m.where(eps > 0.0, eps, 1.0)
 
-    def columns_of(self, first: Any, count: int) -> tuple[Any, Any]:
-        """The columns of rows in which W may not be zero, from blocks to blocks."""
-        b = self.b
-        block = b.udiv(first, i64(BLOCK))
-        last = b.udiv(self.plus(first, count - 1), i64(BLOCK))
-        return self.word(self.lows, block), self.word(self.ends, last)
-
-    def _scales(self, kind: Kind, i: Any, first: Any) -> None:
-        e = self.e
-        there: Any = None
+    def _scales(self, kind: Kind, i: Index, first: Index) -> None:
+        """Sigma of the rows; where it is not one, `sizes` is."""
+        m = self.m
+        there: Mask | None = None
         if kind.has_head:
-            s = self.load(self.s, i)
-            there = e.compare("<", s, INACTIVE)
-            self.store(e.select(there, s, 1.0), self.s, i)
-            self.store(e.select(there, 1.0, 0.0), self.sigma, first)
-            self._note(self.b.not_(there), self.scaled)
+            s = self.s[i]
+            there = s < INACTIVE
+            self.s[i] = m.where(there, s, 1.0)
+            self.sigma[first] = m.to_flag(there)
+            self.sizes[first] = m.to_flag(~there)
         for number, group in enumerate(kind.groups):
             mu = self.rows(self.mu, first, group)
             largest = mu[0]
             for x in mu[1:]:
                 largest = self.larger(largest, x)
             if number == 0:
-                self.store(largest, self.of(i, C))
-            unit = e.select(e.compare(">", largest, 0.0), largest, 1.0)
+                self.of[i, C] = largest
+            unit = m.where(largest > 0.0, largest, 1.0)
             for t, x in zip(group, mu, strict=True):
-                if not kind.has_head:
-                    scale = e.constant(1.0)
-                else:
+                scale: Number | float = 1.0
+                if kind.has_head:
                     scale = x if number else x / unit
-                scale = e.select(e.compare(">", x, 0.0), scale, 0.0)
+                scale = m.where(x > 0.0, scale, 0.0)
                 if there is not None:
-                    scale = e.select(there, scale, 0.0)
-                self.store(scale, self.sigma, self.plus(first, t))
-                self._note(e.compare("!=", scale, 1.0), self.scaled)
+                    scale = m.where(there, scale, 0.0)
+                self.sigma[first + t] = scale
+                self.sizes[first + t] = m.to_flag((scale < 1.0) | (scale > 1.0))
 
-    def _note(self, where: Any, place: Any) -> None:
-        """Add lanes to a mask in memory."""
-        self.b.store(self.b.or_(self.mask(place), where), place)
+    def _steps(self, kind: Kind, i: Index, first: Index) -> None:
+        """The numbers of a contact; the diagonal of its rows that are there, and how many."""
+        m, total = self.m, self.W[first, first]
+        live = m.to_flag(self.sigma[first] > 0.0)
+        own = m.where(total > 0.0, total, 1.0)
+        self.of[i, DEPTH], self.of[i, OWN] = 1.0 / own, own
+        for t in range(1, len(kind.letters)):
+            row = first + t
+            total = total + self.W[row, row]
+            live = live + m.to_flag(self.sigma[row] > 0.0)
+        self.of[i, GROUPS], self.of[i, GROUPS + 1] = total, live
+        mean = total / self.larger(live, 1.0)
+        mean = m.where(mean > 0.0, mean, 1.0)
+        self.of[i, INVERSE], self.of[i, R] = mean, 1.0 / mean
 
-    def _steps(self, kind: Kind, i: Any, first: Any) -> None:
-        e, b = self.e, self.b
-        total, live = e.constant(0.0), e.constant(0.0)
-        for t in range(len(kind.letters)):
-            row = self.plus(first, t)
-            own = self.load(self.W, self.plus(b.mul(row, self.n), row))
-            there = e.compare(">", self.load(self.sigma, row), 0.0)
-            total, live = total + own, live + e.select(there, 1.0, 0.0)
-            if t == 0:
-                own = e.select(e.compare(">", own, 0.0), own, 1.0)
-                self.store(1.0 / own, self.of(i, DEPTH))
-                self.store(own, self.of(i, OWN))
-        for x, place in ((total, self.eps), (live, self.scale)):
-            self.store(self.load(place) + x, place)
-        mean = total / self.larger(live, e.constant(1.0))
-        mean = e.select(e.compare(">", mean, 0.0), mean, 1.0)
-        self.store(mean, self.of(i, INVERSE))
-        self.store(1.0 / mean, self.of(i, R))
+    # ---- velocities and residuals
 
-    def multiply(self, y: Any, which: Any = None) -> None:
-        """z = W y + b, and the largest |W| |y| + |b|; in some lanes, if they are given.
+    def multiply(self, y: Memory) -> None:
+        """z = W y + b, and the largest |W| |y| + |b|."""
+        m = self.m
 
-        Others keep theirs: z of a lane that is done does not depend on what others still do.
-        """
-        e, b = self.e, self.b
-        before = self.load(self.scale)
-        self.store(0.0, self.scale)
+        @m.each(0, self.n, BLOCK)
+        def _(i: Index) -> None:
+            rows = [self.W.row(i + t) for t in range(BLOCK)]
+            own = [self.free[i + t] for t in range(BLOCK)]
 
-        def rows(i: Any) -> None:
-            starts = [self.at(self.W, b.mul(self.plus(i, t), self.n)) for t in range(BLOCK)]
-            own = [self.load(self.free, self.plus(i, t)) for t in range(BLOCK)]
-            first = [x.value for x in own] + [self.size(x).value for x in own]
+            def terms(j: Index) -> list[tuple[Number, Number]]:
+                x, w = y[j], [row[j] for row in rows]
+                size = m.abs(x)
+                return [(v, x) for v in w] + [(m.abs(v), size) for v in w]
 
-            def more(j: Any, sums: list[Any]) -> list[Any]:
-                x = self.load(y, j)
-                size, offset = self.size(x), b.mul(j, i64(self.bytes))
-                out, sizes = [], []
-                for t, start in enumerate(starts):
-                    w = self.load_at(start, offset)
-                    out.append(w.times_plus(x, Lane(e, sums[t])).value)
-                    sizes.append(self.size(w).times_plus(size, Lane(e, sums[BLOCK + t])).value)
-                return out + sizes
-
-            low, end = self.columns_of(i, BLOCK)
-            last = fold_loop(b, b.sub(end, low), 1, first, lambda j, x: more(b.add(low, j), x))
-            largest = self.load(self.scale)
+            found = m.sums(*self.columns_of(i, BLOCK), terms, own + [m.abs(x) for x in own])
             for t in range(BLOCK):
-                x, row = Lane(e, last[t]), self.plus(i, t)
-                if which is not None:
-                    x = e.select(which, x, self.load(self.z, row))
-                self.store(x, self.z, row)
-                largest = self.larger(largest, Lane(e, last[BLOCK + t]))
-            self.store(largest, self.scale)
+                self.z[i + t], self.sizes[i + t] = found[t], found[BLOCK + t]
 
-        write_loop(b, self.n, rows, BLOCK)
-        if which is not None:
-            self.store(e.select(which, self.load(self.scale), before), self.scale)
+        self.scale.value = m.largest(0, self.n, lambda i: self.sizes[i])
 
-    def limit(self, tolerance: float) -> Lane:
+    def limit(self, tolerance: float) -> Number:
         """The residual that can be asked for."""
-        return self.larger(self.load(self.scale) * float(ROUNDING), self.e.constant(tolerance))
+        return self.larger(self.scale.value * float(ROUNDING), tolerance)
 
-    def residual(self, y: Any) -> None:
+    def residual(self, y: Memory) -> None:
         """The natural residual at y, whose z is known."""
-        self.store(0.0, self.found)
         self.each_contact(lambda kind, i, first: self._residual(kind, i, first, y))
-        self.store(self.root(self.load(self.found)), self.found)
+        self.found.value = self.m.sqrt(self.largest(FOUND))
 
-    def _residual(self, kind: Kind, i: Any, first: Any, base: Any) -> None:
-        e = self.e
-        D, every = self.load(self.of(i, DEPTH)), range(len(kind.letters))
-        y, z = self.rows(base, first, every), self.rows(self.z, first, every)
+    def _residual(self, kind: Kind, i: Index, first: Index, vector: Memory) -> None:
+        m, D, every = self.m, self.of[i, DEPTH], range(len(kind.letters))
+        y, z = self.rows(vector, first, every), self.rows(self.z, first, every)
         slopes = self.coefficients(kind, i)
-        x_n: Any = None
-        if kind.has_head:
-            w = z[0] + self.load(self.s, i)
-            for c, group in zip(slopes, kind.groups, strict=True):
-                w = c.times_plus(self.length([z[t] for t in group]), w)
-            x_n = y[0] - D * w
         x = [y[t] - D * z[t] for t in every]
-        near = self.nearest(kind, slopes, x_n, x)
-        off, own = e.constant(0.0), self.load(self.of(i, OWN))
-        for a, p in zip(y, near, strict=True):
-            part = (a - p) * own
-            off = part.times_plus(part, off)
-        self.store(self.larger(self.load(self.found), off), self.found)
-
-    def coefficients(self, kind: Kind, i: Any) -> list[Lane]:
-        """c of every group."""
-        return [
-            self.load(self.of(i, C)) if number == 0 else self.e.constant(1.0)
-            for number in range(len(kind.groups))
-        ]
-
-    def nearest(self, kind: Kind, slopes: list[Lane], x_n: Any, x: list[Lane]) -> list[Lane]:
-        """The nearest point of the cone; see `nearest_on_cones`."""
-        e = self.e
-        sizes = [self.length([x[t] for t in group]) for group in kind.groups]
-        out = list(x)
         if kind.has_head:
-            top = self.larger(x_n, e.constant(0.0))
+            w = z[0] + self.s[i]
+            for c, group in zip(slopes, kind.groups, strict=True):
+                w = m.fma(c, self.length([z[t] for t in group]), w)
+            x[0] = y[0] - D * w
+        off: Number | float = 0.0
+        own = self.of[i, OWN]
+        for a, p in zip(y, self.nearest(kind, slopes, x), strict=True):
+            part = (a - p) * own
+            off = m.fma(part, part, off)
+        self.of[i, FOUND] = off
+
+    def coefficients(self, kind: Kind, i: Index) -> list[Number | float]:
+        """c of every group."""
+        return [1.0 if number else self.of[i, C] for number in range(len(kind.groups))]
+
+    def nearest(
+        self, kind: Kind, slopes: Sequence[Number | float], x: Sequence[Number]
+    ) -> list[Number]:
+        """The nearest point of the cone; see `nearest_on_cones`."""
+        m, out = self.m, list(x)
+        sizes = [self.length([x[t] for t in group]) for group in kind.groups]
+        if kind.has_head:
+            out[0] = self.larger(x[0], 0.0)
             for some in range(1, 2 ** len(kind.groups)):
-                over, under = x_n, e.constant(1.0)
+                over: Number = x[0]
+                under: Any = 1.0
                 for j, (c, size) in enumerate(zip(slopes, sizes, strict=True)):
                     if some >> j & 1:
-                        over, under = c.times_plus(size, over), c.times_plus(c, under)
-                top = self.larger(top, over / under)
-            out[0] = top
+                        over, under = m.fma(c, size, over), m.fma(c, c, under)
+                out[0] = self.larger(out[0], over / under)
         for c, size, group in zip(slopes, sizes, kind.groups, strict=True):
-            bound = c * out[0] if kind.has_head else c
-            outside = e.compare(">", size, bound)
-            factor = e.select(outside, bound / e.select(outside, size, 1.0), 1.0)
+            bound: Any = c * out[0] if kind.has_head else c
+            outside = size > bound
+            factor = m.where(outside, bound / m.where(outside, size, 1.0), 1.0)
             for t in group:
                 out[t] = x[t] * factor
         return out
 
-    def move_inside(self, which: Any, target: Any) -> None:
-        """Impulses on the cones, in some lanes: the nearest, none at contacts that are open.
+    def move_inside(self) -> Mask:
+        """`new`, the impulses y moved onto the cones; in which lanes they have changed.
 
-        From y, whose z is known, to `target`; lanes that differ are in `changed`.
+        The nearest, and none at contacts that are open; z is that of y.
         """
-        self.b.store(self.never(), self.changed)
-        self.each_contact(lambda kind, i, first: self._inside(kind, i, first, which, target))
-
-    def _inside(self, kind: Kind, i: Any, first: Any, which: Any, target: Any) -> None:
-        e = self.e
-        every = range(len(kind.letters))
-        y = self.rows(self.y, first, every)
-        closed: Any = None
-        if kind.has_head:
-            speed = self.load(self.z, first) + self.load(self.s, i)
-            closed = e.compare(">", y[0] - self.load(self.of(i, DEPTH)) * speed, 0.0)
-        near = self.nearest(kind, self.coefficients(kind, i), y[0], y)
-        for t, x in enumerate(near):
-            x = x if closed is None else e.select(closed, x, 0.0)
-            x = e.select(which, x, y[t])
-            self._note(self.b.not_(e.compare("==", x, y[t])), self.changed)
-            self.store(x, target, self.plus(first, t))
-
-    def table(self, numbers: Sequence[float]) -> Any:
-        """Numbers in memory, the same in all lanes."""
-        place = self.b.alloca(self.e.vector, size=len(numbers))
-        for i, x in enumerate(numbers):
-            self.store(x, place, i)
-        return place
-
-
-def _square(x: Sequence[Lane]) -> Lane:
-    total = x[0] * x[0]
-    for y in x[1:]:
-        total = y.times_plus(y, total)
-    return total
-
-
-# ---- convex problems -----------------------------------------------------------------------------
-
-
-SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
-"""Numbers of a contact: what stands for Σ |z_g|; what it was; how far it was off then, and is."""
-
-
-@final
-class ConvexCode:
-    """Writes what an interior point begins with.
-
-    **Attributes:** `slides`, 1 where |z_g| follows from z, 0 in convex problems.
-    """
-
-    def __init__(self, m: ConeLanes) -> None:
-        self.m, self.e, self.b = m, m.e, m.b
-        self.slides, self._total, self._square = (m.b.alloca(m.e.vector) for _ in range(3))
-
-    def let_slide(self) -> None:
-        """|z_t| follows from z: the problem itself."""
         m = self.m
-        m.store(1.0, self.slides)
-        m.each_contact(lambda kind, i, first: m.store(0.0, m.of(i, SLIDING)))
+        m.copy(self.n, self.y, self.new)
+        self.each_contact(self._inside)
 
-    def hold_sliding(self, number: Any) -> None:
-        """The convex problem of this number: what stands for Σ |z_g|; see `Rounds`."""
-        m, e, b = self.m, self.e, self.b
-        m.store(0.0, self.slides)
-        total, square = self._total, self._square
-        for place in (total, square):
-            m.store(0.0, place)
+        def changed(i: Index) -> Number:
+            return m.to_flag(~m.equal(self.new[i], self.y[i]))
 
-        def error(kind: Kind, i: Any, first: Any) -> None:
-            found = e.constant(0.0)
-            if kind.has_head:
-                for c, group in zip(m.coefficients(kind, i), kind.groups, strict=True):
-                    found = c.times_plus(m.length(m.rows(m.z, first, group)), found)
-            off = found - m.load(m.of(i, SLIDING))
-            turn = off - m.load(m.of(i, _OFF_BEFORE))
-            m.store(off, m.of(i, _OFF))
-            m.store(off.times_plus(turn, m.load(total)), total)
-            m.store(turn.times_plus(turn, m.load(square)), square)
+        return m.largest(0, self.n, changed) > 0.0
 
-        def clear(kind: Kind, i: Any, first: Any) -> None:
-            for what in (SLIDING, _BEFORE, _OFF_BEFORE):
-                m.store(0.0, m.of(i, what))
-
-        def advance(kind: Kind, i: Any, first: Any) -> None:
-            now, before, off, old = (
-                m.load(m.of(i, x)) for x in (SLIDING, _BEFORE, _OFF, _OFF_BEFORE)
-            )
-            there = m.load(square)
-            part = m.load(total) / e.select(e.compare(">", there, 0.0), there, 1.0)
-            is_second = b.icmp_signed("==", number, i64(1))
-            part = Lane(e, b.select(is_second, e.constant(0.0).value, part.value))
-            new = now + off - part * (now - before + off - old)
-            m.store(now, m.of(i, _BEFORE))
-            m.store(off, m.of(i, _OFF_BEFORE))
-            m.store(m.larger(new, e.constant(0.0)), m.of(i, SLIDING))
-
-        with b.if_else(b.icmp_signed("==", number, i64(0))) as (begins, goes_on):
-            with begins:
-                m.each_contact(clear)
-            with goes_on:
-                m.each_contact(error)
-                m.each_contact(advance)
+    def _inside(self, kind: Kind, i: Index, first: Index) -> None:
+        y = self.rows(self.y, first, range(len(kind.letters)))
+        near = self.nearest(kind, self.coefficients(kind, i), y)
+        if kind.has_head:
+            speed = self.z[first] + self.s[i]
+            closed = y[0] - self.of[i, DEPTH] * speed > 0.0
+            near = [self.m.where(closed, x, 0.0) for x in near]
+        for t, x in enumerate(near):
+            self.new[first + t] = x

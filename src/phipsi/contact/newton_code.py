@@ -1,11 +1,11 @@
-"""Machine code of proximal Newton; see `newton`. A lane that is done is left alone."""
+"""Proximal Newton for any machine; see `newton`. A lane that is done is left alone."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, final
 
-from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
+from phipsi.backends.machine.machine import Index, Mask, Memory, Number
 from phipsi.contact.cone_problem import ACCEPTED
 from phipsi.contact.lane_cones import (
     CLOSED,
@@ -13,11 +13,10 @@ from phipsi.contact.lane_cones import (
     INVERSE,
     PER_GROUP,
     C,
-    ConeLanes,
     Kind,
     R,
+    ScaledProblem,
 )
-from phipsi.contact.lane_elimination import eliminate, substitute
 from phipsi.contact.newton import (
     FALLING,
     HALVINGS,
@@ -38,415 +37,362 @@ SINGULAR = 1e-3
 
 @final
 class NewtonCode:
-    """Writes the iterations on a problem of lanes."""
+    """The iterations on a scaled problem.
 
-    def __init__(self, m: ConeLanes, tolerance: float) -> None:
-        self.m, self.e, self.b, self.tolerance = m, m.e, m.b, tolerance
-        b, e = self.b, self.e
-        self.F, self.c, self.E, self.best = m.vectors[4:8]  # the last is one of the interior point
+    **Attributes:** `count`, the factorisations so far; `good`, one where the first |F| was finite.
+    """
+
+    def __init__(self, x: ScaledProblem, tolerance: float) -> None:
+        self.x, self.m, self.tolerance = x, x.m, tolerance
+        m = self.m
+        self.F, self.c, self.E, self.best = (x.vector() for _ in range(4))
         self.norm, self.largest, self.count, self.rounds, self.eps, self.least = (
-            b.alloca(e.vector) for _ in range(6)
+            m.number() for _ in range(6)
         )
-        self.memory = b.alloca(e.vector, size=MEMORY)
-        self.live, self.ended = b.alloca(e.mask), b.alloca(e.mask)
-        m.store(0.0, self.count)
+        self.live, self.ended, self.free, self.good = (m.number() for _ in range(4))
+        self.before, self.limit, self.length, self.size, self.going, self.change = (
+            m.number() for _ in range(6)
+        )
+        self.memory = m.array(MEMORY)
 
-    def iterate(self, which: Any, most: Any, eps: Lane, kept: Lane, free: Any) -> Any:
-        """Iterate in some lanes, `most` times at most; in which lanes y is finite. z is that of y.
+        @m.each(0, x.n)
+        def _(i: Index) -> None:  # rows beyond those of contacts add zeros
+            self.F[i] = 0.0
 
-        `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with; `free`, a
-        condition of all lanes: full steps, and an ε that falls.
+    def iterate(self, most: Number, eps: Number, kept: Number, free: Number) -> None:
+        """Iterate, `most` times at most, from y; z is that of y at the end.
+
+        `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with; `free`, one
+        for full steps, and an ε that falls.
         """
-        m, e, b = self.m, self.e, self.b
-        self.halvings = b.select(free, i64(0), i64(HALVINGS))
-        self.free = free
-        m.store(m.load(m.eps) * eps, self.eps)
-        write_loop(b, m.n, lambda i: m.store(kept * m.load(m.y, i), self.c, i))
-        m.store(0.0, self.rounds)
-        self.forget(None)
-        self.evaluate(m.y)
-        good = b.and_(which, e.compare("<", m.load(self.norm), math.inf))
-        m.residual(m.y)
-        limit = m.limit(RESTING * self.tolerance)
-        solved = e.compare("<=", m.load(m.found), limit)  # bodies that go on to rest
-        b.store(b.and_(good, b.not_(solved)), self.live)
-        b.store(m.never(), self.ended)
-        m.store(m.load(m.found), self.least)
-        m.copy(m.n, m.y, self.best)
+        m, x = self.m, self.x
+        self.eps.value, self.free.value = x.eps.value * eps, free
 
-        def once(number: Any, before: Any) -> None:
-            self.step(before)
-            patience = b.select(free, i64(0), i64(PATIENCE))
-            with b.if_then(b.icmp_signed(">=", number, patience)):
-                self.accept()
-            over = b.and_(before, b.not_(m.mask(self.live)))
-            with b.if_then(m.any(over)):
-                self.lessen(over)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.c[i] = kept * x.y[i]
 
-        m.rounds(most, lambda: m.mask(self.live), once)
-        with b.if_then(free):
-            self.go_back(good)
-        return good
+        self.rounds.value = 0.0
+        self.forget()
+        self.evaluate(x.y)
+        good = self.norm.value < math.inf
+        x.residual(x.y)
+        solved = x.found.value <= x.limit(RESTING * self.tolerance)  # bodies that go on to rest
+        self.good.value, self.live.value = m.to_flag(good), m.to_flag(good & ~solved)
+        self.ended.value, self.least.value = 0.0, x.found.value
+        m.copy(x.n, x.y, self.best)
 
-    def go_back(self, which: Any) -> None:
-        """To the best iterate, in lanes that are not solved."""
-        m, e, b = self.m, self.e, self.b
-        m.residual(m.y)
-        solved = e.compare("<=", m.load(m.found), m.limit(max(self.tolerance, ACCEPTED)))
-        which = b.and_(which, b.not_(solved))
-        m.copy(m.n, self.best, m.y, which)
-        m.multiply(m.y, which)
+        @m.while_any(lambda: self.live.value > 0.0, m.count(most))
+        def _(turn: Index) -> None:
+            self.step()
+            m.when(m.at_least(turn, PATIENCE) | (self.free.value > 0.0))(self.accept)
+            m.when(~(self.live.value > 0.0))(self.lessen)
+
+        m.when((self.free.value > 0.0) & (self.good.value > 0.0))(self.go_back)
+
+    def go_back(self) -> None:
+        """To the best iterate, where y is not a solution."""
+        m, x = self.m, self.x
+        x.residual(x.y)
+
+        @m.when(~(x.found.value <= x.limit(max(self.tolerance, ACCEPTED))))
+        def _() -> None:
+            m.copy(x.n, self.best, x.y)
+            x.multiply(x.y)
 
     def accept(self) -> None:
         """Lanes whose y, moved onto the cones, counts as solved are done. Z is that of y."""
-        m, e, b = self.m, self.e, self.b
-        live = m.mask(self.live)
-        m.move_inside(live, m.new)
-        m.multiply(m.new, live)
-        m.residual(m.new)
-        limit, found = m.limit(max(self.tolerance, ACCEPTED)), m.load(m.found)
-        good = b.and_(live, e.compare("<=", found, limit))
-        b.store(b.and_(live, b.not_(good)), self.live)
-        better = e.compare("<", found, m.load(self.least))
-        m.store(e.select(better, found, m.load(self.least)), self.least)
-        m.copy(m.n, m.new, self.best, better)
-        m.copy(m.n, m.new, m.y, good)
-        with b.if_then(m.any(b.and_(live, b.not_(good)))):  # z of the y that stays
-            m.multiply(m.y, live)
+        m, x = self.m, self.x
+        m.copy(x.n, x.y, x.new)
+
+        @m.when(self.live.value > 0.0)
+        def _() -> None:
+            x.move_inside()
+            x.multiply(x.new)
+
+        x.residual(x.new)
+        good = x.found.value <= x.limit(max(self.tolerance, ACCEPTED))
+        better = x.found.value < self.least.value
+        self.least.value = m.where(better, x.found.value, self.least.value)
+        m.when(better)(lambda: m.copy(x.n, x.new, self.best))
+        live = self.live.value > 0.0
+        m.when(live & good)(lambda: m.copy(x.n, x.new, x.y))
+        m.when(live & ~good)(lambda: x.multiply(x.y))  # z of the y that stays
+        self.live.value = m.to_flag(live & ~good)
 
     # ---- the map of Alart and Curnier
 
-    def evaluate(self, y: Any, which: Any = None) -> None:
+    def evaluate(self, y: Memory) -> None:
         """z = W y + b, F, and what its derivative needs; |F|, the largest |F|, |W| |y| + |b|."""
-        self.m.multiply(y, which)
+        self.x.multiply(y)
         self.map(y)
 
-    def map(self, y: Any) -> None:
+    def map(self, y: Memory) -> None:
         """The same where z is known."""
-        m = self.m
-        for place in (self.norm, self.largest):
-            m.store(0.0, place)
-        m.each_contact(lambda kind, i, first: self._map(kind, i, first, y))
-        m.store(m.root(m.load(self.norm)), self.norm)
+        m, F = self.m, self.F
+        self.x.each_contact(lambda kind, i, first: self._map(kind, i, first, y))
+        self.norm.value = m.sqrt(m.total(0, self.x.n, lambda i: (F[i], F[i])))
+        self.largest.value = m.largest(0, self.x.n, lambda i: m.abs(F[i]))
 
-    def _map(self, kind: Kind, i: Any, first: Any, base: Any) -> None:
-        m, e, b = self.m, self.e, self.b
-        r, inverse = m.load(m.of(i, R)), m.load(m.of(i, INVERSE))
-        eps = m.load(self.eps)
+    def _map(self, kind: Kind, i: Index, first: Index, vector: Memory) -> None:
+        m, x, eps = self.m, self.x, self.eps.value
+        r, inverse = x.of[i, R], x.of[i, INVERSE]
         every = range(len(kind.letters))
-        y, c = m.rows(base, first, every), m.rows(self.c, first, every)
-        z = [
-            eps.times_plus(a - o, x)
-            for a, o, x in zip(y, c, m.rows(m.z, first, every), strict=True)
-        ]
-        F: list[Any] = [None] * len(every)
+        y, c = x.rows(vector, first, every), x.rows(self.c, first, every)
+        z = [m.fma(eps, a - o, v) for a, o, v in zip(y, c, x.rows(x.z, first, every), strict=True)]
         closed: Any = None
-        top = e.constant(0.0)
+        top: Any = 0.0
         if kind.has_head:
-            speed = z[0] + m.load(m.s, i)
+            speed = z[0] + x.s[i]
             top = y[0] - r * speed
-            closed = e.compare(">", top, 0.0)
-            F[0] = e.select(closed, speed, y[0] * inverse)
-            top = e.select(closed, top, 0.0)
-            m.store(e.select(closed, 1.0, 0.0), m.of(i, CLOSED))
+            closed = top > 0.0
+            self.F[first] = m.where(closed, speed, y[0] * inverse)
+            top = m.where(closed, top, 0.0)
+            x.of[i, CLOSED] = m.to_flag(closed)
         for number, group in enumerate(kind.groups):
-            coefficient = m.load(m.of(i, C)) if number == 0 else e.constant(1.0)
-            bound = top * coefficient if kind.has_head else coefficient
-            x = [y[t] - r * z[t] for t in group]
-            size = m.length(x)
-            slides = b.or_(e.compare(">", size, bound), e.compare("<=", bound, 0.0))
-            scale = 1.0 / e.select(e.compare(">", size, 0.0), size, 1.0)
-            part = e.select(slides, bound * scale, 1.0)
-            for t, a in zip(group, x, strict=True):
+            coefficient = 1.0 if number else x.of[i, C]
+            bound: Any = top * coefficient if kind.has_head else coefficient
+            at = [y[t] - r * z[t] for t in group]
+            size = x.length(at)
+            slides = (size > bound) | (bound <= 0.0)
+            scale = 1.0 / m.where(size > 0.0, size, 1.0)
+            part = m.where(slides, bound * scale, 1.0)
+            for t, a in zip(group, at, strict=True):
                 direction = a * scale
-                m.store(direction, self.E, m.plus(first, t))
-                F[t] = e.select(slides, (y[t] - bound * direction) * inverse, z[t])
-            lean = e.constant(0.0)
-            if kind.has_head:
-                lean = e.select(b.and_(slides, closed), coefficient, 0.0)
-            for j, value in enumerate((part, e.select(slides, part, 0.0), lean)):
-                m.store(value, m.of(i, GROUPS + PER_GROUP * number + j))
-        norm, largest = m.load(self.norm), m.load(self.largest)
-        for t, f in enumerate(F):
-            m.store(f, self.F, m.plus(first, t))
-            norm, largest = f.times_plus(f, norm), m.larger(largest, m.size(f))
-        m.store(norm, self.norm)
-        m.store(largest, self.largest)
+                self.E[first + t] = direction
+                self.F[first + t] = m.where(slides, (y[t] - bound * direction) * inverse, z[t])
+            slot = GROUPS + PER_GROUP * number
+            x.of[i, slot], x.of[i, slot + 1] = part, m.where(slides, part, 0.0)
+            x.of[i, slot + 2] = (
+                0.0 if closed is None else m.where(slides & closed, coefficient, 0.0)
+            )
 
     def derivative(self) -> None:
         """J, with −F as its last column; rows beyond those of contacts are those of I."""
-        m, b = self.m, self.b
-        columns = m.plus(m.n, 1)
+        m, x = self.m, self.x
 
-        def clear(i: Any) -> None:
-            start = m.at(m.J, b.mul(i, columns))
-            write_loop(b, columns, lambda j: m.store(0.0, start, j))
-            m.store(1.0, start, i)
+        def clear(i: Index) -> None:
+            row = x.J.row(i)
 
-        m.in_last_block(clear)
-        m.each_contact(self._rows_of_derivative)
+            @m.each(0, x.n + 1)
+            def _(j: Index) -> None:
+                row[j] = 0.0
 
-    def _rows_of_derivative(self, kind: Kind, i: Any, first: Any) -> None:
-        m, b, count = self.m, self.b, len(kind.letters)
-        columns = m.plus(m.n, 1)
-        inverse, eps = m.load(m.of(i, INVERSE)), m.load(self.eps)
-        by_z: dict[tuple[int, int], Lane] = {}
-        by_y: dict[tuple[int, int], Lane] = {}
+            row[i] = 1.0
+
+        x.in_last_block(clear)
+        x.each_contact(self._rows_of_derivative)
+
+    def _rows_of_derivative(self, kind: Kind, i: Index, first: Index) -> None:
+        m, x, count = self.m, self.x, len(kind.letters)
+        inverse, eps = x.of[i, INVERSE], self.eps.value
+        by_z: dict[tuple[int, int], Number] = {}
+        by_y: dict[tuple[int, int], Number] = {}
         if kind.has_head:
-            closed = by_z[0, 0] = m.load(m.of(i, CLOSED))
+            closed = by_z[0, 0] = x.of[i, CLOSED]
             by_y[0, 0] = (1.0 - closed) * inverse
         for number, group in enumerate(kind.groups):
-            part, turned, lean = (
-                m.load(m.of(i, GROUPS + PER_GROUP * number + j)) for j in range(3)
-            )
-            at = dict(zip(group, m.rows(self.E, first, group), strict=True))
+            part, turned, lean = self._of_group(i, number)
+            at = dict(zip(group, x.rows(self.E, first, group), strict=True))
             for t in group:
                 for u in group:
-                    x = -(turned * at[t]) * at[u]
-                    by_z[t, u] = x + part if t == u else x
-                    by_y[t, u] = (1.0 - by_z[t, u] if t == u else -x) * inverse
+                    same = -(turned * at[t]) * at[u]
+                    by_z[t, u] = same + part if t == u else same
+                    by_y[t, u] = (1.0 - by_z[t, u] if t == u else -same) * inverse
                 if kind.has_head:
                     by_z[t, 0] = lean * at[t]
                     by_y[t, 0] = -(by_z[t, 0] * inverse)
-        W = [m.at(m.W, b.mul(m.plus(first, t), m.n)) for t in range(count)]
-        J = [m.at(m.J, b.mul(m.plus(first, t), columns)) for t in range(count)]
+        W = [x.W.row(first + t) for t in range(count)]
+        J = [x.J.row(first + t) for t in range(count)]
 
-        def column(j: Any) -> None:
-            offset = b.mul(j, i64(m.bytes))
-            w = [m.load_at(x, offset) for x in W]
+        @m.each(*x.columns_of(first, count))
+        def _(j: Index) -> None:
+            w = [row[j] for row in W]
             for t in range(count):
                 total: Any = None
                 for u in range(count):
                     if (t, u) in by_z:
-                        x = by_z[t, u]
-                        total = x * w[u] if total is None else x.times_plus(w[u], total)
-                b.store(total.value, b.at(J[t], offset), align=8)
+                        by = by_z[t, u]
+                        total = by * w[u] if total is None else m.fma(by, w[u], total)
+                J[t][j] = total
 
-        m.between(*m.columns_of(first, count), column)
-        for (t, u), x in by_z.items():
-            place = m.at(J[t], m.plus(first, u))
-            m.store(m.load(place) + eps.times_plus(x, by_y[t, u]), place)
+        for (t, u), by in by_z.items():
+            J[t][first + u] = J[t][first + u] + m.fma(eps, by, by_y[t, u])
         for t in range(count):
-            m.store(-m.load(self.F, m.plus(first, t)), J[t], m.n)
+            J[t][x.n] = -self.F[first + t]
+
+    def _of_group(self, i: Index, number: int) -> list[Number]:
+        """What the derivative needs of a group: `_map` says it."""
+        return [self.x.of[i, GROUPS + PER_GROUP * number + j] for j in range(PER_GROUP)]
 
     # ---- iterations
 
-    def forget(self, which: Any) -> None:
-        """The last norms, in some lanes."""
-        m = self.m
+    def forget(self) -> None:
+        """The last norms."""
         for i in range(MEMORY):
-            old = m.load(self.memory, i)
-            new = self.e.constant(-math.inf)
-            m.store(new if which is None else self.e.select(which, new, old), self.memory, i)
+            self.memory[i] = -math.inf
 
-    def step(self, live: Any) -> None:
-        """One Newton step of all lanes that are not done, and what follows from it."""
-        m, e, b = self.m, self.e, self.b
-        m.store(m.load(self.count) + e.select(live, 1.0, 0.0), self.count)
-        before = m.load(self.norm)
-        limit = before
+    def step(self) -> None:
+        """One Newton step, and what follows from it."""
+        m, x = self.m, self.x
+        self.count.value = self.count.value + 1.0
+        limit = self.before.value = self.norm.value
         for i in range(MEMORY - 1):
-            x = m.load(self.memory, i + 1)
-            m.store(x, self.memory, i)
-            limit = m.larger(limit, x)
-        m.store(before, self.memory, MEMORY - 1)
+            norm = self.memory[i + 1]
+            self.memory[i] = norm
+            limit = x.larger(limit, norm)
+        self.memory[MEMORY - 1], self.limit.value = self.before.value, limit
         self.derivative()
-        eliminate(m, m.J, m.n, m.d, m.ends)
-        self._search(live, limit)
-        norm = m.load(self.norm)
-        fine = b.and_(live, e.compare("<", norm, math.inf))
-        m.copy(m.n, m.new, m.y, fine)
-        with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
-            m.multiply(m.y, live)
-        stalled = e.compare(">", norm, before * 0.5)
+        m.eliminate(x.n, x.J, x.d, x.ends)
+        self._search()
+        fine = self.norm.value < math.inf
+        m.when(fine)(lambda: m.copy(x.n, x.new, x.y))
+        m.when(~fine)(lambda: x.multiply(x.y))  # z of the y that stays
+        stalled = self.norm.value > self.before.value * 0.5
         ended = self.has_ended()
-        b.store(fine, self.live)
-        b.store(b.and_(fine, ended), self.ended)
-        asked = b.and_(fine, b.or_(ended, stalled))
-        with b.if_then(m.any(asked)):
-            self.judge(stalled)
+        self.live.value, self.ended.value = m.to_flag(fine), m.to_flag(fine & ended)
+        m.when(fine & (ended | stalled))(lambda: self.judge(stalled))
 
-    def _search(self, live: Any, limit: Lane) -> None:
-        """The step along d, halved in lanes where |F| is above the limit, so often at most."""
-        m, e, b = self.m, self.e, self.b
-        length = b.alloca(e.vector)
-        m.store(1.0, length)
+    def _search(self) -> None:
+        """The step along d, halved where |F| is above the limit, so often at most."""
+        m, x = self.m, self.x
 
-        def moved() -> None:
-            part = m.load(length)
+        def move() -> None:
+            part = self.length.value
 
-            def one(i: Any) -> None:
-                old = m.load(m.y, i)
-                new = m.load(m.d, i).times_plus(part, old)
-                m.store(e.select(live, new, old), m.new, i)
+            @m.each(0, x.n)
+            def _(i: Index) -> None:
+                x.new[i] = m.fma(x.d[i], part, x.y[i])
 
-            write_loop(b, m.n, one)
-            self.evaluate(m.new, live)
+            self.evaluate(x.new)
 
-        def worse() -> Any:
-            fine = e.compare("<=", m.load(self.norm), limit)
-            return b.and_(live, b.not_(fine))
+        self.length.value = 1.0
+        move()
 
-        def halve(_: Any, which: Any) -> None:
-            part = m.load(length)
-            m.store(e.select(which, part * 0.5, part), length)
-            moved()
+        def worse() -> Mask:
+            return ~(self.norm.value <= self.limit.value) & ~(self.free.value > 0.0)
 
-        moved()
-        m.rounds(self.halvings, worse, halve)
+        @m.while_any(worse, HALVINGS)
+        def _(_turn: Index) -> None:
+            self.length.value = self.length.value * 0.5
+            move()
 
-    def has_ended(self) -> Any:
+    def has_ended(self) -> Mask:
         """Where F is rounding."""
-        m = self.m
-        return self.e.compare("<=", m.load(self.largest), m.load(m.scale) * NOISE)
+        return self.largest.value <= self.x.scale.value * NOISE
 
-    def judge(self, stalled: Any) -> None:
+    def judge(self, stalled: Mask) -> None:
         """Where the residual of W is at the tolerance; the next round elsewhere."""
-        m, e, b = self.m, self.e, self.b
-        m.residual(m.y)
-        live, ended = m.mask(self.live), m.mask(self.ended)
-        good = b.and_(live, e.compare("<=", m.load(m.found), m.limit(self.tolerance)))
-        ended = b.or_(ended, b.and_(stalled, good))
-        rounds = m.load(self.rounds)
-        over = b.or_(b.and_(ended, good), e.compare(">=", rounds, float(ROUNDS)))
-        m.store(rounds + e.select(ended, 1.0, 0.0), self.rounds)
-        live = b.and_(live, b.not_(over))
-        b.store(live, self.live)
-        following = b.and_(ended, live)
-        with b.if_then(m.any(following)):
-            m.copy(m.n, m.y, self.c, following)
-            self.forget(following)
-            self.map(m.y)
-            self.correct(following)
-            with b.if_then(self.free):
-                eps = m.load(self.eps)
-                falls = b.and_(following, m.mask(self.live))
-                m.store(e.select(falls, eps * FALLING, eps), self.eps)
-                self.map(m.y)
+        m, x = self.m, self.x
+        x.residual(x.y)
+        good = x.found.value <= x.limit(self.tolerance)
+        ended = (self.ended.value > 0.0) | (stalled & good)
+        over = (ended & good) | (self.rounds.value >= float(ROUNDS))
+        self.rounds.value = self.rounds.value + m.to_flag(ended)
+        self.live.value = m.to_flag(~over)
+        m.when(ended & ~over)(self.next_round)
 
-    def correct(self, which: Any) -> None:
-        """A step in lanes whose round begins, with the factors of their last one.
+    def next_round(self) -> None:
+        """It begins at y; with `free`, its ε is smaller."""
+        m, x = self.m, self.x
+        m.copy(x.n, x.y, self.c)
+        self.forget()
+        self.map(x.y)
+        self.correct()
+
+        @m.when(self.free.value > 0.0)
+        def _() -> None:
+            eps, falls = self.eps.value, self.live.value > 0.0
+            self.eps.value = m.where(falls, eps * FALLING, eps)
+            self.map(x.y)
+
+    def correct(self) -> None:
+        """A step with the factors of the last one, where a round begins.
 
         A round differs from the one before by ε c only, so that this is its solution where the
         modes have not changed: such lanes are done.
         """
-        m, e, b = self.m, self.e, self.b
+        m, x = self.m, self.x
 
-        def right(kind: Kind, i: Any, first: Any) -> None:
-            for t in range(len(kind.letters)):
-                row = m.plus(first, t)
-                m.store(-m.load(self.F, row), m.d, row)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.d[i] = -self.F[i]
 
-        m.each_contact(right)
-        substitute(m, m.J, m.n, m.d, m.lows, m.ends)
+        m.substitute(x.n, x.J, x.d, x.lows, x.ends)
 
-        def one(i: Any) -> None:
-            old = m.load(m.y, i)
-            m.store(e.select(which, old + m.load(m.d, i), old), m.y, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.y[i] = x.y[i] + x.d[i]
 
-        write_loop(b, m.n, one)
-        self.evaluate(m.y, which)
-        m.residual(m.y)
-        good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
-        done = b.and_(b.and_(which, self.has_ended()), good)
-        b.store(b.and_(m.mask(self.live), b.not_(done)), self.live)
+        self.evaluate(x.y)
+        x.residual(x.y)
+        done = self.has_ended() & (x.found.value <= x.limit(self.tolerance))
+        self.live.value = m.where(done, 0.0, self.live.value)
 
     # ---- least impulses
 
-    def lessen(self, which: Any) -> None:
-        """Take self-stresses out of lanes that are done with the factors that are in J.
+    def lessen(self) -> None:
+        """Take self-stresses out of solutions with the factors that are in J.
 
         z is that of y, and `found` the residual; before and after.
         """
-        m, e, b = self.m, self.e, self.b
-        columns, singular = m.plus(m.n, 1), b.alloca(e.mask)
-        b.store(m.never(), singular)
-        eps = m.load(self.eps)
+        m, x, eps = self.m, self.x, self.eps.value
 
-        def pivots(kind: Kind, i: Any, first: Any) -> None:
-            found = m.mask(singular)
-            for t in range(len(kind.letters)):
-                row = m.plus(first, t)
-                inverse = m.size(m.load(m.J, m.plus(b.mul(row, columns), row)))
-                small = e.compare(">", eps * inverse, SINGULAR)
-                there = e.compare(">", m.load(m.sigma, row), 0.0)
-                found = b.or_(found, b.and_(small, there))
-            b.store(found, singular)
+        def pivot(i: Index) -> Number:
+            return m.where(x.sigma[i] > 0.0, eps * m.abs(x.J[i, i]), 0.0)
 
-        m.each_contact(pivots)
-        solved = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
-        which = b.and_(b.and_(which, solved), m.mask(singular))
-        with b.if_then(m.any(which)):
-            self._without_stress(which)
+        singular = m.largest(0, x.n, pivot) > SINGULAR
+        m.when(singular & (x.found.value <= x.limit(self.tolerance)))(self._without_stress)
 
-    def _without_stress(self, which: Any) -> None:
-        m, e, b = self.m, self.e, self.b
-        left, rounding = m.load(m.found), m.load(m.scale) * INNER
-        moved = m.load(self.eps) * self._powers(which)  # W x, so that z stays
+    def _without_stress(self) -> None:
+        m, x = self.m, self.x
+        left, rounding = x.found.value, x.scale.value * INNER
+        self._powers()
 
-        def less(i: Any) -> None:
-            old = m.load(m.y, i)
-            m.store(e.select(which, old - m.load(m.new, i), old), m.new, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.new[i] = x.y[i] - x.new[i]
 
-        write_loop(b, m.n, less)
-        m.residual(m.new)
-        fine = e.compare("<=", m.load(m.found), m.larger(left * WORSE, rounding))
-        fine = b.and_(b.and_(which, fine), e.compare("<=", moved, rounding))
-        m.copy(m.n, m.new, m.y, fine)
+        x.residual(x.new)
+        moved = self.eps.value * self.change.value  # W x, so that z stays
+        fine = (x.found.value <= x.larger(left * WORSE, rounding)) & (moved <= rounding)
+        m.when(fine)(lambda: m.copy(x.n, x.new, x.y))
 
-    def _powers(self, which: Any) -> Lane:
-        """Mᵏ y in `new`, in some lanes, each until it is steady; how much the last one changed."""
-        m, e, b = self.m, self.e, self.b
-        going, change = b.alloca(e.mask), b.alloca(e.vector)
-        b.store(which, going)
+    def _powers(self) -> None:
+        """Mᵏ y in `new`, until it is steady; how much the last one changed."""
+        m, x = self.m, self.x
+        m.copy(x.n, x.y, x.new)
+        self.size.value = m.largest(0, x.n, lambda i: m.abs(x.y[i]))
+        self.change.value, self.going.value = self.size.value, 1.0
 
-        def begin(i: Any, largest: list[Any]) -> list[Any]:
-            y = m.load(m.y, i)
-            m.store(y, m.new, i)
-            return [m.larger(Lane(e, largest[0]), m.size(y)).value]
+        @m.while_any(lambda: self.going.value > 0.0, POWERS)
+        def _(_turn: Index) -> None:
+            before = self.change.value
+            x.each_contact(self._carried)
+            m.substitute(x.n, x.J, x.d, x.lows, x.ends)
+            now = m.largest(0, x.n, lambda i: m.abs(x.d[i] - x.new[i]))
+            m.copy(x.n, x.d, x.new)
+            self.change.value = now
+            moves = now * now > before * self.size.value * STEADY  # now²/before: the next one
+            self.going.value = m.to_flag(moves)
 
-        zero = [e.constant(0.0).value]
-        size = Lane(e, fold_loop(b, m.n, 1, zero, begin)[0])
-        m.store(size, change)
-
-        def once(_: Any, live: Any) -> None:
-            before = m.load(change)
-            m.each_contact(self._carried)
-            substitute(m, m.J, m.n, m.d, m.lows, m.ends)
-
-            def one(i: Any, largest: list[Any]) -> list[Any]:
-                x, old = m.load(m.d, i), m.load(m.new, i)
-                m.store(e.select(live, x, old), m.new, i)
-                return [m.larger(Lane(e, largest[0]), m.size(x - old)).value]
-
-            now = Lane(e, fold_loop(b, m.n, 1, zero, one)[0])
-            m.store(e.select(live, now, before), change)
-            moves = e.compare(">", now * now, before * size * STEADY)  # now²/before: the next one
-            b.store(b.and_(live, moves), going)
-
-        m.rounds(POWERS, lambda: m.mask(going), once)
-        return m.load(change)
-
-    def _carried(self, kind: Kind, i: Any, first: Any) -> None:
+    def _carried(self, kind: Kind, i: Index, first: Index) -> None:
         """The rows ε ∂F/∂z x of a contact, in d; x is in `new`."""
-        m, count = self.m, len(kind.letters)
-        eps = m.load(self.eps)
-        x = m.rows(m.new, first, range(count))
+        m, count, eps = self.m, len(kind.letters), self.eps.value
+        x = self.x.rows(self.x.new, first, range(count))
         right: list[Any] = [None] * count
         if kind.has_head:
-            right[0] = m.load(m.of(i, CLOSED)) * x[0]
+            right[0] = self.x.of[i, CLOSED] * x[0]
         for number, group in enumerate(kind.groups):
-            part, turned, lean = (
-                m.load(m.of(i, GROUPS + PER_GROUP * number + j)) for j in range(3)
-            )
-            at = m.rows(self.E, first, group)
+            part, turned, lean = self._of_group(i, number)
+            at = self.x.rows(self.E, first, group)
             along = at[0] * x[group[0]]
             for direction, t in zip(at[1:], group[1:], strict=True):
-                along = direction.times_plus(x[t], along)
+                along = m.fma(direction, x[t], along)
             pull = -(turned * along)
             if kind.has_head:
-                pull = lean.times_plus(x[0], pull)
+                pull = m.fma(lean, x[0], pull)
             for direction, t in zip(at, group, strict=True):
-                right[t] = direction.times_plus(pull, part * x[t])
+                right[t] = m.fma(direction, pull, part * x[t])
         for t, value in enumerate(right):
-            m.store(eps * value, m.d, m.plus(first, t))
+            self.x.d[first + t] = eps * value

@@ -70,13 +70,17 @@ class ArrayMachine(Machine):
         """New memory that begins with these numbers (lanes, …)."""
         return self._memory(np.array(np.moveaxis(x, 0, -1), dtype=np.float64, order="C"))
 
-    def array(self, *shape: int, kept: bool = True) -> ArrayMemory:
+    def array(self, *shape: Any, kept: bool = True) -> ArrayMemory:
         """New memory, NaN everywhere."""
         return self._memory(np.full((*shape, self.lanes), np.nan), is_kept=kept)
 
     def words(self, values: Sequence[int]) -> ArrayWords:
         """See `Machine`."""
         return ArrayWords(values)
+
+    def table(self, values: Sequence[float]) -> ArrayTable:
+        """See `Machine`."""
+        return ArrayTable(self, values)
 
     def _memory(self, data: Array, **what: bool) -> ArrayMemory:
         self._memories.append(ArrayMemory(self, data, **what))
@@ -416,6 +420,17 @@ class ArrayWords(Words):
             return self._words[index]
         assert len(self._all) == 1, "words of many indices at once are equal"
         return self._words[0]
+
+
+@final
+class ArrayTable:
+    """Numbers that lanes share."""
+
+    def __init__(self, machine: ArrayMachine, values: Sequence[float]) -> None:
+        self._machine, self._values = machine, list(values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.full(self._machine.lanes, float(self._values[index]))
 
 
 class _Span:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
-Pair = tuple["Number", "Number"]
+Pair = tuple["Number", "Number | float"]
 
 
 class Number(Protocol):
@@ -85,7 +85,7 @@ else:
 class Memory(ABC):
     """An array of numbers. ``x[i, j]`` reads one, ``x[i, j] = y`` stores one."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
 
     @abstractmethod
     def __getitem__(self, index: Index | int | tuple[Index | int, ...]) -> Number: ...
@@ -107,6 +107,12 @@ class Memory(ABC):
     @abstractmethod
     def row(self, i: Index | int) -> Memory:
         """The memory of x[i, …]; its address is computed once."""
+
+
+class Table(Protocol):
+    """Numbers that all lanes share, and that do not change; ``table[i]`` reads one."""
+
+    def __getitem__(self, index: Index | int, /) -> Number: ...
 
 
 @final
@@ -148,12 +154,16 @@ class Machine(ABC):
     # ---- memory
 
     @abstractmethod
-    def array(self, *shape: int, kept: bool = True) -> Memory:
-        """New memory; with ``kept=False`` scratch, see rule 1."""
+    def array(self, *shape: Index | int, kept: bool = True) -> Memory:
+        """New memory, whose size may be known at run time only; `kept=False`: scratch, rule 1."""
 
     @abstractmethod
     def words(self, values: Sequence[int]) -> Words:
         """Integers that are known when the text is written."""
+
+    @abstractmethod
+    def table(self, values: Sequence[float]) -> Table:
+        """Numbers that are known when the text is written."""
 
     # ---- control
 

@@ -51,13 +51,17 @@ class NumberMachine(Machine):
         """An input."""
         return NumberMemory(self, np.shape(x), list(np.ravel(np.asarray(x, dtype=np.float64))))
 
-    def array(self, *shape: int, kept: bool = True) -> NumberMemory:
+    def array(self, *shape: Any, kept: bool = True) -> NumberMemory:
         """New memory, NaN everywhere."""
         return NumberMemory(self, shape, [np.float64(np.nan)] * math.prod(shape))
 
     def words(self, values: Sequence[int]) -> Any:
         """See `Machine`."""
         return list(values)
+
+    def table(self, values: Sequence[float]) -> Any:
+        """See `Machine`."""
+        return [np.float64(x) for x in values]
 
     # ---- control
 

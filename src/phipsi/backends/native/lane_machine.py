@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -88,12 +89,12 @@ class LaneMachine(Machine):
 
     # ---- memory
 
-    def memory(self, area: Area, *shape: int) -> LaneMemory:
+    def memory(self, area: Area, *shape: Any) -> LaneMemory:
         """Numbers that are there already, such as an input or a result of a kernel."""
         assert area.is_whole, "numbers of every lane, one after the other"
         return LaneMemory(self, area.base, shape, True)
 
-    def array(self, *shape: int, kept: bool = True) -> LaneMemory:
+    def array(self, *shape: Any, kept: bool = True) -> LaneMemory:
         """See `Machine`."""
         # LLVM keeps a single number in a register where it can
         base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
@@ -101,10 +102,19 @@ class LaneMachine(Machine):
 
     def words(self, values: Sequence[int]) -> LaneWords:
         """See `Machine`."""
-        found = LaneWords(self.b, self.b.alloca(I64, size=max(1, len(values))))
-        for i, x in enumerate(values):
-            found.put(i, x)
-        return found
+        return LaneWords(self.b, self._constants(I64, values))
+
+    def table(self, values: Sequence[float]) -> LaneTable:
+        """See `Machine`."""
+        number = self.e.number
+        return LaneTable(self.e, self._constants(number.type, [float(x) for x in values]))
+
+    def _constants(self, kind: Any, values: Sequence[Any]) -> Any:
+        """A table of the module, one for equal ones."""
+        digest = hashlib.sha256(repr((str(kind), tuple(values))).encode()).hexdigest()[:16]
+        module, name = self.b.module, f"phipsi_constants_{digest}"
+        known = next((x for x in module.tables if x.name == f"@{name}"), None)
+        return known or ir.Table(module, kind, list(values) or [0], name)
 
     # ---- control
 
@@ -167,13 +177,22 @@ class LaneMachine(Machine):
         """See `Machine`."""
 
         def write(body: Body) -> None:
-            def turn(i: Any, _: Any) -> list[Any]:
-                live: Any = self._also(self._also_fine(condition()))
-                with self.b.if_then(self._any(live)), self._masked(live):
-                    body(i)
-                return []
-
-            self._turns(0, most, turn, [])
+            b = self.b
+            head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
+            before = b.block
+            b.branch(head)
+            b.position_at_end(head)
+            turn = b.phi(I64)
+            turn.add_incoming(i64(0), before)
+            live: Any = self._also(self._also_fine(condition()))
+            more = b.icmp_signed("<", turn, _whole(most))
+            b.cbranch(b.and_(more, self._any(live)), inside, after)
+            b.position_at_end(inside)
+            with self._masked(live):
+                body(LaneIndex(b, turn))  # type: ignore[arg-type]
+            turn.add_incoming(b.add(turn, i64(1)), b.block)
+            b.branch(head)
+            b.position_at_end(after)
 
         return write
 
@@ -380,10 +399,6 @@ class LaneWords(Words):
     def __init__(self, b: Any, base: Any) -> None:
         self._b, self._base = b, base
 
-    def put(self, index: Any, x: Any) -> None:
-        """Store one."""
-        self._b.store(_whole(x), self._at(index))
-
     def after(self, count: Any) -> LaneWords:
         """Those behind so many."""
         return LaneWords(self._b, self._at(count))
@@ -393,6 +408,18 @@ class LaneWords(Words):
 
     def __getitem__(self, index: Any) -> Any:
         return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
+
+
+@final
+class LaneTable:
+    """Numbers that lanes share, from an address on."""
+
+    def __init__(self, e: Any, base: Any) -> None:
+        self._e, self._base = e, base
+
+    def __getitem__(self, index: Any) -> Any:
+        b = self._e.builder
+        return self._e.load_shared(b.at(self._base, b.mul(_whole(index), i64(self._e.unit))))
 
 
 def _is(k: Any, number: int) -> bool:
@@ -414,7 +441,7 @@ def _difference(b: Any, end: Any, first: Any) -> Any:
 class LaneMemory(Memory):
     """Numbers of lanes that follow each other, from an address on."""
 
-    def __init__(self, m: LaneMachine, base: Any, shape: tuple[int, ...], is_kept: bool) -> None:
+    def __init__(self, m: LaneMachine, base: Any, shape: tuple[Any, ...], is_kept: bool) -> None:
         self._m, self._base, self.shape, self.is_kept = m, base, shape, is_kept
 
     @property
