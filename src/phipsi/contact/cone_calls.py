@@ -9,13 +9,13 @@ import numpy as np
 
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
-from phipsi.contact.cone_code import solve_cones
 from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
 from phipsi.contact.cone_routine import cone_routine
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.row_products import outer
+from phipsi.contact.solver_attempts import solve_cones
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node

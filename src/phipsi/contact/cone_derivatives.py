@@ -37,18 +37,27 @@ from phipsi.contact.cone_problem import (
     Array,
     ConeLayout,
     ConeProblem,
-    Groups,
-    Scaled,
 )
 from phipsi.contact.cone_routine import cone_routine
 from phipsi.contact.contact_group import ContactGroup, code_version
-from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import ITERATIONS, Cones
-from phipsi.contact.lane_cones import Kind, ProblemMemory, ScaledProblem
+from phipsi.contact.gathered_arrays import GatheredArrays
+from phipsi.contact.interior_point import InteriorPoint
 from phipsi.contact.newton import PROXIMAL
+from phipsi.contact.scaled_problem import Kind, ProblemMemory, ScaledProblem, padded
 from phipsi.contact.solver_attempts import STARTS
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
+
+
+class Smoothed(NamedTuple):
+    """Smoothed impulses `p` (..., n), and weights of b, s and the coefficients; `status` (...)."""
+
+    p: Array
+    to_b: Array
+    to_s: Array
+    to_mu: Array
+    status: Array
+
 
 ROOM = 4
 """Numbers of a row in the results of texts: weights of b, s and the coefficients, and one more."""
@@ -59,78 +68,25 @@ def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, 
 
     The weight of W is that of b times p*.
     """
+    found = _on_arrays(problem, p, weight, adjoint_of_modes)
+    return found.to_b, found.to_s, found.to_mu
+
+
+def _on_arrays(problem: ConeProblem, y: Array, weight: Array, text: Any, *options: Any) -> Smoothed:
+    """What a text finds on arrays."""
     flat, batch, layout = problem.flat(), problem.batch, problem.layout
     n = layout.n_rows
-    p, weight = (np.broadcast_to(x, (*batch, n)).reshape(-1, n) for x in (p, weight))
-    by_p, by_u, by_s, by_mu = _modes(flat, p)
-    there = np.where(layout.heads < layout.n_heads, 0.0, 1.0) * np.ones_like(p)
-    is_contact = layout.heads < layout.n_heads
-    there[:, is_contact] = (flat.s < INACTIVE)[:, layout.heads[is_contact]]
-    own = np.einsum("bii->bi", flat.W) * there
-    eps = PROXIMAL * own.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    J = by_p + by_u @ (flat.W + eps[:, None, None] * np.eye(n))
-    J, by_b = np.swapaxes(J, 1, 2), np.swapaxes(by_u, 1, 2)
-    found = np.linalg.solve(J, weight[..., None])
-    found = np.linalg.solve(J, weight[..., None] + eps[:, None, None] * (by_b @ found))
-    to_b, to_s, to_mu = (-(np.swapaxes(x, 1, 2) @ found)[..., 0] for x in (by_u, by_s, by_mu))
-    return (
-        to_b.reshape(*batch, n),
-        to_s.reshape(*batch, layout.n_heads),
-        to_mu.reshape(*batch, n),
-    )
-
-
-def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
-    """The derivatives of the conditions by p, u, s and the coefficients."""
-    layout, count = flat.layout, len(p)
-    n, k, normals = layout.n_rows, layout.n_heads, layout.normals
-    u = flat.velocities(p)
-    by_p, by_u, by_mu = np.zeros((3, count, n + 1, n + 1))
-    by_s = np.zeros((count, n, k))
-    own = np.einsum("bii->bi", flat.W)
-    own = np.where(own > 0, own, 1.0)
-    closed = (p[:, normals] * own[:, normals] > u[:, normals] + flat.s) & (flat.s < INACTIVE)
-    by_p[:, normals, normals] = ~closed
-    by_u[:, normals, normals] = closed
-    by_s[:, normals, np.arange(k)] = closed
-    g = Groups(layout)
-    if len(g.rows):
-        mu, p_g, u_g = g.of(flat.coefficients), g.of(p), g.of(u)
-        top, depth = np.ones((2, count, len(g.rows)))
-        held = np.ones((count, len(g.rows)), bool)
-        if k:
-            head = normals[g.heads]
-            top = np.where(g.has_head, p[:, head], 1.0)
-            depth = np.where(g.has_head, 1.0 / own[:, head], 1.0)
-            held = closed[:, g.heads] | ~g.has_head
-        first = g.rows[:, 0]
-        depth = np.where(
-            g.has_head, depth, 1.0 / (own[:, first] * np.maximum(mu[..., 0] ** 2, 1e-300))
-        )
-        safe = np.where(mu > 0, mu, 1.0)
-        x = np.where(mu > 0, p_g / safe, 0.0) - depth[..., None] * mu * u_g
-        slides = (np.linalg.norm(x, axis=-1) > top) & held
-        speed = np.linalg.norm(mu * u_g, axis=-1)
-        slides &= speed > 0
-        s = np.where(slides, speed, 1.0)[..., None]
-        e = mu**2 * u_g / s
-        free = (~held[..., None]) | (mu <= 0)
-        turn = top[..., None, None] * (
-            np.eye(3) * (mu**2 / s)[..., None] - e[..., :, None] * (e / s)[..., None, :]
-        )
-        by = top[..., None, None] * (
-            np.eye(3) * (2 * mu * u_g / s)[..., None]
-            - e[..., :, None] * (mu * u_g**2 / s**2)[..., None, :]
-        )
-        alone = free[..., None] * np.eye(3)
-        sliding = slides[..., None, None] & ~free[..., None]
-        stick = (~slides[..., None, None] & ~free[..., None]) * np.eye(3)
-        g.put_blocks(alone + np.where(sliding, np.eye(3), 0.0), by_p)
-        g.put_blocks(np.where(sliding, turn, 0.0) + stick, by_u)
-        g.put_blocks(np.where(sliding, by, 0.0), by_mu)
-        if k:
-            g.put_beside(np.where(sliding[..., 0], e, 0.0), normals, by_p)
-    return by_p[:, :n, :n], by_u[:, :n, :n], by_s, by_mu[:, :n, :n]
+    y, weight = (np.broadcast_to(x, (*batch, n)).reshape(-1, n) for x in (y, weight))
+    gathered = GatheredArrays(flat, y, (ROOM, max(1, padded(n))))
+    m, results, weights = gathered.m, gathered.memory.results, gathered.filled(weight)
+    with np.errstate(all="ignore"):
+        m.copy(gathered.memory.n, weights, results.row(0))
+        text(m, gathered.kinds, gathered.memory, *options)
+    to_b, to_s, to_mu, rest = np.moveaxis(gathered.results(), 1, 0)
+    of_rows = [gathered.y(), *map(gathered.rows, (to_b, to_mu))]
+    p, to_b, to_mu = (x.reshape(*batch, n) for x in of_rows)
+    to_s = to_s[:, : layout.n_heads].reshape(*batch, layout.n_heads)
+    return Smoothed(p, to_b, to_s, to_mu, rest[:, 0].reshape(batch))
 
 
 class _Derivatives(Callee):
@@ -263,7 +219,7 @@ class _Adjoint:
         x.eps.value = trace * PROXIMAL / x.larger(live, 1.0)
 
     def _modes(self, kind: Kind, i: Index, first: Index) -> tuple[dict[Any, Any], ...]:
-        """Derivatives of the conditions of a contact by p, u, coefficients; see `_modes`."""
+        """Derivatives of the conditions of a contact by p, u, coefficients."""
         m, x = self.m, self.x
         every = range(len(kind.letters))
         p, u, mu = (x.rows(v, first, every) for v in (x.y, x.z, x.mu))
@@ -354,100 +310,14 @@ def _product(m: Machine, factors: Mapping[int, Any], x: Sequence[Number]) -> Any
 # ---- smoothed ------------------------------------------------------------------------------------
 
 
-class Smoothed(NamedTuple):
-    """Smoothed impulses `p` (..., n), and weights of b, s and the coefficients; `status` (...)."""
-
-    p: Array
-    to_b: Array
-    to_s: Array
-    to_mu: Array
-    status: Array
-
-
 def smoothed_adjoint(problem: ConeProblem, kappa: float, weight: Array) -> Smoothed:
     """Impulses at κ (J), and the weights of the data from that of p (..., n).
 
     The weight of W is that of b times p*, with this p.
     """
-    flat, batch, layout = problem.flat(), problem.batch, problem.layout
-    n, count = layout.n_rows, len(flat.b)
-    weight = np.broadcast_to(weight, (*batch, n)).reshape(-1, n)
-    p, to_b, to_mu = np.zeros((3, count, n))
-    to_s, status = np.zeros((count, layout.n_heads)), np.full(count, UNSOLVED)
-    for size in STARTS:
-        todo = np.flatnonzero(status == UNSOLVED)
-        if not todo.size:
-            break
-        _attempt(flat, kappa, weight, size, todo, (p, to_b, to_s, to_mu, status))
-    shapes = ((n,), (n,), (layout.n_heads,), (n,), ())
-    found = (p, to_b, to_s, to_mu, status)
-    return Smoothed(*(x.reshape((*batch, *y)) for x, y in zip(found, shapes, strict=True)))
-
-
-def _attempt(
-    flat: ConeProblem, kappa: float, weight: Array, size: float, todo: Array, out: Any
-) -> None:
-    """Interior points from one start; results where they are found."""
-    part = flat.taken(todo)
-    scaled = Scaled(part, unit=True)
-    cones, which = Cones(scaled, size, kappa), np.arange(len(todo))
-    for _ in range(ITERATIONS):
-        if not which.size:
-            return
-        over = cones.step()
-        done = over & cones.solved
-        if done.any():
-            _finish(cones, scaled, part, weight[todo], done, which[done], todo[which[done]], out)
-        which = which[~over]
-        cones.keep(~over)
-
-
-def _finish(
-    cones: Cones, scaled: Scaled, part: ConeProblem, weight: Array, done: Array, mine: Array,
-    places: Array, out: Any,
-) -> None:  # fmt: skip
-    """The adjoint at points that are reached."""
-    layout, n = part.layout, cones.n
-    p, to_b, to_s, to_mu, status = out
-    _, _, _, matrix, arrow = (x[done] for x in cones.equations())
-    unit, speed, sigma = cones.unit[done], cones.speed[done, None], scaled.sigma[mine]
-    y = sigma * unit * cones.Y[done][:, :n]
-    right = np.zeros((len(mine), cones.N))
-    right[:, :n] = weight[mine] * sigma * unit
-    found = np.linalg.solve(np.swapaxes(matrix[:, : cones.N], 1, 2), right[..., None])[..., 0]
-    weights = -(np.swapaxes(arrow[:, : cones.N, : cones.N], 1, 2) @ found[..., None])[..., 0]
-    delta = weights[:, :n].copy()  # of errors of z: those of normals lean on the tangents'
-    Z_t = cones.Z[done][:, cones.t]
-    length = np.linalg.norm(Z_t, axis=-1)
-    e = Z_t / np.where(length > 0, length, 1.0)[..., None]
-    for i in range(len(cones.h)):
-        owner = i if i < cones.n_main else cones.owner[i - cones.n_main]
-        if owner >= 0:
-            rows = cones.t[i][cones.t[i] < n]
-            delta[:, rows] += weights[:, cones.h[owner], None] * e[:, i, : len(rows)]
-    p[places] = y
-    # z = unit σ u / speed, with unit times speed kept
-    back = delta * sigma * unit / speed**2
-    to_b[places] = back
-    to_s[places] = back[:, layout.normals]
-    to_mu[places] = _of_coefficients(part, mine, y, weight[mine], back)
-    head = (np.swapaxes(cones.arrow(cones.Z[done])[:, : cones.N, : cones.N], 1, 2)
-            @ found[..., None])[..., 0]  # fmt: skip
-    for j, side in enumerate(cones.sides):
-        if cones.owner[j] < 0:
-            row = scaled.groups.rows[side, 0]
-            to_mu[places, row] = -head[:, n + j] / np.where(unit[:, row] > 0, unit[:, row], 1.0)
-    status[places] = SOLVED
-
-
-def _of_coefficients(part: ConeProblem, mine: Array, p: Array, weight: Array, back: Array) -> Array:
-    """Weights of coefficients of groups with heads, (p/μ) (weight + W back) + (back/μ) u."""
-    mu, W = part.coefficients[mine], part.W[mine]
-    u = (W @ p[..., None])[..., 0] + part.b[mine]
-    lent = weight + (np.swapaxes(W, 1, 2) @ back[..., None])[..., 0]
-    is_group = np.array([x in "abs12" for x in part.layout.letters])
-    safe = np.where(mu > 0, mu, 1.0)
-    return np.where(is_group & (mu > 0), (p * lent + back * u) / safe, 0.0)
+    none = np.zeros(problem.layout.n_rows)
+    found = _on_arrays(problem, none, weight, adjoint_inside, kappa)
+    return found._replace(status=found.status.astype(int))
 
 
 @final
@@ -497,7 +367,7 @@ class _Smoothed:
     def __init__(self, x: ScaledProblem, kappa: float) -> None:
         self.x, self.m = x, x.m
         self.to_b, self.to_s, self.to_mu, self.status = (x.results.row(i) for i in range(ROOM))
-        self.interior = InteriorCode(x, kappa)
+        self.interior = InteriorPoint(x, kappa)
         self.weight, self.back, self.reached = (x.vector() for _ in range(3))
         self.todo, self.count = x.m.number(1.0), x.m.number()
 

@@ -10,7 +10,7 @@ from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.lane_machine import LaneMachine
 from phipsi.backends.native.lane_routine import lane_routine
 from phipsi.backends.native.targets.code_cache import sources_digest
-from phipsi.contact.lane_cones import KINDS, ProblemMemory
+from phipsi.contact.scaled_problem import KINDS, ProblemMemory
 
 ARGUMENTS = [*["memory"] * 6, "words", "index", "index"]
 """W, b, s, coefficients, y, results; contacts; how many contacts and rows.

@@ -20,18 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.contact.cone_problem import (
-    ACCEPTED,
     NOT_FINITE,
-    SOLVED,
-    UNSOLVED,
     Array,
     ConeProblem,
     ConeSolution,
-    Scaled,
+    residual,
 )
-from phipsi.contact.interior_point import Rounds, interior_point
-from phipsi.contact.newton import newton
-from phipsi.contact.solver_attempts import ATTEMPTS
+from phipsi.contact.gathered_arrays import GatheredArrays
+from phipsi.contact.solver_attempts import solve_cones
 
 
 def solve(
@@ -53,46 +49,21 @@ def solve(
     **Cost:** 4–8 factorisations of n × n. **Source:** theory/contact 5.
     """
     flat, batch, n = problem.flat(), problem.batch, problem.layout.n_rows
-    whole, accepted = Scaled(flat), max(tolerance, ACCEPTED)
-    finite = np.ones(len(flat.b), bool)
-    for x in (flat.W, flat.b, flat.coefficients):
-        finite &= np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
-    finite &= ~np.isnan(flat.s).any(axis=1)
+    given = (flat.W, flat.b, flat.coefficients)
+    known = [np.isfinite(x).all(axis=tuple(range(1, x.ndim))) for x in given]
+    finite: Array = np.logical_and.reduce([*known, ~np.isnan(flat.s).any(axis=1)])
     first = np.zeros_like(flat.b)
     if start is not None:
         first = np.array(np.broadcast_to(start, (*batch, n)), float).reshape(-1, n)
-        first = np.where(np.isfinite(first), first, 0.0)
-    p, left = np.zeros_like(flat.b), np.full(len(flat.b), np.nan)
-    count, status = np.zeros(len(p), int), np.where(finite, UNSOLVED, NOT_FINITE)
-    todo = np.flatnonzero(finite)
-    scaled = whole.taken(todo)
-    y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
-    rounds = Rounds(flat.layout.n_heads, len(todo))
-    for number, attempt in enumerate(ATTEMPTS):
-        if not todo.size:
-            break
-        if number:
-            known = p[todo] if attempt.again else np.zeros_like(scaled.b)
-            y = known / np.where(scaled.dead, 1.0, scaled.sigma)
-        if attempt.size:
-            unit = Scaled(flat.taken(todo), unit=True)
-            given = rounds.sliding if attempt.is_convex else None
-            inside, used = interior_point(unit, attempt.size, given)
-            count[todo] += used
-            y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
-        if attempt.is_convex:
-            y = scaled.inside(y)
-            rounds.advance(scaled.sliding(y))
-        how = {"polishing": attempt.polishes, "free": attempt.is_free}
-        y, found, used = newton(scaled, y, tolerance, attempt.eps, **how)
-        count[todo] += used
-        better = ~(found >= left[todo])
-        p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]
-        good = found <= np.maximum(accepted, scaled.rounding(y))
-        status[todo[good]] = SOLVED
-        todo, scaled = todo[~good], scaled.taken(~good)
-        rounds.keep(~good)
-    parts = (left, count, status)
+    p, results = np.zeros_like(flat.b), np.full((len(flat.b), 3), [np.nan, 0.0, NOT_FINITE])
+    if finite.any():
+        gathered = GatheredArrays(flat.taken(finite), first[finite], (3,))
+        with np.errstate(all="ignore"):
+            solve_cones(gathered.m, gathered.kinds, gathered.memory, tolerance)
+        p[finite], results[finite] = gathered.y(), gathered.results()
+        results[finite, 0] = residual(flat.taken(finite), p[finite])  # of other sums: a check
+    left, iterations, status = results.T
+    parts = (left, iterations.astype(int), status.astype(int))
     return ConeSolution(p.reshape(*batch, n), *(x.reshape(batch) for x in parts))
 
 

@@ -13,9 +13,9 @@ from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_cases, write_loop
-from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
-from phipsi.contact.lane_cones import KINDS, Kind, work_size
-from phipsi.contact.lane_elimination import Numbers, padded, profile_of, word_table
+from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.lane_elimination import Numbers, profile_of, word_table
+from phipsi.contact.scaled_problem import KINDS, order_of, padded, work_size
 
 
 class ContactGroup:
@@ -45,7 +45,7 @@ class ContactGroup:
         self.m = Numbers(code.e)
         self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, layout.ends))
         self.count = len(kinds)
-        order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
+        order = order_of(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
         self.order = order if order and len(order) % BLOCK == 0 else None
         many = self.size = padded(layout.n_rows)
         common = reduce(and_, masks) if masks else 1
@@ -77,7 +77,7 @@ class ContactGroup:
                 m.put_word(row, self.contacts, m.plus(b.mul(at, i64(2)), 1))
                 m.put_word(i, self.slots, at)
                 m.put_word(row, self.firsts, at)
-                for t, place in enumerate(_order(rows)):
+                for t, place in enumerate(order_of(rows)):
                     m.put_word(m.plus(first, place), self.rows, m.plus(row, t))
                 b.store(m.plus(at, 1), k)
                 b.store(m.plus(row, len(rows.letters)), used)
@@ -108,7 +108,7 @@ class ContactGroup:
         return b.icmp_signed("!=", b.and_(*both), i64(0))
 
     def _find_profile(self) -> None:
-        """Beside which columns W is zero, in words after those of the contacts; see `ConeLanes`."""
+        """Beside which columns W is zero, in words after the contacts; see `ProblemMemory`."""
         m, b = self.m, self.m.b
         blocks = b.udiv(self.n, i64(BLOCK))
         self.lows, self.ends = profile_of(m, self.contacts, self.k, self.n)
@@ -341,12 +341,6 @@ class ContactGroup:
                 pair(j, lambda *_: self.code.e.constant(0.0))
 
         m.between(b.udiv(low, i64(count)), m.plus(i, 1), both)
-
-
-def _order(kind: Kind) -> list[int]:
-    """Where the rows of a contact are in its layout, in the order of elimination."""
-    layout = next((x for x in ROWS.values() if sorted(x) == sorted(kind.letters)), kind.letters)
-    return [layout.index(x) for x in kind.letters]
 
 
 def code_version() -> str:

@@ -17,11 +17,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 
 
-def padded(rows: int) -> int:
-    """The next multiple of `BLOCK`."""
-    return -(-rows // BLOCK) * BLOCK
-
-
 def word_table(module: ir.Module, words: Sequence[int]) -> Any:
     """Whole numbers that are part of the code, once for equal ones."""
     digest = hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:16]

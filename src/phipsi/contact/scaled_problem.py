@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 
 from phipsi.backends.machine.machine import Index, Machine, Mask, Memory, Number, Words
 from phipsi.backends.machine.solvers import BLOCK
-from phipsi.contact.cone_problem import INACTIVE, ROUNDING
+from phipsi.contact.cone_problem import INACTIVE, ROUNDING, ROWS
 
 
 class Kind(NamedTuple):
@@ -38,6 +38,13 @@ KINDS = {
     "limit": Kind("l", ((0,),)),
 }
 
+
+def order_of(kind: Kind) -> list[int]:
+    """Where the rows of a contact are in its layout, in the order of elimination."""
+    layout = next((x for x in ROWS.values() if sorted(x) == sorted(kind.letters)), kind.letters)
+    return [layout.index(x) for x in kind.letters]
+
+
 R, INVERSE, DEPTH, OWN, C, CLOSED, FOUND, GROUPS = range(8)
 """Numbers kept of every contact: r, 1/r, D, 1/D, c, whether it is closed, a term of a sum; for
 Newton's method `PER_GROUP` of each group; for the interior point nine from `HEAD` on."""
@@ -46,6 +53,11 @@ HEAD = GROUPS + 2 * PER_GROUP
 PER_CONTACT = HEAD + 9
 VECTORS = 18
 """Most arrays with a number for each row."""
+
+
+def padded(rows: int) -> int:
+    """The next multiple of `BLOCK`."""
+    return -(-rows // BLOCK) * BLOCK
 
 
 def work_size(rows: int, contacts: int) -> int:
