@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.backends.machine.machine import Index, Machine, Mask, Number
+from phipsi.backends.native.kernel.law_code import Area
 from phipsi.contact.cone_problem import (
     INACTIVE,
     SOLVED,
@@ -38,7 +39,7 @@ from phipsi.contact.cone_problem import (
     ConeLayout,
     ConeProblem,
 )
-from phipsi.contact.cone_routine import cone_routine
+from phipsi.contact.cone_routine import after, cone_routine
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.gathered_arrays import GatheredArrays
 from phipsi.contact.interior_point import InteriorPoint
@@ -139,10 +140,10 @@ class AdjointCall(_Derivatives):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, solve the transposed equations, scatter."""
         group, results, out = self.solved(code, args, "cone_adjoint", adjoint_of_modes)
-        m, many = group.m, group.size
+        many = group.size
         group.scatter(results, out[0])
-        group.scatter_heads(m.at(results, many), out[1])
-        group.scatter(m.at(results, 2 * many), out[2])
+        group.scatter_heads(after(code, results, many), out[1])
+        group.scatter(after(code, results, 2 * many), out[2])
         return out
 
 
@@ -343,13 +344,12 @@ class SmoothedCall(_Derivatives):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
         group, results, out = self.solved(code, args, "smoothed", adjoint_inside, self.kappa)
-        m, many = group.m, group.size
+        many = group.size
         group.scatter(group.places[-1], out[0])
         group.scatter(results, out[1])
-        group.scatter_heads(m.at(results, many), out[2])
-        group.scatter(m.at(results, 2 * many), out[3])
-        m.store(m.load(results, 3 * many), out[4].base)
-        return out
+        group.scatter_heads(after(code, results, many), out[2])
+        group.scatter(after(code, results, 2 * many), out[3])
+        return [*out[:4], Area(after(code, results, 3 * many))]
 
 
 def adjoint_inside(m: Machine, kinds: Sequence[Kind], given: ProblemMemory, kappa: float) -> None:

@@ -43,3 +43,8 @@ def cone_routine(
         text(m, [KINDS[x] for x in kinds], given, *options)
 
     return lane_routine(module, e, f"phipsi_{what}_{digest}_{e.lanes}", depends, ARGUMENTS, write)
+
+
+def after(code: Any, base: Any, count: int) -> Any:
+    """The address of the number that comes after so many."""
+    return code.e.builder.at(base, count * code.e.bytes)

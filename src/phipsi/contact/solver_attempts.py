@@ -69,11 +69,11 @@ def solve_cones(m: Machine, kinds: Sequence[Kind], given: ProblemMemory, toleran
 
     Results are residual, iterations and status. W, b and s are changed.
     """
-    _Attempts(ScaledProblem(m, kinds, given), tolerance).run()
+    Attempts(ScaledProblem(m, kinds, given), tolerance).run()
 
 
 @final
-class _Attempts:
+class Attempts:
     """Attempts one after the other, in the order of `ATTEMPTS`."""
 
     def __init__(self, x: ScaledProblem, tolerance: float) -> None:
