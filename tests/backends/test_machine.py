@@ -109,7 +109,10 @@ def random_profiles(rng):
 def cases(m, given, out):
     """Turns of three kinds, of which one is not there; the least and rows of a matrix."""
     a, n = given["a"], 7
-    table, shifts = m.words([0, 0, 1, 2, 1, 5, 0, 8, 1, 9, 1, 12, 0, 16]), m.table([0.5, 1.5, 3.0])
+    table, shifts = (
+        m.words([0, 0, 1, 2, 1, 5, 0, 8, 1, 9, 1, 12, 0, 16]),
+        m.constants(np.array([0.5, 1.5, 3.0])),
+    )
 
     @m.each(0, 20)
     def _(i):

@@ -387,7 +387,7 @@ class _Smoothed:
         x.scale_problem()
         inside.sliding.let_slide()
         self.count.value = 0.0
-        starts = m.table(STARTS)
+        starts = m.constants(np.array(STARTS))
 
         @m.while_any(lambda: self.todo.value > 0.0, len(STARTS))
         def _(turn: Index) -> None:

@@ -76,7 +76,7 @@ class Newton:
         self.norm, self.largest, self.count, self.rounds, self.eps, self.least = (
             m.number() for _ in range(6)
         )
-        self.live, self.ended, self.free, self.good = (m.number() for _ in range(4))
+        self.live, self.ended, self.free, self.good, self.most = (m.number() for _ in range(5))
         self.before, self.limit, self.length, self.size, self.going, self.change = (
             m.number() for _ in range(6)
         )
@@ -93,7 +93,7 @@ class Newton:
         for full steps, and an ε that falls.
         """
         m, x = self.m, self.x
-        self.eps.value, self.free.value = x.eps.value * eps, free
+        self.eps.value, self.free.value, self.most.value = x.eps.value * eps, free, most
 
         @m.each(0, x.n)
         def _(i: Index) -> None:
@@ -109,7 +109,7 @@ class Newton:
         self.ended.value, self.least.value = 0.0, x.found.value
         m.copy(x.n, x.y, self.best)
 
-        @m.while_any(lambda: self.live.value > 0.0, m.count(most))
+        @m.while_any(lambda: self.live.value > 0.0, m.count(self.most.value))
         def _(turn: Index) -> None:
             self.step()
             m.when(m.at_least(turn, PATIENCE) | (self.free.value > 0.0))(self.accept)

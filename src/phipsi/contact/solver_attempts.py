@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
-from phipsi.backends.machine.machine import Index, Machine, Mask, Table
+import numpy as np
+
+from phipsi.backends.machine.machine import Index, Machine, Mask, Memory
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_point import InteriorPoint
 from phipsi.contact.newton import FREED, ITERATIONS, POLISHED, POLISHING, PROXIMAL, Newton
@@ -91,7 +93,7 @@ class Attempts:
         self.sizes, self.eps = self.table(lambda a: a.size), self.table(lambda a: a.eps)
         self.again, self.free = self.table(lambda a: a.again), self.table(lambda a: a.is_free)
         self.most = self.table(_most)
-        self.convex = m.table([_convex_number(i) for i in range(len(ATTEMPTS))])
+        self.convex = m.constants(np.array([_convex_number(i) for i in range(len(ATTEMPTS))]))
         x.results[0] = math.inf
 
         @m.each(0, x.n)
@@ -107,9 +109,9 @@ class Attempts:
         def _(i: Index) -> None:  # x + 0 has no negative zeros
             x.y[i] = m.fma(self.best_y[i], x.sigma[i], 0.0)
 
-    def table(self, entry: Callable[[Attempt], float]) -> Table:
+    def table(self, entry: Callable[[Attempt], float]) -> Memory:
         """A number of each attempt."""
-        return self.m.table([float(entry(x)) for x in ATTEMPTS])
+        return self.m.constants(np.array([float(entry(x)) for x in ATTEMPTS]))
 
     def _attempt(self, turn: Index) -> None:
         """Inside the cones, then Newton's method; or from no impulses, or the best so far."""

@@ -78,9 +78,9 @@ class ArrayMachine(Machine):
         """See `Machine`."""
         return ArrayWords(values)
 
-    def table(self, values: Sequence[float]) -> ArrayTable:
+    def constants(self, x: Array) -> ArrayMemory:
         """See `Machine`."""
-        return ArrayTable(self, values)
+        return ArrayMemory(self, np.asarray(x, dtype=np.float64)[..., None], is_input=True)
 
     def _memory(self, data: Array, **what: bool) -> ArrayMemory:
         self._memories.append(ArrayMemory(self, data, **what))
@@ -420,17 +420,6 @@ class ArrayWords(Words):
             return self._words[index]
         assert len(self._all) == 1, "words of many indices at once are equal"
         return self._words[0]
-
-
-@final
-class ArrayTable:
-    """Numbers that lanes share."""
-
-    def __init__(self, machine: ArrayMachine, values: Sequence[float]) -> None:
-        self._machine, self._values = machine, list(values)
-
-    def __getitem__(self, index: Any) -> Any:
-        return np.full(self._machine.lanes, float(self._values[index]))
 
 
 class _Span:

@@ -33,6 +33,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from numpy.typing import NDArray
+
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
 Pair = tuple["Number", "Number | float"]
@@ -109,12 +111,6 @@ class Memory(ABC):
         """The memory of x[i, …]; its address is computed once."""
 
 
-class Table(Protocol):
-    """Numbers that all lanes share, and that do not change; ``table[i]`` reads one."""
-
-    def __getitem__(self, index: Index | int, /) -> Number: ...
-
-
 @final
 class RowOf(Memory):
     """Row i of a memory, where addresses cost nothing."""
@@ -162,8 +158,8 @@ class Machine(ABC):
         """Integers that are known when the text is written."""
 
     @abstractmethod
-    def table(self, values: Sequence[float]) -> Table:
-        """Numbers that are known when the text is written."""
+    def constants(self, x: NDArray[Any]) -> Memory:
+        """Numbers that are known when the text is written, the same in all lanes."""
 
     # ---- control
 

@@ -59,9 +59,9 @@ class NumberMachine(Machine):
         """See `Machine`."""
         return list(values)
 
-    def table(self, values: Sequence[float]) -> Any:
+    def constants(self, x: Array) -> NumberMemory:
         """See `Machine`."""
-        return [np.float64(x) for x in values]
+        return self.input(x)
 
     # ---- control
 

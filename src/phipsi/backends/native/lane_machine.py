@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from phipsi.backends.machine.machine import (
     Body,
@@ -17,6 +19,7 @@ from phipsi.backends.machine.machine import (
     Memory,
     Number,
     Pair,
+    RowOf,
     Words,
 )
 from phipsi.backends.machine.solvers import (
@@ -101,20 +104,13 @@ class LaneMachine(Machine):
         return LaneMemory(self, base, shape, kept)
 
     def words(self, values: Sequence[int]) -> LaneWords:
-        """See `Machine`."""
-        return LaneWords(self.b, self._constants(I64, values))
+        """See `Machine`; a table of the module."""
+        return LaneWords(self.b, self.b.module.table_of(np.array(list(values) or [0], np.int64)))
 
-    def table(self, values: Sequence[float]) -> LaneTable:
-        """See `Machine`."""
-        number = self.e.number
-        return LaneTable(self.e, self._constants(number.type, [float(x) for x in values]))
-
-    def _constants(self, kind: Any, values: Sequence[Any]) -> Any:
-        """A table of the module, one for equal ones."""
-        digest = hashlib.sha256(repr((str(kind), tuple(values))).encode()).hexdigest()[:16]
-        module, name = self.b.module, f"phipsi_constants_{digest}"
-        known = next((x for x in module.tables if x.name == f"@{name}"), None)
-        return known or ir.Table(module, kind, list(values) or [0], name)
+    def constants(self, x: NDArray[Any]) -> LaneConstants:
+        """See `Machine`; a table of the module."""
+        table = self.b.module.table_of(np.asarray(x, dtype=self.e.number.dtype))
+        return LaneConstants(self.e, table, x.shape)
 
     # ---- control
 
@@ -411,15 +407,32 @@ class LaneWords(Words):
 
 
 @final
-class LaneTable:
-    """Numbers that lanes share, from an address on."""
+class LaneConstants(Memory):
+    """Numbers of a table, the same in all lanes."""
 
-    def __init__(self, e: Any, base: Any) -> None:
-        self._e, self._base = e, base
+    def __init__(self, e: Any, table: Any, shape: tuple[int, ...]) -> None:
+        self._e, self._table, self.shape = e, table, shape
 
     def __getitem__(self, index: Any) -> Any:
-        b = self._e.builder
-        return self._e.load_shared(b.at(self._base, b.mul(_whole(index), i64(self._e.unit))))
+        b, place = self._e.builder, _place_of(index, self.shape)
+        return self._e.load_shared(b.at(self._table, b.mul(_whole(place), i64(self._e.unit))))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise AssertionError("constants are not changed")
+
+    def row(self, i: Any) -> Memory:
+        """See `Memory`."""
+        return RowOf(self, i)
+
+
+def _place_of(index: Any, shape: tuple[Any, ...]) -> Any:
+    """The number of an entry in the order of the rows."""
+    index = index if isinstance(index, tuple) else (index,)
+    assert len(index) == len(shape), f"{len(index)} indices of shape {shape}"
+    place = index[0] if index else 0
+    for i, size in zip(index[1:], shape[1:], strict=True):
+        place = place * size + i
+    return place
 
 
 def _is(k: Any, number: int) -> bool:
@@ -460,14 +473,7 @@ class LaneMemory(Memory):
         return b.at(self._base, b.mul(_whole(place), i64(self._m.e.bytes)))
 
     def _at(self, index: Any) -> Any:
-        index = index if isinstance(index, tuple) else (index,)
-        assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
-        if not index:
-            return self._base
-        place = index[0]
-        for i, size in zip(index[1:], self.shape[1:], strict=True):
-            place = place * size + i
-        return self._number(place)
+        return self._number(_place_of(index, self.shape))
 
     def __getitem__(self, index: Any) -> Any:
         return self._m.e.load(self._at(index))
