@@ -209,7 +209,10 @@ def random_profiles(rng):
 def cases(m, given, out):
     """Turns of three kinds, of which one is not there; the least and rows of a matrix."""
     a, n = given["a"], 7
-    table = m.words([0, 0, 1, 2, 1, 5, 0, 8, 1, 9, 1, 12, 0, 16])
+    table, shifts = (
+        m.words([0, 0, 1, 2, 1, 5, 0, 8, 1, 9, 1, 12, 0, 16]),
+        m.constants(np.array([0.5, 1.5, 3.0])),
+    )
 
     @m.each(0, 20)
     def _(i):
@@ -219,9 +222,14 @@ def cases(m, given, out):
     def _(case, i, first):
         row = a.row(first)
         for t in range(2 + case):
-            out["x"][first + t] = a[first + t, 0] * row[1] + m.to_number(i) + case
+            out["x"][first + t] = a[first + t, 0] * row[1] + m.to_number(i) + shifts[case]
 
     out["least"][0] = m.least(0, m.count(given["n"].value), lambda i: a[i, 2])
+
+    @m.loop(0, 3)
+    def _(i):
+        out["x"][17 + i] = shifts[i]
+
     least = m.least(0, 5, lambda i: a.row(i)[0] / a[i, 1])  # 0 / 0 in some lanes
     out["least"][1] = m.where(m.equal(least, least), least, 99.0)
     out["least"][2] = m.least(3, 3, lambda i: a[i, 0], 7.0)

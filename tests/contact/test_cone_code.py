@@ -17,7 +17,7 @@ from cone_problems import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact import cone_code, newton, newton_code
+from phipsi.contact import newton, solver_attempts
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import (
     INACTIVE,
@@ -29,8 +29,9 @@ from phipsi.contact.cone_problem import (
     tolerance_of,
 )
 from phipsi.contact.cone_solver import solve
+from phipsi.contact.gathered_arrays import GatheredArrays
 from phipsi.contact.newton import ITERATIONS, PROXIMAL
-from phipsi.contact.solver_attempts import ATTEMPTS, FREE
+from phipsi.contact.solver_attempts import ATTEMPTS, solve_cones
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 
@@ -94,6 +95,40 @@ def test_machine_code_solves_as_the_reference(of_points, make):
     assert np.abs(iterations - known.iterations).max() <= 2
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rng: random_problems(rng, 8, 10, 3.0),
+        lambda rng: mixed_problems(rng, 12),
+        lambda rng: jammed_problems(rng, 8, 12),
+        lambda rng: wedged_problems(rng, 12, 1e-9),
+        lambda rng: tables(8)[0],
+    ],
+)
+def test_arrays_and_lanes_have_the_same_bits(of_points, make):
+    """It is one text, and there is no fma here."""
+    problem = make(np.random.default_rng(11))
+    problem = replace(problem, W=0.5 * (problem.W + problem.W.swapaxes(1, 2)))  # to the last bit
+    p, _, iterations, status = of_points(problem.layout)(problem)
+    known = solve(problem)
+    assert_array_equal(p, known.p)
+    assert_array_equal(iterations, known.iterations)
+    assert_array_equal(status, known.status)
+
+
+def test_the_text_obeys_the_rules_of_machines():
+    """Turn by turn in reverse, always with copies of the lanes that are left: the same bits."""
+    problem = mixed_problems(np.random.default_rng(12), 5)
+    found = []
+    for strict in (False, True):
+        gathered = GatheredArrays(problem, np.zeros_like(problem.b), (3,), strict=strict)
+        with np.errstate(all="ignore"):
+            solve_cones(gathered.m, gathered.kinds, gathered.memory, 1e-10)
+        found.append((gathered.y(), gathered.results()))
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+
+
 def tables(count):
     """Tables on four legs and their exact loads: m v/4 (1 + x x_i/a² + y y_i/b²)."""
     rng, problems, loads = np.random.default_rng(8), [], []
@@ -127,8 +162,7 @@ def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
     assert errors(native[0]) < 1e-11 and errors(known.p) < 1e-11
     for one, other in zip(native, alone, strict=True):
         assert_array_equal(one, other)
-    monkeypatch.setattr(newton_code.NewtonCode, "lessen", lambda *_: None)
-    monkeypatch.setattr(newton, "POWERS", 0)
+    monkeypatch.setattr(newton.Newton, "lessen", lambda *_: None)
     assert errors(found()[0]) > 7e-9 and errors(solve(problem, tolerance=1e-13).p) > 7e-9
 
 
@@ -187,23 +221,26 @@ def test_misfits_under_a_heavy_body_need_full_steps(of_points, monkeypatch):
     solved = residual(problem, p) <= tolerance_of(problem, p)
     assert_array_equal(status == 0, solved)
     assert solved.sum() >= 11 and iterations.max() < 900
-    monkeypatch.setattr(cone_code, "ATTEMPTS", ATTEMPTS[:FREE])
-    assert solver(one.layout)(problem)[3].sum() >= 3
+    alone = solver(one.layout, lanes=1)(problem)  # none ends earlier because a neighbour asks
+    assert_array_equal(alone[0], p)
+    assert_array_equal(alone[2], iterations)
     few = replace(problem, s=problem.s[status == 0][:3])
     assert solve(few).is_solved.all()
+    monkeypatch.setattr(solver_attempts, "ATTEMPTS", [x for x in ATTEMPTS if not x.is_free])
+    assert solver(one.layout)(problem)[3].sum() >= 3
 
 
 def test_wedged_boxes_need_polishing_and_the_best_iterate(monkeypatch):
     few = (ATTEMPTS[0], ATTEMPTS[1]._replace(eps=PROXIMAL))
-    monkeypatch.setattr(cone_code, "ATTEMPTS", few)
-    monkeypatch.setattr(newton_code, "PATIENCE", 100)
-    monkeypatch.setattr(newton_code.NewtonCode, "correct", lambda *_: None)
+    monkeypatch.setattr(solver_attempts, "ATTEMPTS", few)
+    monkeypatch.setattr(newton, "PATIENCE", 100)
+    monkeypatch.setattr(newton.Newton, "correct", lambda *_: None)
     problem = wedged_problems(np.random.default_rng(5), 64, 1e-9)
     assert solver(problem.layout)(problem)[3].sum() > 10
 
 
 def test_the_interior_point_alone_solves_all_kinds(monkeypatch):
-    monkeypatch.setattr(cone_code, "ITERATIONS", 0)  # of Newton's method, at first
+    monkeypatch.setattr(solver_attempts, "ITERATIONS", 0)  # of Newton's method, at first
     problem = mixed_problems(np.random.default_rng(1), 12)
     s = problem.s.copy()
     s[5, [0, 2]] = s[6, 1] = 2 * INACTIVE
@@ -222,8 +259,8 @@ def test_lanes_that_fail_say_so_and_disturb_no_other(of_points, monkeypatch):
     spoiled, whole = of_points(plain.layout)(replace(plain, b=b)), of_points(plain.layout)(plain)
     assert spoiled[3].tolist() == [0, 0, NOT_FINITE, 0]
     assert_array_equal(spoiled[0][[0, 1, 3]], whole[0][[0, 1, 3]])
-    monkeypatch.setattr(cone_code, "ITERATIONS", 4)
-    monkeypatch.setattr(cone_code, "ATTEMPTS", cone_code.ATTEMPTS[:1])
+    monkeypatch.setattr(solver_attempts, "ITERATIONS", 4)
+    monkeypatch.setattr(solver_attempts, "ATTEMPTS", ATTEMPTS[:1])
     problem = random_problems(np.random.default_rng(5), 4, 24)
     p, error, _, status = solver(problem.layout)(problem)
     assert 0 < status.sum() < 24

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
-from phipsi.contact.cone_code import cone_function
 from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
-from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
+from phipsi.contact.cone_routine import after, cone_routine
+from phipsi.contact.cone_solver import solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
+from phipsi.contact.restitution_share import CALM, SHARE, result_rows, solve_rebounds
 from phipsi.contact.row_products import outer
+from phipsi.contact.solver_attempts import solve_cones
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -132,24 +135,41 @@ class ConeCall(Callee):
         W, b, s, *calm, coefficients, start = (code.stored(x) for x in args)
         if not self.rebounds:
             return self.written(code, args[1:], lambda group: group.gather_matrix(W))
-        start = code.whole(start, self.layout.n_rows)
         group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
-        return _Rebounds(group, W, s, calm[0], start, self.tolerance).write()
+        shape = (result_rows(group.size), max(BLOCK, group.size))
+        found, rows = code.area(math.prod(shape)).base, code.area(self.layout.n_rows)
+        for i, row in enumerate(self.layout.normals):
+            code.put(code.entry(calm[0], i), rows, int(row))
+        group.gather_rows(rows, after(code, found, CALM * shape[1]))
+        group.gather_matrix(W)
+        p = self._solved(group, s, start, solve_rebounds, shape, found)
+        share = Area(after(code, found, SHARE * shape[1]))
+        return [p, *(Area(after(code, found, i)) for i in range(3)), share]
 
     def written(
         self, code: Any, args: Sequence[Any], fill: Callable[[ContactGroup], None]
     ) -> Sequence[Any]:
         """The same from b, s, coefficients and start, with W of the group from code of `fill`."""
         b, s, coefficients, start = (code.stored(x) for x in args)
-        start = code.whole(start, self.layout.n_rows)
         group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
-        m, p = group.m, code.area(self.layout.n_rows)
-        results = code.area(3).base
+        found = code.area(3).base
         fill(group)
-        group.gather_rest(lambda i: code.entry(s, i), start)
-        group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
+        p = self._solved(group, s, start, solve_cones, (3,), found)
+        return [p, *(Area(after(code, found, i)) for i in range(3))]
+
+    def _solved(
+        self, group: ContactGroup, s: Any, start: Any, text: Any, shape: tuple[int, ...], found: Any
+    ) -> Area:
+        """Gather the rest of a problem, call its solver, and scatter the impulses."""
+        code, n = group.code, self.layout.n_rows
+        group.gather_rest(lambda i: code.entry(s, i), code.whole(start, n))
+        name, p = ("rebounds" if self.rebounds else "cones"), code.area(n)
+        kinds = group.kinds
+        group.call(
+            cone_routine(code.module, code.e, name, text, kinds, shape, self.tolerance), found
+        )
         group.scatter(group.places[-1], p)
-        return [p, *(Area(m.at(results, i)) for i in range(3))]
+        return p
 
 
 @final
@@ -182,110 +202,3 @@ class ConeProduct(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """What was found."""
         return [code.stored(args[0])]
-
-
-@final
-class _Rebounds:
-    """Writes the search for the largest share of restitution; see `solve_rebound`."""
-
-    def __init__(
-        self, group: ContactGroup, W: Area, s: Area, calm: Area, start: Area, tolerance: float
-    ) -> None:
-        self.group, self.W, self.s, self.calm, self.start = group, W, s, calm, start
-        self.tolerance = tolerance
-
-    def write(self) -> Sequence[Any]:
-        """With all of it first; then without any; then half way between."""
-        group, code = self.group, self.group.code
-        m, e, b = group.m, code.e, group.m.b
-        n = group.layout.n_rows
-        self.best, self.trial, self.results = code.area(n), code.area(n), code.area(3).base
-        self.final, self.share, self.low, self.high = (code.area(x).base for x in (4, 1, 1, 1))
-        self.gaining = b.alloca(e.mask)
-        b.store(e.compare("==", 0.0, 0.0), self.gaining)
-        for place, x in ((self.share, 1.0), (self.low, 0.0), (self.high, 1.0)):
-            m.store(x, place)
-        m.fill(i64(4), 0.0, self.final)
-        write_loop(b, i64(n), lambda i: m.store(code.entry(self.start, i), self.best.base, i))
-        m.rounds(BISECTIONS + 2, lambda: m.mask(self.gaining), self._once)
-        return [self.best, *(Area(m.at(self.final, i)) for i in range(4))]
-
-    def _once(self, number: Any, which: Any) -> None:
-        """One solution, with the present share; and the next share."""
-        group, code = self.group, self.group.code
-        m, e, b = group.m, code.e, group.m.b
-        f = m.load(self.share)
-
-        def wanted(i: Any) -> Any:
-            quiet = code.entry(self.calm, i)
-            return f.times_plus(code.entry(self.s, i) - quiet, quiet)
-
-        begins = b.icmp_signed("<", number, i64(2))
-        base = b.select(begins, self.start.base, self.best.base)
-        group.gather_matrix(self.W)
-        group.gather_rest(wanted, Area(base))
-        group.call(cone_function(code.module, e, group.kinds, self.tolerance), self.results)
-        group.scatter(group.places[-1], self.trial)
-        gains = e.compare(">", self.gain(self.trial), 0.0)
-        solved = e.compare("==", m.load(self.results, 2), 0.0)
-        fine = b.and_(b.not_(gains), solved)
-        everywhere = e.compare("==", 0.0, 0.0)
-        self._keep(which, b.and_(which, b.select(begins, everywhere, fine)), f)
-        is_first = b.icmp_signed("==", number, i64(0))
-        b.store(b.select(is_first, gains, which), self.gaining)
-        search = b.not_(begins)
-        down, up = e.select(fine, f, m.load(self.low)), e.select(fine, m.load(self.high), f)
-        with b.if_then(search):
-            m.store(down, self.low)
-            m.store(up, self.high)
-        middle = (m.load(self.low) + m.load(self.high)) * 0.5
-        with b.if_then(is_first):
-            m.store(0.0, self.share)
-        with b.if_then(b.not_(is_first)):
-            m.store(middle, self.share)
-
-    def _keep(self, which: Any, accepted: Any, f: Lane) -> None:
-        """Impulses, results and share where they are accepted; iterations in all lanes that ran."""
-        m, e, final, results = self.group.m, self.group.code.e, self.final, self.results
-        m.copy(i64(self.group.layout.n_rows), self.trial.base, self.best.base, accepted)
-        used = m.load(final, 1) + e.select(which, m.load(results, 1), 0.0)
-        for i in (0, 2):
-            m.store(e.select(accepted, m.load(results, i), m.load(final, i)), final, i)
-        m.store(used, final, 1)
-        m.store(e.select(accepted, f, m.load(final, 3)), final, 3)
-
-    def gain(self, p: Area) -> Any:
-        """p*b + ½ p*W p, less what is rounding."""
-        group, code = self.group, self.group.code
-        m, e, b = group.m, code.e, group.m.b
-        n = group.layout.n_rows
-        total, size, caused = (code.area(1).base for _ in range(3))
-        for place in (total, size):
-            m.store(0.0, place)
-
-        def row(i: Any, contact: Any) -> None:
-            mine = m.word(group.rows, i)
-            x = m.load(p.base, mine)
-            m.store(0.0, caused)
-
-            def part(first: Any, end: Any) -> None:
-                def more(j: Any, sums: list[Any]) -> list[Any]:
-                    other = m.word(group.rows, b.add(first, j))
-                    w = code.element(self.W, mine, other, n)
-                    return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
-
-                known = [m.load(caused).value]
-                m.store(Lane(e, fold_loop(b, b.sub(end, first), 1, known, more)[0]), caused)
-
-            group.meeting(contact, group.k, part)
-            half = m.load(caused) * 0.5
-            free = code.entry(group.b, mine)
-            m.store(x.times_plus(free + half, m.load(total)), total)
-            sizes = m.size(free) + m.size(half)
-            m.store(m.size(x).times_plus(sizes, m.load(size)), size)
-
-        def contact(i: Any) -> None:
-            m.between(*group.rows_of(i), lambda r: row(r, i))
-
-        write_loop(b, group.k, contact)
-        return m.load(total) - m.load(size) * GAINED

@@ -24,12 +24,13 @@ in unit cones, p = μ y for tangential rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
+from phipsi.backends.machine.machine import Index, Machine, Mask, Number
+from phipsi.backends.native.kernel.law_code import Area
 from phipsi.contact.cone_problem import (
     INACTIVE,
     SOLVED,
@@ -37,18 +38,30 @@ from phipsi.contact.cone_problem import (
     Array,
     ConeLayout,
     ConeProblem,
-    Groups,
-    Scaled,
 )
+from phipsi.contact.cone_routine import after, cone_routine
 from phipsi.contact.contact_group import ContactGroup, code_version
-from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import ITERATIONS, Cones
-from phipsi.contact.lane_cones import ConeLanes, Kind, cone_routine
-from phipsi.contact.lane_elimination import eliminate
+from phipsi.contact.gathered_arrays import GatheredArrays
+from phipsi.contact.interior_point import InteriorPoint
 from phipsi.contact.newton import PROXIMAL
+from phipsi.contact.scaled_problem import Kind, ProblemMemory, ScaledProblem, padded
 from phipsi.contact.solver_attempts import STARTS
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
+
+
+class Smoothed(NamedTuple):
+    """Smoothed impulses `p` (..., n), and weights of b, s and the coefficients; `status` (...)."""
+
+    p: Array
+    to_b: Array
+    to_s: Array
+    to_mu: Array
+    status: Array
+
+
+ROOM = 4
+"""Numbers of a row in the results of texts: weights of b, s and the coefficients, and one more."""
 
 
 def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, Array, Array]:
@@ -56,78 +69,25 @@ def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, 
 
     The weight of W is that of b times p*.
     """
+    found = _on_arrays(problem, p, weight, adjoint_of_modes)
+    return found.to_b, found.to_s, found.to_mu
+
+
+def _on_arrays(problem: ConeProblem, y: Array, weight: Array, text: Any, *options: Any) -> Smoothed:
+    """What a text finds on arrays."""
     flat, batch, layout = problem.flat(), problem.batch, problem.layout
     n = layout.n_rows
-    p, weight = (np.broadcast_to(x, (*batch, n)).reshape(-1, n) for x in (p, weight))
-    by_p, by_u, by_s, by_mu = _modes(flat, p)
-    there = np.where(layout.heads < layout.n_heads, 0.0, 1.0) * np.ones_like(p)
-    is_contact = layout.heads < layout.n_heads
-    there[:, is_contact] = (flat.s < INACTIVE)[:, layout.heads[is_contact]]
-    own = np.einsum("bii->bi", flat.W) * there
-    eps = PROXIMAL * own.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    J = by_p + by_u @ (flat.W + eps[:, None, None] * np.eye(n))
-    J, by_b = np.swapaxes(J, 1, 2), np.swapaxes(by_u, 1, 2)
-    found = np.linalg.solve(J, weight[..., None])
-    found = np.linalg.solve(J, weight[..., None] + eps[:, None, None] * (by_b @ found))
-    to_b, to_s, to_mu = (-(np.swapaxes(x, 1, 2) @ found)[..., 0] for x in (by_u, by_s, by_mu))
-    return (
-        to_b.reshape(*batch, n),
-        to_s.reshape(*batch, layout.n_heads),
-        to_mu.reshape(*batch, n),
-    )
-
-
-def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
-    """The derivatives of the conditions by p, u, s and the coefficients."""
-    layout, count = flat.layout, len(p)
-    n, k, normals = layout.n_rows, layout.n_heads, layout.normals
-    u = flat.velocities(p)
-    by_p, by_u, by_mu = np.zeros((3, count, n + 1, n + 1))
-    by_s = np.zeros((count, n, k))
-    own = np.einsum("bii->bi", flat.W)
-    own = np.where(own > 0, own, 1.0)
-    closed = (p[:, normals] * own[:, normals] > u[:, normals] + flat.s) & (flat.s < INACTIVE)
-    by_p[:, normals, normals] = ~closed
-    by_u[:, normals, normals] = closed
-    by_s[:, normals, np.arange(k)] = closed
-    g = Groups(layout)
-    if len(g.rows):
-        mu, p_g, u_g = g.of(flat.coefficients), g.of(p), g.of(u)
-        top, depth = np.ones((2, count, len(g.rows)))
-        held = np.ones((count, len(g.rows)), bool)
-        if k:
-            head = normals[g.heads]
-            top = np.where(g.has_head, p[:, head], 1.0)
-            depth = np.where(g.has_head, 1.0 / own[:, head], 1.0)
-            held = closed[:, g.heads] | ~g.has_head
-        first = g.rows[:, 0]
-        depth = np.where(
-            g.has_head, depth, 1.0 / (own[:, first] * np.maximum(mu[..., 0] ** 2, 1e-300))
-        )
-        safe = np.where(mu > 0, mu, 1.0)
-        x = np.where(mu > 0, p_g / safe, 0.0) - depth[..., None] * mu * u_g
-        slides = (np.linalg.norm(x, axis=-1) > top) & held
-        speed = np.linalg.norm(mu * u_g, axis=-1)
-        slides &= speed > 0
-        s = np.where(slides, speed, 1.0)[..., None]
-        e = mu**2 * u_g / s
-        free = (~held[..., None]) | (mu <= 0)
-        turn = top[..., None, None] * (
-            np.eye(3) * (mu**2 / s)[..., None] - e[..., :, None] * (e / s)[..., None, :]
-        )
-        by = top[..., None, None] * (
-            np.eye(3) * (2 * mu * u_g / s)[..., None]
-            - e[..., :, None] * (mu * u_g**2 / s**2)[..., None, :]
-        )
-        alone = free[..., None] * np.eye(3)
-        sliding = slides[..., None, None] & ~free[..., None]
-        stick = (~slides[..., None, None] & ~free[..., None]) * np.eye(3)
-        g.put_blocks(alone + np.where(sliding, np.eye(3), 0.0), by_p)
-        g.put_blocks(np.where(sliding, turn, 0.0) + stick, by_u)
-        g.put_blocks(np.where(sliding, by, 0.0), by_mu)
-        if k:
-            g.put_beside(np.where(sliding[..., 0], e, 0.0), normals, by_p)
-    return by_p[:, :n, :n], by_u[:, :n, :n], by_s, by_mu[:, :n, :n]
+    y, weight = (np.broadcast_to(x, (*batch, n)).reshape(-1, n) for x in (y, weight))
+    gathered = GatheredArrays(flat, y, (ROOM, max(1, padded(n))))
+    m, results, weights = gathered.m, gathered.memory.results, gathered.filled(weight)
+    with np.errstate(all="ignore"):
+        m.copy(gathered.memory.n, weights, results.row(0))
+        text(m, gathered.kinds, gathered.memory, *options)
+    to_b, to_s, to_mu, rest = np.moveaxis(gathered.results(), 1, 0)
+    of_rows = [gathered.y(), *map(gathered.rows, (to_b, to_mu))]
+    p, to_b, to_mu = (x.reshape(*batch, n) for x in of_rows)
+    to_s = to_s[:, : layout.n_heads].reshape(*batch, layout.n_heads)
+    return Smoothed(p, to_b, to_s, to_mu, rest[:, 0].reshape(batch))
 
 
 class _Derivatives(Callee):
@@ -143,20 +103,21 @@ class _Derivatives(Callee):
         raise NotImplementedError("the adjoint of contacts has no adjoint")
 
     def solved(
-        self, code: Any, args: Sequence[Any], room: int, what: str, writer: Any, *options: Any
+        self, code: Any, args: Sequence[Any], what: str, text: Any, *options: Any
     ) -> tuple[ContactGroup, Any, list[Any]]:
         """The contacts that are there, what a routine found for them, and areas for the results.
 
-        `room`, how many numbers of a row it finds; they begin with the last argument, the weights
-        of p. The fifth argument is its y.
+        It finds `ROOM` numbers of a row, which begin with the last argument, the weights of p. The
+        fifth argument is its y.
         """
         W, b, s, coefficients, y, *_ = stored = [code.stored(x) for x in args]
         group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         group.gather_matrix(W)
         group.gather_rest(lambda i: code.entry(s, i), y)
-        found = code.area(room * group.size + 1).base
+        found = code.area(ROOM * group.size + 1).base
         group.gather_rows(stored[-1], found)
-        routine = cone_routine(code.module, code.e, what, writer, group.kinds, group.size, *options)
+        shape = (ROOM, group.size)
+        routine = cone_routine(code.module, code.e, what, text, group.kinds, shape, *options)
         group.call(routine, found)
         return group, found, [code.area(max(1, math.prod(x))) for x in self.shapes]
 
@@ -178,177 +139,176 @@ class AdjointCall(_Derivatives):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, solve the transposed equations, scatter."""
-        group, results, out = self.solved(code, args, 4, "cone_adjoint", _Adjoint)
-        m, many = group.m, group.size
+        group, results, out = self.solved(code, args, "cone_adjoint", adjoint_of_modes)
+        many = group.size
         group.scatter(results, out[0])
-        group.scatter_heads(m.at(results, many), out[1])
-        group.scatter(m.at(results, 2 * many), out[2])
+        group.scatter_heads(after(code, results, many), out[1])
+        group.scatter(after(code, results, 2 * many), out[2])
         return out
 
 
+def adjoint_of_modes(m: Machine, kinds: Sequence[Kind], given: ProblemMemory) -> None:
+    """Weights of b, s and the coefficients in rows of the results, from those of p in the first.
+
+    y is p. The last row of the results is for the weights of p.
+    """
+    _Adjoint(ScaledProblem(m, kinds, given)).run()
+
+
 @final
-class _Adjoint(ConeLanes):
-    """Writes the function; y is p, J* the matrix, and λ the solution, `d`."""
+class _Adjoint:
+    """J* is the matrix, and λ the solution, `d`."""
 
-    def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int) -> None:
-        super().__init__(e, args, kinds)
-        self.to_s, self.to_mu, self.given = (self.at(self.results, x * many) for x in (1, 2, 3))
+    def __init__(self, x: ScaledProblem) -> None:
+        self.x, self.m = x, x.m
+        self.to_b, self.to_s, self.to_mu, self.given = (x.results.row(i) for i in range(ROOM))
 
-    def write(self) -> None:
+    def run(self) -> None:
         """All of it; what is of a contact is computed where it is needed."""
-        b, columns = self.b, self.plus(self.n, 1)
-        for place in (self.eps, self.found):
-            self.store(0.0, place)
-        self.each_contact(self._trace)
-        live = self.larger(self.load(self.found), self.e.constant(1.0))
-        self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
-        self.multiply(self.y)
+        m, x = self.m, self.x
+        self._find_eps()
+        x.multiply(x.y)
 
-        def keep(i: Any) -> None:
-            self.store(self.load(self.results, i), self.given, i)
-            self.store(0.0, self.results, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.given[i] = self.to_b[i]
+            self.to_b[i] = 0.0
 
-        def row(i: Any) -> None:
-            start = self.at(self.J, b.mul(i, columns))
-            write_loop(b, self.n, lambda j: self.store(0.0, start, j))
-            less = self.load(self.eps) * self.load(self.results, i)
-            self.store(self.load(self.given, i) - less, start, self.n)
+        m.loop(0, 2)(lambda _: self._solve())
 
-        write_loop(b, self.n, keep)
-        write_loop(b, i64(2), lambda _: self._solve(row))
-
-    def _solve(self, row: Any) -> None:
+    def _solve(self) -> None:
         """Weights from those of p, less ε times the weights of b that were found before."""
-        b, columns = self.b, self.plus(self.n, 1)
-        write_loop(b, self.n, row)
+        m, x = self.m, self.x
 
-        def pad(i: Any) -> None:
-            self.store(1.0, self.J, self.plus(b.mul(i, columns), i))
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            row = x.J.row(i)
 
-        self.in_last_block(pad)
-        self.each_contact(self._columns)
-        eliminate(self, self.J, self.n, self.d, self.ends)
-        self.each_contact(self._weights)
+            @m.each(0, x.n)
+            def _(j: Index) -> None:
+                row[j] = 0.0
 
-    def _there(self, kind: Kind, i: Any) -> Any:
-        e = self.e
-        if not kind.has_head:
-            return e.compare("==", 0.0, 0.0)
-        return e.compare("<", self.load(self.s, i), INACTIVE)
+            row[x.n] = self.given[i] - x.eps.value * self.to_b[i]
 
-    def _trace(self, kind: Kind, i: Any, first: Any) -> None:
-        e, there = self.e, self._there(kind, i)
-        for t in range(len(kind.letters)):
-            row = self.plus(first, t)
-            own = self.load(self.W, self.plus(self.b.mul(row, self.n), row))
-            for x, place in ((own, self.eps), (e.constant(1.0), self.found)):
-                self.store(self.load(place) + e.select(there, x, 0.0), place)
+        def pad(i: Index) -> None:
+            x.J[i, i] = 1.0
 
-    def _modes(self, kind: Kind, i: Any, first: Any) -> tuple[dict[Any, Lane], ...]:
-        """Derivatives of the conditions of a contact by p, u, coefficients; see `_modes`."""
-        e, b = self.e, self.b
+        x.in_last_block(pad)
+        x.each_contact(self._columns)
+        m.eliminate(x.n, x.J, x.d, x.ends)
+        x.each_contact(self._weights)
+
+    def _there(self, kind: Kind, i: Index) -> Mask:
+        return self.x.s[i] < INACTIVE if kind.has_head else self.m.always()
+
+    def _find_eps(self) -> None:
+        """ε, from the diagonal of W of the contacts that are there."""
+        m, x = self.m, self.x
+
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.sizes[i] = x.d[i] = 0.0
+
+        def diagonal(kind: Kind, i: Index, first: Index) -> None:
+            there = self._there(kind, i)
+            for t in range(len(kind.letters)):
+                row = first + t
+                x.sizes[row], x.d[row] = m.where(there, x.W[row, row], 0.0), m.to_flag(there)
+
+        x.each_contact(diagonal)
+        trace, live = m.sums(0, x.n, lambda i: [(x.sizes[i], 1.0), (x.d[i], 1.0)], [0.0, 0.0])
+        x.eps.value = trace * PROXIMAL / x.larger(live, 1.0)
+
+    def _modes(self, kind: Kind, i: Index, first: Index) -> tuple[dict[Any, Any], ...]:
+        """Derivatives of the conditions of a contact by p, u, coefficients."""
+        m, x = self.m, self.x
         every = range(len(kind.letters))
-        p, u, mu = (self.rows(x, first, every) for x in (self.y, self.z, self.mu))
-        own = self.load(self.W, self.plus(b.mul(first, self.n), first))
-        own = e.select(e.compare(">", own, 0.0), own, 1.0)
-        by_p: dict[Any, Lane] = {}
-        by_u: dict[Any, Lane] = {}
-        by_mu: dict[Any, Lane] = {}
+        p, u, mu = (x.rows(v, first, every) for v in (x.y, x.z, x.mu))
+        own = x.W[first, first]
+        own = m.where(own > 0.0, own, 1.0)
+        by_p: dict[Any, Any] = {}
+        by_u: dict[Any, Any] = {}
+        by_mu: dict[Any, Any] = {}
         held = self._there(kind, i)
         if kind.has_head:
-            speed = u[0] + self.load(self.s, i)
-            held = b.and_(held, e.compare(">", p[0] * own, speed))
-            by_p[0, 0], by_u[0, 0] = e.select(held, 0.0, 1.0), e.select(held, 1.0, 0.0)
+            held = held & (p[0] * own > u[0] + x.s[i])
+            by_p[0, 0], by_u[0, 0] = m.to_flag(~held), m.to_flag(held)
         for group in kind.groups:
-            top = p[0] if kind.has_head else e.constant(1.0)
+            top: Any = p[0] if kind.has_head else 1.0
             depth = 1.0 / own
             if not kind.has_head:
                 square = mu[0] * mu[0]
-                depth = depth / e.select(e.compare(">", square, 0.0), square, 1e-300)
-            some = {t: e.compare(">", mu[t], 0.0) for t in group}
-            x = [
-                e.select(some[t], p[t] / e.select(some[t], mu[t], 1.0), 0.0) - depth * mu[t] * u[t]
+                depth = depth / m.where(square > 0.0, square, 1e-300)
+            some = {t: mu[t] > 0.0 for t in group}
+            at = [
+                m.where(some[t], p[t] / m.where(some[t], mu[t], 1.0), 0.0) - depth * mu[t] * u[t]
                 for t in group
             ]
-            fast = self.length([mu[t] * u[t] for t in group])
-            slides = b.and_(held, e.compare(">", self.length(x), top))
-            slides = b.and_(slides, e.compare(">", fast, 0.0))
-            s = e.select(slides, fast, 1.0)
+            fast = x.length([mu[t] * u[t] for t in group])
+            slides = held & (x.length(at) > top) & (fast > 0.0)
+            s = m.where(slides, fast, 1.0)
             lean = {t: mu[t] * mu[t] * u[t] / s for t in group}
             for t in group:
-                bound = b.and_(held, some[t])
-                sliding = b.and_(slides, some[t])
-                sticking = b.and_(bound, b.not_(slides))
+                bound, sliding = held & some[t], slides & some[t]
+                sticking = bound & ~slides
                 for v in group:
                     turn = -(lean[t] * lean[v] / s)
                     by = -(lean[t] * mu[v] * u[v] * u[v] / (s * s))
-                    alone, stick = e.constant(0.0), e.constant(0.0)
+                    alone: Any = 0.0
+                    stick: Any = 0.0
                     if t == v:
                         turn, by = turn + mu[t] * mu[t] / s, by + 2.0 * mu[t] * u[t] / s
-                        alone = e.select(b.or_(sliding, b.not_(bound)), 1.0, 0.0)
-                        stick = e.select(sticking, 1.0, 0.0)
+                        alone, stick = m.to_flag(sliding | ~bound), m.to_flag(sticking)
                     by_p[t, v] = alone
-                    by_u[t, v] = e.select(sliding, top * turn, stick)
-                    by_mu[t, v] = e.select(sliding, top * by, 0.0)
+                    by_u[t, v] = m.where(sliding, top * turn, stick)
+                    by_mu[t, v] = m.where(sliding, top * by, 0.0)
                 if kind.has_head:
-                    by_p[t, 0] = e.select(sliding, lean[t], 0.0)
+                    by_p[t, 0] = m.where(sliding, lean[t], 0.0)
         return by_p, by_u, by_mu
 
-    def _columns(self, kind: Kind, i: Any, first: Any) -> None:
+    def _columns(self, kind: Kind, i: Index, first: Index) -> None:
         """Columns of J* = (by_p + by_u (W + ε I))* that are rows of a contact."""
-        e, b, count = self.e, self.b, len(kind.letters)
-        by_p, by_u, _ = self._modes(kind, i, first)
-        eps, columns = self.load(self.eps), self.plus(self.n, 1)
-        W = [self.at(self.W, b.mul(self.plus(first, t), self.n)) for t in range(count)]
+        m, x, count = self.m, self.x, len(kind.letters)
+        by_p, by_u, _mu = self._modes(kind, i, first)
+        eps, W = x.eps.value, [x.W.row(first + t) for t in range(count)]
 
-        def one(j: Any) -> None:
-            offset = b.mul(j, i64(self.bytes))
-            w = [self.load_at(x, offset) for x in W]
-            target = self.at(self.J, self.plus(b.mul(j, columns), first))
+        @m.each(*x.columns_of(first, count))
+        def _(j: Index) -> None:
+            w, target = [row[j] for row in W], x.J.row(j)
             for t in range(count):
-                total = e.constant(0.0)
-                for v in range(count):
-                    if (t, v) in by_u:
-                        total = by_u[t, v].times_plus(w[v], total)
-                self.store(total, target, t)
+                target[first + t] = _product(m, {v: by_u.get((t, v)) for v in range(count)}, w)
 
-        self.between(*self.columns_of(first, count), one)
-        for t, v in {*by_p, *by_u}:
-            place = self.at(self.J, self.plus(b.mul(self.plus(first, v), columns), first))
-            x = self.load(place, t)
+        for t, v in sorted({*by_p, *by_u}):
+            entry = x.J[first + v, first + t]
             if (t, v) in by_p:
-                x = x + by_p[t, v]
+                entry = entry + by_p[t, v]
             if (t, v) in by_u:
-                x = eps.times_plus(by_u[t, v], x)
-            self.store(x, place, t)
+                entry = m.fma(eps, by_u[t, v], entry)
+            x.J[first + v, first + t] = entry
 
-    def _weights(self, kind: Kind, i: Any, first: Any) -> None:
+    def _weights(self, kind: Kind, i: Index, first: Index) -> None:
         """Minus the derivatives' adjoints of λ."""
-        e, every = self.e, range(len(kind.letters))
+        m, x, every = self.m, self.x, range(len(kind.letters))
         _, by_u, by_mu = self._modes(kind, i, first)
-        found = self.rows(self.d, first, every)
-        for by, base in ((by_u, self.results), (by_mu, self.to_mu)):
+        found = x.rows(x.d, first, every)
+        for by, target in ((by_u, self.to_b), (by_mu, self.to_mu)):
             for v in every:
-                total = e.constant(0.0)
-                for t in every:
-                    if (t, v) in by:
-                        total = by[t, v].times_plus(found[t], total)
-                self.store(-total, base, self.plus(first, v))
+                total = _product(m, {t: by.get((t, v)) for t in every}, found)
+                target[first + v] = -total
         if kind.has_head:
-            self.store(-(by_u[0, 0] * found[0]), self.to_s, i)
+            self.to_s[i] = -(by_u[0, 0] * found[0])
+
+
+def _product(m: Machine, factors: Mapping[int, Any], x: Sequence[Number]) -> Any:
+    """Σ factors x, of the factors that there are."""
+    total: Any = 0.0
+    for t, factor in factors.items():
+        if factor is not None:
+            total = m.fma(factor, x[t], total)
+    return total
 
 
 # ---- smoothed ------------------------------------------------------------------------------------
-
-
-class Smoothed(NamedTuple):
-    """Smoothed impulses `p` (..., n), and weights of b, s and the coefficients; `status` (...)."""
-
-    p: Array
-    to_b: Array
-    to_s: Array
-    to_mu: Array
-    status: Array
 
 
 def smoothed_adjoint(problem: ConeProblem, kappa: float, weight: Array) -> Smoothed:
@@ -356,85 +316,9 @@ def smoothed_adjoint(problem: ConeProblem, kappa: float, weight: Array) -> Smoot
 
     The weight of W is that of b times p*, with this p.
     """
-    flat, batch, layout = problem.flat(), problem.batch, problem.layout
-    n, count = layout.n_rows, len(flat.b)
-    weight = np.broadcast_to(weight, (*batch, n)).reshape(-1, n)
-    p, to_b, to_mu = np.zeros((3, count, n))
-    to_s, status = np.zeros((count, layout.n_heads)), np.full(count, UNSOLVED)
-    for size in STARTS:
-        todo = np.flatnonzero(status == UNSOLVED)
-        if not todo.size:
-            break
-        _attempt(flat, kappa, weight, size, todo, (p, to_b, to_s, to_mu, status))
-    shapes = ((n,), (n,), (layout.n_heads,), (n,), ())
-    found = (p, to_b, to_s, to_mu, status)
-    return Smoothed(*(x.reshape((*batch, *y)) for x, y in zip(found, shapes, strict=True)))
-
-
-def _attempt(
-    flat: ConeProblem, kappa: float, weight: Array, size: float, todo: Array, out: Any
-) -> None:
-    """Interior points from one start; results where they are found."""
-    part = flat.taken(todo)
-    scaled = Scaled(part, unit=True)
-    cones, which = Cones(scaled, size, kappa), np.arange(len(todo))
-    for _ in range(ITERATIONS):
-        if not which.size:
-            return
-        over = cones.step()
-        done = over & cones.solved
-        if done.any():
-            _finish(cones, scaled, part, weight[todo], done, which[done], todo[which[done]], out)
-        which = which[~over]
-        cones.keep(~over)
-
-
-def _finish(
-    cones: Cones, scaled: Scaled, part: ConeProblem, weight: Array, done: Array, mine: Array,
-    places: Array, out: Any,
-) -> None:  # fmt: skip
-    """The adjoint at points that are reached."""
-    layout, n = part.layout, cones.n
-    p, to_b, to_s, to_mu, status = out
-    _, _, _, matrix, arrow = (x[done] for x in cones.equations())
-    unit, speed, sigma = cones.unit[done], cones.speed[done, None], scaled.sigma[mine]
-    y = sigma * unit * cones.Y[done][:, :n]
-    right = np.zeros((len(mine), cones.N))
-    right[:, :n] = weight[mine] * sigma * unit
-    found = np.linalg.solve(np.swapaxes(matrix[:, : cones.N], 1, 2), right[..., None])[..., 0]
-    weights = -(np.swapaxes(arrow[:, : cones.N, : cones.N], 1, 2) @ found[..., None])[..., 0]
-    delta = weights[:, :n].copy()  # of errors of z: those of normals lean on the tangents'
-    Z_t = cones.Z[done][:, cones.t]
-    length = np.linalg.norm(Z_t, axis=-1)
-    e = Z_t / np.where(length > 0, length, 1.0)[..., None]
-    for i in range(len(cones.h)):
-        owner = i if i < cones.n_main else cones.owner[i - cones.n_main]
-        if owner >= 0:
-            rows = cones.t[i][cones.t[i] < n]
-            delta[:, rows] += weights[:, cones.h[owner], None] * e[:, i, : len(rows)]
-    p[places] = y
-    # z = unit σ u / speed, with unit times speed kept
-    back = delta * sigma * unit / speed**2
-    to_b[places] = back
-    to_s[places] = back[:, layout.normals]
-    to_mu[places] = _of_coefficients(part, mine, y, weight[mine], back)
-    head = (np.swapaxes(cones.arrow(cones.Z[done])[:, : cones.N, : cones.N], 1, 2)
-            @ found[..., None])[..., 0]  # fmt: skip
-    for j, side in enumerate(cones.sides):
-        if cones.owner[j] < 0:
-            row = scaled.groups.rows[side, 0]
-            to_mu[places, row] = -head[:, n + j] / np.where(unit[:, row] > 0, unit[:, row], 1.0)
-    status[places] = SOLVED
-
-
-def _of_coefficients(part: ConeProblem, mine: Array, p: Array, weight: Array, back: Array) -> Array:
-    """Weights of coefficients of groups with heads, (p/μ) (weight + W back) + (back/μ) u."""
-    mu, W = part.coefficients[mine], part.W[mine]
-    u = (W @ p[..., None])[..., 0] + part.b[mine]
-    lent = weight + (np.swapaxes(W, 1, 2) @ back[..., None])[..., 0]
-    is_group = np.array([x in "abs12" for x in part.layout.letters])
-    safe = np.where(mu > 0, mu, 1.0)
-    return np.where(is_group & (mu > 0), (p * lent + back * u) / safe, 0.0)
+    none = np.zeros(problem.layout.n_rows)
+    found = _on_arrays(problem, none, weight, adjoint_inside, kappa)
+    return found._replace(status=found.status.astype(int))
 
 
 @final
@@ -459,118 +343,111 @@ class SmoothedCall(_Derivatives):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
-        group, results, out = self.solved(code, args, 3, "smoothed", _Smoothed, self.kappa)
-        m, many = group.m, group.size
+        group, results, out = self.solved(code, args, "smoothed", adjoint_inside, self.kappa)
+        many = group.size
         group.scatter(group.places[-1], out[0])
         group.scatter(results, out[1])
-        group.scatter_heads(m.at(results, many), out[2])
-        group.scatter(m.at(results, 2 * many), out[3])
-        m.store(m.load(results, 3 * many), out[4].base)
-        return out
+        group.scatter_heads(after(code, results, many), out[2])
+        group.scatter(after(code, results, 2 * many), out[3])
+        return [*out[:4], Area(after(code, results, 3 * many))]
+
+
+def adjoint_inside(m: Machine, kinds: Sequence[Kind], given: ProblemMemory, kappa: float) -> None:
+    """Impulses at κ (J), y, and weights of b, s and the coefficients in rows of the results.
+
+    The first row has the weights of p at first; the last one begins with the status.
+    """
+    _Smoothed(ScaledProblem(m, kinds, given), kappa).run()
 
 
 @final
-class _Smoothed(ConeLanes):
-    """Writes the function."""
+class _Smoothed:
+    """Interior points, and the adjoint of their equations."""
 
-    def __init__(
-        self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int, kappa: float
-    ) -> None:
-        super().__init__(e, args, kinds)
-        self.to_s, self.to_mu, self.status = (self.at(self.results, i * many) for i in (1, 2, 3))
-        self.interior = InteriorCode(self, kappa)
-        self.weight, self.back, self.reached = self.vectors[4:7]
+    def __init__(self, x: ScaledProblem, kappa: float) -> None:
+        self.x, self.m = x, x.m
+        self.to_b, self.to_s, self.to_mu, self.status = (x.results.row(i) for i in range(ROOM))
+        self.interior = InteriorPoint(x, kappa)
+        self.weight, self.back, self.reached = (x.vector() for _ in range(3))
+        self.todo, self.count = x.m.number(1.0), x.m.number()
 
-    def write(self) -> None:
+    def run(self) -> None:
         """Interior points from several starts; the adjoint where one is reached."""
-        e, b, inside = self.e, self.b, self.interior
+        m, x, inside = self.m, self.x, self.interior
 
-        def begin(i: Any) -> None:
-            self.store(self.load(self.results, i), self.weight, i)
-            for base in (self.results, self.to_mu, self.y):
-                self.store(0.0, base, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            self.weight[i] = self.to_b[i]
+            self.to_b[i] = self.to_mu[i] = x.y[i] = 0.0
 
-        write_loop(b, self.n, begin)
-        self.fill(self.k, 0.0, self.to_s)
-        self.scale_problem()
-        inside.convex.let_slide()
-        todo, count = b.alloca(e.mask), b.alloca(e.vector)
-        b.store(e.compare("==", 0.0, 0.0), todo)
-        self.store(0.0, count)
-        starts = self.table(STARTS)
+        @m.each(0, x.k)
+        def _(i: Index) -> None:
+            self.to_s[i] = 0.0
 
-        def attempt(turn: Any, which: Any) -> None:
-            inside.iterate(which, self.load(starts, turn), count)
-            good = b.and_(which, self.mask(inside.solved))
-            with b.if_then(self.any(good)):
-                self.pull(good)
-            b.store(b.and_(which, b.not_(good)), todo)
+        x.scale_problem()
+        inside.sliding.let_slide()
+        self.count.value = 0.0
+        starts = m.constants(np.array(STARTS))
 
-        self.rounds(len(STARTS), lambda: self.mask(todo), attempt)
-        status = e.select(self.mask(todo), float(UNSOLVED), float(SOLVED))
-        self.store(status, self.status)
-        write_loop(
-            b,
-            self.n,
-            lambda i: self.store(self.load(self.y, i) * self.load(self.sigma, i), self.y, i),
-        )
+        @m.while_any(lambda: self.todo.value > 0.0, len(STARTS))
+        def _(turn: Index) -> None:
+            inside.iterate(starts[turn], self.count)
+            m.when(inside.solved.value > 0.0)(self.pull)
+            self.todo.value = m.to_flag(~(inside.solved.value > 0.0))
 
-    def pull(self, which: Any) -> None:
-        """λ = (W + D)⁻* weight, and the weights that follow, in some lanes."""
-        e, b, inside = self.e, self.b, self.interior
-        columns = self.plus(self.n, 1)
+        failed = self.todo.value > 0.0
+        self.status[0] = m.where(failed, float(UNSOLVED), float(SOLVED))
+
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.y[i] = x.y[i] * x.sigma[i]
+
+    def pull(self) -> None:
+        """λ = (W + D)⁻* weight, and the weights that follow."""
+        m, x, inside = self.m, self.x, self.interior
         inside.fill()
         inside.velocities(steps=False)
 
-        def right(i: Any) -> None:
-            x = self.load(self.weight, i) * self.load(self.sigma, i) * inside.scaled(i)[0]
-            self.store(x, self.J, self.plus(b.mul(i, columns), self.n))
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            x.J[i, x.n] = self.weight[i] * x.sigma[i] * inside.scaled(i)[0]
 
-        write_loop(b, self.n, right)
+        def block(kind: Kind, i: Index, first: Index) -> None:
+            for (t, u), entry in inside.local(kind, i, first, False).D.items():
+                x.J[first + u, first + t] = x.J[first + u, first + t] + entry
 
-        def block(kind: Kind, i: Any, first: Any) -> None:
-            for (t, u), x in inside.local(kind, i, first, False).D.items():
-                row = b.mul(self.plus(first, u), columns)
-                place = self.at(self.J, self.plus(row, self.plus(first, t)))
-                self.store(self.load(place) + x, place)
-
-        self.each_contact(block)
+        x.each_contact(block)
         inside.pad()
-        eliminate(self, self.J, self.n, self.d, self.ends)
+        m.eliminate(x.n, x.J, x.d, x.ends)
 
-        def back(i: Any) -> None:
-            x = -(self.load(self.d, i) * inside.scaled(i)[1])
-            self.store(x, self.back, i)
-            old = self.load(self.results, i)
-            self.store(e.select(which, x * self.load(self.sigma, i), old), self.results, i)
+        @m.each(0, x.n)
+        def _(i: Index) -> None:
+            back = -(x.d[i] * inside.scaled(i)[1])
+            self.back[i] = back
+            self.to_b[i] = back * x.sigma[i]
 
-        write_loop(b, self.n, back)
-        self.multiply(self.y)
-        self.copy(self.n, self.z, self.reached)
-        self.multiply(self.back)
-        self.each_contact(lambda kind, i, first: self._weights(kind, i, first, which))
+        x.multiply(x.y)
+        m.copy(x.n, x.z, self.reached)
+        x.multiply(self.back)
+        x.each_contact(self._weights)
 
-    def _weights(self, kind: Kind, i: Any, first: Any, which: Any) -> None:
+    def _weights(self, kind: Kind, i: Index, first: Index) -> None:
         """Those of s and of coefficients."""
-        e, b, inside = self.e, self.b, self.interior
+        m, x, inside = self.m, self.x, self.interior
         if kind.has_head:
-            x = self.load(self.back, first) * self.load(self.sigma, first)
-            self.store(e.select(which, x, self.load(self.to_s, i)), self.to_s, i)
+            self.to_s[i] = self.back[first] * x.sigma[first]
         for group in kind.groups:
             for t in group:
-                row = self.plus(first, t)
-                mu, sigma = self.load(self.mu, row), self.load(self.sigma, row)
-                there = b.and_(e.compare(">", mu, 0.0), e.compare(">", sigma, 0.0))
+                row = first + t
+                mu, sigma = x.mu[row], x.sigma[row]
+                there = (mu > 0.0) & (sigma > 0.0)
                 if kind.has_head:
-                    g, y = self.load(self.back, row), self.load(self.y, row)
-                    lent = self.load(self.z, row) - self.load(self.free, row)
-                    lent = sigma.times_plus(self.load(self.weight, row), lent)
-                    x = y.times_plus(lent, g * self.load(self.reached, row))
-                    x = x / e.select(there, mu, 1.0)
+                    lent = m.fma(sigma, self.weight[row], x.z[row] - x.free[row])
+                    to_mu = m.fma(x.y[row], lent, self.back[row] * self.reached[row])
+                    to_mu = to_mu / m.where(there, mu, 1.0)
                 else:
                     Y, Z = (inside.state(v, kind, first) for v in (inside.Y, inside.Z))
                     _, beta, w = inside.cones(kind, i, Y, Z)[-1]
-                    x = (Z[t] * beta - Y[t] * w) / (beta * beta - Y[t] * Y[t])
-                    x = -(self.load(self.d, row) * x) / inside.scaled(row)[0]
-                kept = b.and_(which, there)
-                self.store(e.select(kept, x, self.load(self.to_mu, row)), self.to_mu, row)
+                    turn = (Z[t] * beta - Y[t] * w) / (beta * beta - Y[t] * Y[t])
+                    to_mu = -(x.d[row] * turn) / inside.scaled(row)[0]
+                self.to_mu[row] = m.where(there, to_mu, self.to_mu[row])

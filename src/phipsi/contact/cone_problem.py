@@ -248,16 +248,6 @@ class Groups:
         there = self.rows < x.shape[1]
         x[:, self.rows[there]] = values[:, there]
 
-    def put_blocks(self, values: Array, matrix: Array) -> None:
-        """Store blocks (B, groups, 3, 3) in a matrix (B, n + 1, n + 1)."""
-        matrix[:, self.rows[:, :, None], self.rows[:, None, :]] = values
-
-    def put_beside(self, values: Array, normals: Array, matrix: Array) -> None:
-        """Store numbers (B, groups, 3) in a matrix, in the columns of their heads."""
-        there = self.has_head[:, None] & (self.rows < matrix.shape[1] - 1)
-        heads = np.broadcast_to(normals[self.heads][:, None], self.rows.shape)[there]
-        matrix[:, self.rows[there], heads] = values[:, there]
-
 
 class Scaled:
     """Problems with round groups, one leading axis.
@@ -265,10 +255,9 @@ class Scaled:
     **Attributes:** `W`, `b`, `s`, those of y, z; `sigma` (B, n); `dead` (B, n); `c` (B, groups), of
     which the bound of a group is c y_n, or c itself without a head; `r` (B, n), the steps of
     Newton's map; `D` (B, n_heads) and `D_groups` (B, groups), those of the natural residual.
-    With `unit`, all c of groups with heads are one.
     """
 
-    def __init__(self, problem: ConeProblem, *, unit: bool = False) -> None:
+    def __init__(self, problem: ConeProblem) -> None:
         layout = problem.layout
         self.layout, self.groups = layout, Groups(layout)
         k, g = layout.n_heads, self.groups
@@ -276,7 +265,7 @@ class Scaled:
         sigma = np.ones_like(problem.b)
         mu = g.of(problem.coefficients)
         largest = mu.max(axis=-1, initial=0.0)
-        self.c = np.where(g.is_round & (not unit), largest, 1.0)
+        self.c = np.where(g.is_round, largest, 1.0)
         self.c = np.where(g.has_head, self.c, largest)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(mu > 0, mu / np.where(self.c > 0, self.c, 1.0)[..., None], 0.0)
@@ -304,14 +293,6 @@ class Scaled:
         last = self.groups.rows[:, 0]
         self.D_groups = np.where(self.groups.has_head, 1.0, 1.0 / own[:, last])
 
-    def taken(self, which: Array) -> Scaled:
-        """Some of the problems."""
-        out = object.__new__(Scaled)
-        out.layout, out.groups = self.layout, self.groups
-        for name in ("W", "b", "s", "c", "sigma", "dead", "r", "D", "D_groups"):
-            setattr(out, name, getattr(self, name)[which])
-        return out
-
     def velocities(self, y: Array) -> Array:
         """W y + b (B, n)."""
         return (self.W @ y[..., None])[..., 0] + self.b
@@ -335,29 +316,6 @@ class Scaled:
         np.add.at(parts.T, places, off.T)
         wrong = np.where(self.dead, np.abs(y / self.r), 0.0).max(axis=1, initial=0.0)
         return np.maximum(np.sqrt(parts.max(axis=1, initial=0.0)), wrong)
-
-    def inside(self, y: Array) -> Array:
-        """Impulses on the cones: the nearest, and none at contacts that are open."""
-        g, normals = self.groups, self.layout.normals
-        z_n = self.velocities(y)[:, normals]
-        closed = y[:, normals] - self.D * (z_n + self.s) > 0
-        y_n, y_g = nearest_on_cones(g, self.c, np.where(closed, y[:, normals], 0.0), g.of(y))
-        if len(normals):
-            y_n = np.where(closed, y_n, 0.0)
-            y_g = y_g * (closed[:, g.heads] | ~g.has_head)[..., None]
-        out = y.copy()
-        out[:, normals] = y_n
-        g.put(y_g, out)
-        return np.where(self.dead, 0.0, out)
-
-    def sliding(self, y: Array) -> Array:
-        """Σ c |z_g| of every head (B, n_heads)."""
-        g = self.groups
-        out: Array = np.zeros((len(y), self.layout.n_heads))
-        speed = self.c * np.linalg.norm(g.of(self.velocities(y)), axis=-1)
-        for j in np.flatnonzero(g.has_head):
-            out[:, g.heads[j]] += speed[:, j]
-        return out
 
     def rounding(self, y: Array) -> Array:
         """Below which a residual (B,) is rounding."""
@@ -387,17 +345,6 @@ def nearest_on_cones(g: Groups, c: Array, x_n: Array, x_g: Array) -> tuple[Array
     bound = np.where(g.has_head, c * y_n[:, g.heads], c) if x_n.shape[1] else c
     factor = np.where(size > bound, bound / np.where(size > 0, size, 1.0), 1.0)
     return y_n, x_g * factor[..., None]
-
-
-def solved(matrix: Array, right: Array) -> Array:
-    """Solutions (B, n) of equations, by one factorisation each; not a number where singular."""
-    try:
-        return np.linalg.solve(matrix, right[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        if len(matrix) == 1:
-            return np.full_like(right, np.nan)
-        pairs = zip(matrix, right, strict=True)
-        return np.concatenate([solved(a[None], b[None]) for a, b in pairs])
 
 
 def residual(problem: ConeProblem, p: Array) -> Array:

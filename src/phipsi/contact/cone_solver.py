@@ -13,25 +13,25 @@ array([-0.04905,  0.     ,  0.0981 ])
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.contact.cone_problem import (
-    ACCEPTED,
     NOT_FINITE,
-    SOLVED,
-    UNSOLVED,
     Array,
     ConeProblem,
     ConeSolution,
-    Scaled,
+    residual,
 )
-from phipsi.contact.interior_point import Rounds, interior_point
-from phipsi.contact.newton import newton
-from phipsi.contact.solver_attempts import ATTEMPTS
+from phipsi.contact.gathered_arrays import GatheredArrays
+from phipsi.contact.restitution_share import CALM, FOUND, SHARE, result_rows, solve_rebounds
+from phipsi.contact.scaled_problem import padded
+from phipsi.contact.solver_attempts import solve_cones
 
 
 def solve(
@@ -52,48 +52,47 @@ def solve(
 
     **Cost:** 4–8 factorisations of n × n. **Source:** theory/contact 5.
     """
-    flat, batch, n = problem.flat(), problem.batch, problem.layout.n_rows
-    whole, accepted = Scaled(flat), max(tolerance, ACCEPTED)
-    finite = np.ones(len(flat.b), bool)
-    for x in (flat.W, flat.b, flat.coefficients):
-        finite &= np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
-    finite &= ~np.isnan(flat.s).any(axis=1)
+    p, found = _solved(problem, start, solve_cones, (3,), tolerance)
+    return _solution(problem.flat(), problem.batch, p, found)
+
+
+def _solved(
+    problem: ConeProblem, start: ArrayLike | None, text: Callable[..., None],
+    shape: tuple[int, ...], tolerance: float, calm: Array | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Impulses (B, n) and results (B, *shape) of a text; NaN where a problem is not finite.
+
+    `calm` (B, n), numbers of rows for row `CALM` of the results.
+    """
+    flat = problem.flat()
+    given = (flat.W, flat.b, flat.coefficients)
+    known = [np.isfinite(x).all(axis=tuple(range(1, x.ndim))) for x in given]
+    finite: Array = np.logical_and.reduce([*known, ~np.isnan(flat.s).any(axis=1)])
     first = np.zeros_like(flat.b)
     if start is not None:
-        first = np.array(np.broadcast_to(start, (*batch, n)), float).reshape(-1, n)
-        first = np.where(np.isfinite(first), first, 0.0)
-    p, left = np.zeros_like(flat.b), np.full(len(flat.b), np.nan)
-    count, status = np.zeros(len(p), int), np.where(finite, UNSOLVED, NOT_FINITE)
-    todo = np.flatnonzero(finite)
-    scaled = whole.taken(todo)
-    y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
-    rounds = Rounds(flat.layout.n_heads, len(todo))
-    for number, attempt in enumerate(ATTEMPTS):
-        if not todo.size:
-            break
-        if number:
-            known = p[todo] if attempt.again else np.zeros_like(scaled.b)
-            y = known / np.where(scaled.dead, 1.0, scaled.sigma)
-        if attempt.size:
-            unit = Scaled(flat.taken(todo), unit=True)
-            given = rounds.sliding if attempt.is_convex else None
-            inside, used = interior_point(unit, attempt.size, given)
-            count[todo] += used
-            y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
-        if attempt.is_convex:
-            y = scaled.inside(y)
-            rounds.advance(scaled.sliding(y))
-        how = {"polishing": attempt.polishes, "free": attempt.is_free}
-        y, found, used = newton(scaled, y, tolerance, attempt.eps, **how)
-        count[todo] += used
-        better = ~(found >= left[todo])
-        p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]
-        good = found <= np.maximum(accepted, scaled.rounding(y))
-        status[todo[good]] = SOLVED
-        todo, scaled = todo[~good], scaled.taken(~good)
-        rounds.keep(~good)
-    parts = (left, count, status)
-    return ConeSolution(p.reshape(*batch, n), *(x.reshape(batch) for x in parts))
+        first = np.array(np.broadcast_to(start, (*problem.batch, first.shape[1])), float)
+        first = first.reshape(flat.b.shape)
+    p, found = np.zeros_like(flat.b), np.full((len(flat.b), *shape), np.nan)
+    if finite.any():
+        gathered = GatheredArrays(flat.taken(finite), first[finite], shape)
+        m, memory = gathered.m, gathered.memory
+        with np.errstate(all="ignore"):
+            if calm is not None:
+                m.copy(memory.n, gathered.filled(calm[finite]), memory.results.row(CALM))
+            text(m, gathered.kinds, memory, tolerance)
+        p[finite], found[finite] = gathered.y(), gathered.results()
+    return p, found
+
+
+def _solution(flat: ConeProblem, batch: tuple[int, ...], p: Array, found: Array) -> ConeSolution:
+    """What a text has found; the residual is the certificate's, which sums in another order."""
+    finite = np.isfinite(found[:, 2])
+    left = np.full(len(p), np.nan)
+    left[finite] = residual(flat.taken(finite), p[finite])
+    iterations = np.where(finite, found[:, 1], 0).astype(int)
+    status = np.where(finite, found[:, 2], NOT_FINITE).astype(int)
+    parts = (x.reshape(batch) for x in (left, iterations, status))
+    return ConeSolution(p.reshape(*batch, p.shape[1]), *parts)
 
 
 class Rebound(NamedTuple):
@@ -116,55 +115,12 @@ def solve_rebound(
 
     **Source:** theory/contact 3 (K11).
     """
-    flat, batch, k = problem.flat(), problem.batch, problem.layout.n_heads
-    n, count = flat.b.shape[1], len(flat.b)
-    calm = np.broadcast_to(calm, (*batch, k)).reshape(-1, k)
-    guess = np.zeros((*batch, n)) if start is None else np.asarray(start, float)
-    first = np.broadcast_to(guess, (*batch, n)).reshape(-1, n)
-
-    def rebound(which: Array, share: Array, start: Array) -> ConeSolution:
-        part = flat.taken(which)
-        s = calm[which] + share[:, None] * (part.s - calm[which])
-        return solve(replace(part, s=s), start, tolerance=tolerance)
-
-    share = np.ones(count)
-    found = rebound(np.arange(count), share, first)
-    todo = np.flatnonzero(_gain(flat, found.p) > 0)
-    if todo.size:
-        low, high = np.zeros(len(todo)), np.ones(len(todo))
-        best = rebound(todo, low, first[todo])
-        used = found.iterations[todo] + best.iterations
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            trial = rebound(todo, middle, best.p)
-            used = used + trial.iterations
-            fine = (_gain(flat.taken(todo), trial.p) <= 0) & trial.is_solved
-            low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-            best = _chosen(fine, trial, best)
-        share[todo] = low
-        for name in ("p", "residual", "status"):
-            getattr(found, name)[todo] = getattr(best, name)
-        found.iterations[todo] = used
-    parts = (x.reshape(batch) for x in (found.residual, found.iterations, found.status))
-    return Rebound(ConeSolution(found.p.reshape(*batch, n), *parts), share.reshape(batch))
-
-
-BISECTIONS, GAINED = 40, 1e-14
-"""Of the share of restitution; a gain of energy beside its terms that is rounding."""
-
-
-def _gain(problem: ConeProblem, p: Array) -> Array:
-    """The kinetic energy (B,) that impulses create beyond rounding, p*b + ½ p*W p."""
-    half = 0.5 * (problem.W @ p[..., None])[..., 0]
-    rounding = np.sum(np.abs(p) * (np.abs(problem.b) + np.abs(half)), axis=1)
-    return np.sum(p * (problem.b + half), axis=1) - GAINED * rounding
-
-
-def _chosen(which: Array, one: ConeSolution, other: ConeSolution) -> ConeSolution:
-    return ConeSolution(
-        np.where(which[:, None], one.p, other.p),
-        *(
-            np.where(which, getattr(one, name), getattr(other, name))
-            for name in ("residual", "iterations", "status")
-        ),
-    )
+    layout, batch, flat = problem.layout, problem.batch, problem.flat()
+    calm = np.broadcast_to(calm, (*batch, layout.n_heads)).reshape(-1, layout.n_heads)
+    on_rows, rows = np.zeros_like(flat.b), padded(layout.n_rows)
+    on_rows[:, layout.normals] = calm
+    shape = (result_rows(rows), max(BLOCK, rows))
+    p, found = _solved(problem, start, solve_rebounds, shape, tolerance, on_rows)
+    share = np.where(np.isfinite(found[:, SHARE, 0]), found[:, SHARE, 0], 1.0)
+    part = replace(flat, s=calm + share[:, None] * (flat.s - calm))
+    return Rebound(_solution(part, batch, p, found[:, FOUND]), share.reshape(batch))

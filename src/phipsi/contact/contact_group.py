@@ -8,14 +8,14 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.group_lanes import GroupLanes, LaneList
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.lane_values import GraphValue, LaneCondition, LaneIndex
 from phipsi.backends.native.targets.code_cache import sources_digest
-from phipsi.contact.cone_code import work_size
-from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
-from phipsi.contact.lane_cones import KINDS, Kind, profile_of
-from phipsi.contact.lane_elimination import BLOCK, Numbers, padded
+from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.lane_elimination import Numbers, profile_of
+from phipsi.contact.scaled_problem import KINDS, order_of, padded, work_size
 
 
 class ContactGroup:
@@ -46,7 +46,7 @@ class ContactGroup:
         g, m = self._g, self._g.m
         self._kinds, self._ends = m.words(numbers), m.words(layout.ends)
         self.count = len(kinds)
-        order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
+        order = order_of(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
         self.order = order if order and len(order) % BLOCK == 0 else None
         many = self.size = padded(layout.n_rows)
         common = reduce(and_, masks) if masks else 1
@@ -76,7 +76,7 @@ class ContactGroup:
                 self._contacts.put(at * 2 + 1, row)
                 self.numbers_of_slots.put(at, i)
                 self._firsts.put(at, row)
-                for t, place in enumerate(_order(rows)):
+                for t, place in enumerate(order_of(rows)):
                     self._rows.put(row + t, first + place)
                 k.value, used.value = at + 1, row + len(rows.letters)
 
@@ -102,7 +102,7 @@ class ContactGroup:
         return self._g.share_bits(*(self._masks[self.numbers_of_slots[x]] for x in (i, j)))
 
     def _find_profile(self) -> None:
-        """Beside which columns W is zero, in words after those of the contacts; see `ConeLanes`."""
+        """Beside which columns W is zero, in words after the contacts; see `ProblemMemory`."""
         g, m = self._g, self._g.m
         blocks = self._n // BLOCK
         places = profile_of(self.m, self.contacts, self._k.whole, self._n.whole)
@@ -348,12 +348,6 @@ class ContactGroup:
                 pair(j, lambda *_: 0.0)
 
         m.loop(low // count, i + 1)(both)
-
-
-def _order(kind: Kind) -> list[int]:
-    """Where the rows of a contact are in its layout, in the order of elimination."""
-    layout = next((x for x in ROWS.values() if sorted(x) == sorted(kind.letters)), kind.letters)
-    return [layout.index(x) for x in kind.letters]
 
 
 def code_version() -> str:

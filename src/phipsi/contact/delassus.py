@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.machine.machine import Words
+from phipsi.backends.machine.solvers import BLOCK
 from phipsi.backends.native.group_lanes import GroupLanes
 from phipsi.backends.native.lane_machine import LaneMemory
 from phipsi.backends.native.lane_values import LaneCondition
@@ -29,7 +30,6 @@ from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import BLOCK
 from phipsi.contact.row_products import outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call

@@ -84,7 +84,7 @@ class RunEmitter:
 
         def at(i: LaneIndex) -> None:
             number = i * k.job(run_job.DIRECTION) + k.job(run_job.FIRST)
-            goes_on = i.below(steps)
+            goes_on = i < steps
             with k.when(goes_on):
                 for name, rows in given.items():
                     k.read_input(name, rows, i)

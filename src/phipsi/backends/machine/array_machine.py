@@ -81,22 +81,22 @@ class ArrayMachine(Machine):
         """New memory that begins with these numbers (lanes, …)."""
         return self._memory(np.array(np.moveaxis(x, 0, -1), dtype=np.float64, order="C"))
 
-    def constants(self, x: Array) -> ArrayMemory:
-        """See `Machine`."""
-        return ArrayMemory(self, np.asarray(x, dtype=np.float64)[..., None], is_input=True)
-
     def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Number]:
         """See `Machine`."""
         numbers, first = x.data.ravel(), place.astype(np.int64)
         return [numbers[first + step] for step in steps]
 
-    def array(self, *shape: int, kept: bool = True) -> ArrayMemory:
+    def array(self, *shape: Any, kept: bool = True) -> ArrayMemory:
         """New memory, NaN everywhere."""
         return self._memory(np.full((*shape, self.lanes), np.nan), is_kept=kept)
 
     def words(self, values: Sequence[int]) -> ArrayWords:
         """See `Machine`."""
         return ArrayWords(values)
+
+    def constants(self, x: Array) -> ArrayMemory:
+        """See `Machine`."""
+        return ArrayMemory(self, np.asarray(x, dtype=np.float64)[..., None], is_input=True)
 
     def _memory(self, data: Array, **what: bool) -> ArrayMemory:
         self._memories.append(ArrayMemory(self, data, **what))

@@ -88,7 +88,7 @@ else:
 class Memory(ABC):
     """An array of numbers. ``x[i, j]`` reads one, ``x[i, j] = y`` stores one."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
 
     @abstractmethod
     def __getitem__(self, index: Index | int | tuple[Index | int, ...]) -> Number: ...
@@ -171,8 +171,8 @@ class Machine(ABC):
     # ---- memory
 
     @abstractmethod
-    def array(self, *shape: int, kept: bool = True) -> Memory:
-        """New memory; with ``kept=False`` scratch, see rule 1."""
+    def array(self, *shape: Index | int, kept: bool = True) -> Memory:
+        """New memory, whose size may be known at run time only; `kept=False`: scratch, rule 1."""
 
     @abstractmethod
     def words(self, values: Sequence[int]) -> Words:

@@ -56,21 +56,21 @@ class NumberMachine(Machine):
         """An input."""
         return NumberMemory(self, np.shape(x), list(np.ravel(np.asarray(x, dtype=np.float64))))
 
-    def constants(self, x: Any) -> NumberMemory:
-        """See `Machine`."""
-        return self.input(x)
-
     def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
         """See `Machine`."""
         return [x.data[int(place) + step] for step in steps]
 
-    def array(self, *shape: int, kept: bool = True) -> NumberMemory:
+    def array(self, *shape: Any, kept: bool = True) -> NumberMemory:
         """New memory, NaN everywhere."""
         return NumberMemory(self, shape, [np.float64(np.nan)] * math.prod(shape))
 
     def words(self, values: Sequence[int]) -> Any:
         """See `Machine`."""
         return list(values)
+
+    def constants(self, x: Array) -> NumberMemory:
+        """See `Machine`."""
+        return self.input(x)
 
     # ---- control
 

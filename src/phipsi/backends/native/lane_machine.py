@@ -107,12 +107,12 @@ class LaneMachine(Machine):
 
     # ---- memory
 
-    def memory(self, area: Area, *shape: int) -> LaneMemory:
+    def memory(self, area: Area, *shape: Any) -> LaneMemory:
         """Numbers that are there already, such as an input or a result of a kernel."""
         assert area.is_whole, "numbers of every lane, one after the other"
         return LaneMemory(self, area.base, shape, True)
 
-    def array(self, *shape: int, kept: bool = True) -> LaneMemory:
+    def array(self, *shape: Any, kept: bool = True) -> LaneMemory:
         """See `Machine`."""
         # LLVM keeps a single number in a register where it can
         base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
@@ -458,7 +458,7 @@ def _difference(b: Any, end: Any, first: Any) -> Any:
 class LaneMemory(Memory):
     """Numbers of lanes that follow each other, from an address on."""
 
-    def __init__(self, m: LaneMachine, base: Any, shape: tuple[int, ...], is_kept: bool) -> None:
+    def __init__(self, m: LaneMachine, base: Any, shape: tuple[Any, ...], is_kept: bool) -> None:
         self._m, self._base, self.shape, self.is_kept = m, base, shape, is_kept
 
     @property

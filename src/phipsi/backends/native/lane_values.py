@@ -39,37 +39,6 @@ class LaneIndex:
     def __floordiv__(self, k: Any) -> LaneIndex:
         return LaneIndex(self.b, self.b.udiv(self.whole, integer_of(k)))
 
-    def below(self, k: Any) -> Condition:
-        """Whether it is less than an index or a known integer."""
-        return Condition(self.b, self.b.icmp_signed("<", self.whole, integer_of(k)))
-
-    def equals(self, k: Any) -> Condition:
-        """Whether it is an index or a known integer."""
-        return Condition(self.b, self.b.icmp_signed("==", self.whole, integer_of(k)))
-
-    def differs(self, k: Any) -> Condition:
-        """Whether it is not an index or a known integer."""
-        return Condition(self.b, self.b.icmp_signed("!=", self.whole, integer_of(k)))
-
-
-@final
-class Condition:
-    """One boolean of the code, which all lanes share: what branches are taken by."""
-
-    __slots__ = ("b", "bit")
-
-    def __init__(self, b: Any, bit: Any) -> None:
-        self.b, self.bit = b, bit
-
-    def __and__(self, other: Condition) -> Condition:
-        return Condition(self.b, self.b.and_(self.bit, other.bit))
-
-    def __or__(self, other: Condition) -> Condition:
-        return Condition(self.b, self.b.or_(self.bit, other.bit))
-
-    def __invert__(self) -> Condition:
-        return Condition(self.b, self.b.not_(self.bit))
-
     def __lt__(self, k: Any) -> LaneCondition:
         return self._compared("<", k)
 
@@ -82,6 +51,10 @@ class Condition:
     def equals(self, k: Any) -> LaneCondition:
         """Whether two integers are equal."""
         return self._compared("==", k)
+
+    def differs(self, k: Any) -> LaneCondition:
+        """Whether two integers differ."""
+        return self._compared("!=", k)
 
     def _compared(self, relation: str, k: Any) -> LaneCondition:
         return LaneCondition(self.b, self.b.icmp_signed(relation, self.whole, integer_of(k)))
@@ -98,6 +71,9 @@ class LaneCondition:
 
     def __and__(self, other: LaneCondition) -> LaneCondition:
         return LaneCondition(self.b, self.b.and_(self.bit, other.bit))
+
+    def __or__(self, other: LaneCondition) -> LaneCondition:
+        return LaneCondition(self.b, self.b.or_(self.bit, other.bit))
 
     def __invert__(self) -> LaneCondition:
         return LaneCondition(self.b, self.b.not_(self.bit))

@@ -20,7 +20,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.lane_machine import LaneMachine, LaneMemory
-from phipsi.backends.native.lane_values import Condition, LaneIndex
+from phipsi.backends.native.lane_values import LaneCondition, LaneIndex
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
@@ -105,22 +105,22 @@ class LaneGroup(ABC):
         """What has failed in this step, by lane."""
         self.b.store(status, self._bad)
 
-    def all(self, mask: LaneMask) -> Condition:
+    def all(self, mask: LaneMask) -> LaneCondition:
         """Whether a mask has every lane."""
         width = ir.IntType(self.lanes)
         every = ir.Constant(width, 2**self.lanes - 1)
         bits = self.b.bitcast(mask.bits, width)
-        return Condition(self.b, self.b.icmp_unsigned("==", bits, every))
+        return LaneCondition(self.b, self.b.icmp_unsigned("==", bits, every))
 
-    def any(self, mask: LaneMask) -> Condition:
+    def any(self, mask: LaneMask) -> LaneCondition:
         """Whether a mask has a lane."""
         return ~self.all(~mask)
 
-    def when(self, condition: Condition) -> AbstractContextManager[Any]:
+    def when(self, condition: LaneCondition) -> AbstractContextManager[Any]:
         """Code that runs if a condition holds."""
         return self.b.if_then(condition.bit)
 
-    def either(self, condition: Condition) -> AbstractContextManager[Any]:
+    def either(self, condition: LaneCondition) -> AbstractContextManager[Any]:
         """Two places for code: for where a condition holds, and for where it does not."""
         return self.b.if_else(condition.bit)
 

@@ -15,7 +15,7 @@ from typing import Any, final
 
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.lane_values import Condition, LaneIndex
+from phipsi.backends.native.lane_values import LaneCondition, LaneIndex
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.runs import run_job
 from phipsi.backends.native.runs.frozen_lanes import FrozenLanes
@@ -280,7 +280,7 @@ class RunKernel(LaneGroup):
         b, e = self.b, self.e
         return LaneMask(e, b.icmp_signed("==", b.load(self._failed, typ=e.integers), self.zero))
 
-    def goes_on(self) -> Condition:
+    def goes_on(self) -> LaneCondition:
         """Whether a trajectory of the group has not failed."""
         return ~self.all(self.has_failed())
 
