@@ -2,3 +2,13 @@
 
 Rollouts, derivatives of steps, gradients and linearisations are uses of them, and so is `simulate`.
 """
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "closure_calls": ".",
+        "contact_failures": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,13 @@ from phipsi.simulation.compiled_equations import (
     accelerations,
     is_traced,
 )
-from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.sampled_control import SampledControl
+
+if TYPE_CHECKING:
+    from phipsi.simulation.contact_modes import ContactModes
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]

@@ -1,1 +1,10 @@
 """Efforts, accelerations, forces and energies of trees and mechanisms with loops; derivatives."""
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "derivatives": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]
