@@ -1,5 +1,10 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.algorithms.dynamics import derivatives
+from phipsi.algorithms.dynamics import (
+    constraint_forces,
+    derivatives,
+    inverse_with_actuators,
+    rotor_reactions,
+)
 
-__all__ = ["derivatives"]
+__all__ = ["constraint_forces", "derivatives", "inverse_with_actuators", "rotor_reactions"]
