@@ -8,7 +8,8 @@ from phipsi.loaded import offer
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
+        "acting_laws": ".",
         "closure_calls": ".",
-        "contact_failures": ".",
+        "rollout": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,5 +1,5 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.motion import closure_calls, contact_failures
+from phipsi.motion import acting_laws, closure_calls, rollout
 
-__all__ = ["closure_calls", "contact_failures"]
+__all__ = ["acting_laws", "closure_calls", "rollout"]

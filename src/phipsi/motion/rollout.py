@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi import motion
+from phipsi import contact as contacts
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import joint_at
@@ -477,7 +477,7 @@ def failure(
     body, code = one % 2**32 // 8 - 1, one % 8
     why = (
         _reason_of_control(model, one >> 32, body)
-        or motion.contact_failures.reason_of_contacts(model, one, first, contact, overlap)
+        or contacts.contact_failures.reason_of_contacts(model, one, first, contact, overlap)
         or _reason_of_dynamics(model, one, body, lambda: _bent_at(model, found, first))
         or _REASONS.get(code, _REASONS[NOT_FINITE])
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import constraints as kinds
 from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints import Constraint, GraphJoint, Motor
-from phipsi.constraints.constraint import names_of
+from phipsi.constraints.constraint import Constraint, names_of
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
@@ -139,7 +139,7 @@ class System(Model):
     def from_graph(
         cls,
         bodies: Mapping[str, SpatialInertia],
-        joints: Sequence[GraphJoint],
+        joints: Sequence[kinds.GraphJoint],
         *,
         gravity: ArrayLike = (0, 0, -9.81),
         cut: Iterable[str] = (),
@@ -551,9 +551,12 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
 
 def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
     """The constraints, and a motor of rate 1 for every clock that has none."""
-    driven = {c.joint for c in listed if isinstance(c, Motor) and c.clock is None}
-    clocks = dict.fromkeys(c.clock for c in listed if c.clock not in (None, *driven))
-    return _checked((*listed, *(Motor(name=str(x), joint=str(x), rate=1.0) for x in clocks)))
+    clocks = dict.fromkeys(c.clock for c in listed if c.clock is not None)
+    if not clocks:
+        return listed
+    driven = {c.joint for c in listed if isinstance(c, kinds.Motor) and c.clock is None}
+    missing = (str(name) for name in clocks if name not in driven)
+    return _checked((*listed, *(kinds.Motor(name=x, joint=x, rate=1.0) for x in missing)))
 
 
 def _check_contacts(contacts: Any, model: Model) -> None:
