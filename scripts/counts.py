@@ -397,7 +397,7 @@ ROWS: tuple[Row, ...] = (
     ("long files", "more than 600 lines", long_files, "0", "0", "0"),
     ("loaded by forward dynamics", "code lines of all modules after the first call for an arm", loaded_lines("forward dynamics"), "32,200", "", "≤ 33,000"),
     ("loaded by `simulate`", "the same, of an arm without contact", loaded_lines("simulate"), "63,700", "", "≤ 45,000"),
-    ("entered by `simulate`", "modules with a function that the first call runs, while it loads too", entered, "201", "", "≤ 130"),
+    ("entered by `simulate`", "modules with a function that the first call runs, while it loads too; machine code is cached", entered, "201", "", "≤ 130"),
     ("loaded by `Simulator`", "code lines after the first rollout of an arm", loaded_lines("Simulator"), "56,400", "", ""),
     ("loaded by `export`", "code lines after an export of forward dynamics of an arm", loaded_lines("export"), "59,300", "", ""),
     ("private accesses", "attributes `_x` of objects of another room (tests/support/sources.py)", private_accesses, "75", "", "0"),

@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = offer(
     __name__,
     {
         "contact_failures": ".",
+        "contact_points": ".",
         "contact_record": ".",
         "contact_rows": ".",
     },

@@ -10,6 +10,8 @@ __getattr__, __dir__, __all__ = offer(
     {
         "acting_laws": ".",
         "closure_calls": ".",
+        "contact_steps": ".",
         "rollout": ".",
+        "step_rows": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]
