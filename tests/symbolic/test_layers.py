@@ -242,6 +242,34 @@ def test_import_phipsi_is_light():
             ["motion", "simulation", "interfaces.page", "interfaces.formats.sdf"],
         ),
         ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
+        (
+            "import phipsi; phipsi.simulate(phipsi.examples.planar_arm(1), [0], [0], 1, dt=0.1, "
+            "integrator='rk4')",
+            [
+                "contact.contact_rows",
+                "contact.geometry",
+                "simulation.contact_runs",
+                "simulation.changing_run",
+                "simulation.simulator",
+                "motion.closure_calls",
+                "calculus.differentiation",
+                "control.controllers",
+                "constraints.closing_joints",
+                "laws.motors_and_filters",
+            ],
+        ),
+        (
+            "import phipsi as p; s = p.Simulator(p.examples.planar_arm(1)); s.rollout(s.start())",
+            [
+                "contact.contact_rows",
+                "contact.geometry",
+                "motion.contact_steps",
+                "motion.run_gradient",
+                "calculus.differentiation",
+                "control",
+                "constraints.motors",
+            ],
+        ),
     ],
 )
 def test_a_name_loads_what_it_needs(use: str, needless: list[str]):

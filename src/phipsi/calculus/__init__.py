@@ -2,3 +2,12 @@
 
 Reasons: docs/decisions/0019.
 """
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "differentiation": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,9 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi import contact
 from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.compiler import compile
-from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -235,7 +235,8 @@ class Wiring:
         if not rows:
             hint = did_you_mean(str(pair), list(dict.fromkeys(names)))
             raise LawError(f"there is no pair of shapes {pair!r}. {hint}")
-        impulses: Any = self.state(IMPULSES, np.zeros((contacts.n_slots, 6)))
+        name = contact.contact_rows.IMPULSES
+        impulses: Any = self.state(name, np.zeros((contacts.n_slots, 6)))
         return np.sum(impulses[rows][:, 3:], axis=0) / Traced(ops.given("h", ()))
 
     def _total(self, name: str, shape: Shape) -> Node:

@@ -5,6 +5,8 @@ from phipsi.loaded import offer
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
+        "contact_failures": ".",
+        "contact_points": ".",
         "contact_record": ".",
         "contact_rows": ".",
     },

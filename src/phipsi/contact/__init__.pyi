@@ -1,5 +1,5 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.contact import contact_record, contact_rows
+from phipsi.contact import contact_failures, contact_points, contact_record, contact_rows
 
-__all__ = ["contact_record", "contact_rows"]
+__all__ = ["contact_failures", "contact_points", "contact_record", "contact_rows"]

@@ -4,36 +4,16 @@ A controller is called as ``controller(t, q, v)`` and returns joint efforts; a r
 function of time, the motion of joints or of a frame.
 """
 
-from phipsi.control.controllers import (
-    ComputedTorque,
-    OperationalSpace,
-    OperationalSpaceDynamics,
-    PDGravity,
-    Saturated,
-)
-from phipsi.control.references import (
-    CartesianPath,
-    Constant,
-    ConstantPose,
-    FourierPath,
-    JointPath,
-    JointState,
-    PoseState,
-)
-from phipsi.loaded import only_public
+from phipsi.loaded import offer
 
-__all__ = [
-    "CartesianPath",
-    "ComputedTorque",
-    "Constant",
-    "ConstantPose",
-    "FourierPath",
-    "JointPath",
-    "JointState",
-    "OperationalSpace",
-    "OperationalSpaceDynamics",
-    "PDGravity",
-    "PoseState",
-    "Saturated",
-]
-__dir__ = only_public(__name__)
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "controllers": (
+            "ComputedTorque OperationalSpace OperationalSpaceDynamics PDGravity Saturated"
+        ),
+        "references": (
+            "CartesianPath Constant ConstantPose FourierPath JointPath JointState PoseState"
+        ),
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

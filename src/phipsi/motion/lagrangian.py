@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from phipsi import calculus
 from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.calculus.differentiation import gradient
 from phipsi.expressions.node import Expr
 from phipsi.operators import C_e, H, K_e, eta, f_ext, mass_matrix, phi, tau, v
 
@@ -20,7 +20,7 @@ def slope(modal: bool, loads: bool) -> Expr:
 
     `modal`: bodies have modes, whose elastic forces and damping are part of it.
     """
-    out = gradient(KINETIC_ENERGY, "q", modal) - GRAVITY_FORCES
+    out = calculus.differentiation.gradient(KINETIC_ENERGY, "q", modal) - GRAVITY_FORCES
     if modal:
         out = out - K_e @ eta - C_e @ v
     return out + H @ phi @ f_ext if loads else out

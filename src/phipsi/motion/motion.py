@@ -20,19 +20,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi import calculus
+from phipsi.algorithms import dynamics
 from phipsi.algorithms.constrained.assembly import newton_onto_rows, open_loops_at, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.derivatives import (
-    KKTSolver,
-    forward_dynamics_derivatives,
-    inverse_dynamics_derivatives,
-)
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
@@ -103,7 +99,9 @@ class Motion:
             return self._hybrid_linear(q, v, tau)
         tau = self._resisted(v, tau)
         vdot = forward_dynamics(self.mechanism, q, v, tau)
-        by_q, by_v, by_tau = forward_dynamics_derivatives(self.mechanism, q, v, tau)
+        by_q, by_v, by_tau = dynamics.derivatives.forward_dynamics_derivatives(
+            self.mechanism, q, v, tau
+        )
         if self._ahead is not None:
             by_v = by_v - by_tau @ self._ahead
         return vdot, by_q, by_v, by_tau
@@ -117,7 +115,7 @@ class Motion:
         assert self.system is None and self.free is not None
         free, f = np.asarray(self.free), np.flatnonzero(self.free)
         vdot, nv = self.accelerations(q, v, tau), v.shape[-1]
-        by_q, by_v, mass = inverse_dynamics_derivatives(self.tree, q, v, vdot)
+        by_q, by_v, mass = dynamics.derivatives.inverse_dynamics_derivatives(self.tree, q, v, vdot)
         own = np.where(free, np.eye(nv), -mass)[..., f, :]  # columns: efforts, accelerations
         inner = mass[..., f[:, None], f]
         out = [np.zeros((*v.shape[:-1], nv, nv)) for _ in range(3)]
@@ -142,7 +140,7 @@ class Motion:
             return vdot, lambda k, w: tuple((w[..., None, :] @ x[k])[..., 0, :] for x in parts)
         products = self.tree.cached(  # deriving them takes longer than a short motion
             (Motion, default_backend()),
-            lambda: vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau")),
+            lambda: calculus.differentiation.vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau")),
         )
         given = self._resisted(v, tau)
 
@@ -274,7 +272,7 @@ class Projection:
         moved = np.broadcast_to(np.eye(nv), (len(self.v), nv, nv))
         found: list[Solve] = []  # q, x, and δq by efforts, so far
         for c in self.corrections:
-            solver = KKTSolver(system, c.q, RANK)
+            solver = dynamics.derivatives.KKTSolver(system, c.q, RANK)
             slope = rows.has_position[:, None] * solver.jacobian  # of the residual
             by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
             right = chart.right(c.step)
@@ -283,7 +281,7 @@ class Projection:
             moved = np.where(taken, through @ moved, moved)
             found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]
             found.append((c.q, c.step, np.where(taken, right @ solver.by_efforts, 0.0)))
-        solver = KKTSolver(system, self.q, RANK)
+        solver = dynamics.derivatives.KKTSolver(system, self.q, RANK)
         # one more, of length zero: this state is on the constraints, those beside it are projected
         last = np.eye(nv) - solver.least(rows.has_position[:, None] * solver.jacobian)
         moved = last @ moved

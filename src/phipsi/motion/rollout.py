@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import contact as contacts
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import joint_at
@@ -37,7 +38,6 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import check_room, checked_time, reject_unfit
-from phipsi.motion.contact_failures import reason_of_contacts
 from phipsi.motion.fixed_point import UNSOLVED
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
@@ -476,7 +476,7 @@ def failure(
     body, code = one % 2**32 // 8 - 1, one % 8
     why = (
         _reason_of_control(model, one >> 32, body)
-        or reason_of_contacts(model, one, first, contact, overlap)
+        or contacts.contact_failures.reason_of_contacts(model, one, first, contact, overlap)
         or _reason_of_dynamics(model, one, body, lambda: _bent_at(model, found, first))
         or _REASONS.get(code, _REASONS[NOT_FINITE])
     )

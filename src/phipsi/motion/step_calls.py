@@ -12,11 +12,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from phipsi import calculus
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.backend import backend_of, has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
-from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import build, compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -301,7 +301,7 @@ def products(
     `inputs` are those of the form; `options` those of `compile`.
     """
     modal, words = model.has_more_rows, ("inertia" if x == "M" else x for x in names)
-    gradients = tuple(gradient(form, x, modal) for x in words)
+    gradients = tuple(calculus.differentiation.gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
     shaped = {

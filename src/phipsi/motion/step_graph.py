@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from phipsi import contact
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     CLOSED_INVERSE,
@@ -23,7 +24,6 @@ from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, fir
 from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.compiler import compile
-from phipsi.contact.contact_rows import COLUMNS, MATERIALS, row_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -33,7 +33,6 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import diagonal
 from phipsi.laws.law_operations import substituted
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.motion.step_calls import ProgramCall, inertias
@@ -115,10 +114,13 @@ class StepGraph:
         self._check_given(mechanism)
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
-        self.contacts: Contacts | None = mechanism.contact_pairs
+        self.contacts = mechanism.contact_pairs
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
         loops = mechanism.n_rows
-        self.row_states = row_states(self.contacts, circuit.joint_rows, model.nv, loops)
+        self.row_states: Mapping[str, Any] = {}
+        if self.contacts is not None or circuit.joint_rows:
+            first = contact.contact_rows.row_states
+            self.row_states = first(self.contacts, circuit.joint_rows, model.nv, loops)
         states |= {name: ops.given(name, x.shape) for name, x in self.row_states.items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
@@ -180,11 +182,10 @@ class StepGraph:
         else:
             shapes |= {x: self._dynamics.given_shape(x) for x in self._given}
         found = {x: tuple(shapes[x]) for x in self._named}
-        return (
-            found
-            if self.contacts is None
-            else {**found, MATERIALS: (self.contacts.n_slots, len(COLUMNS))}
-        )
+        if self.contacts is None:
+            return found
+        rows = contact.contact_rows
+        return {**found, rows.MATERIALS: (self.contacts.n_slots, len(rows.COLUMNS))}
 
     @property
     def has_own_bodies(self) -> bool:

@@ -18,18 +18,20 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.tableaux import Method
-from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
 from phipsi.trajectory.interpolation import NODES, DenseRecord, nodes_of
+
+if TYPE_CHECKING:
+    from phipsi.simulation.contact_modes import ContactModes
 
 _WIDEST = 1e-2  # difference for a Jacobian, relative to a coordinate
 _LARGE_TURN = 1.0  # rad

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi import control
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     body_forces,
@@ -33,8 +34,6 @@ from phipsi.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import Wiring, replaced
-from phipsi.control.controllers import ComputedTorque, PDGravity
-from phipsi.control.references import Constant, FourierPath, JointPath
 from phipsi.errors import LawError
 from phipsi.expressions.node import Expr
 from phipsi.forces.force import Elements, Force
@@ -60,8 +59,6 @@ from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.trajectory.trajectory import WORK
 
 Array = NDArray[Any]
-_CONTROLLERS = (ComputedTorque, PDGravity)
-_REFERENCES = (Constant, FourierPath, JointPath)
 _ARGUMENTS = ("t", "q", "v")
 
 
@@ -79,7 +76,12 @@ def is_traced(x: Any) -> bool:
         return x.arguments == _ARGUMENTS
     if isinstance(x, Force):
         return type(x).__module__.startswith("phipsi.forces.")
-    return type(x) in _CONTROLLERS and type(x.reference) in _REFERENCES
+    if not type(x).__module__.startswith("phipsi.control."):
+        return False
+    references = control.Constant, control.FourierPath, control.JointPath
+    return type(x) in (control.ComputedTorque, control.PDGravity) and (
+        type(x.reference) in references
+    )
 
 
 class Traces(NamedTuple):

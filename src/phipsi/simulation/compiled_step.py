@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import contact, motion
 from phipsi.algorithms.identification.regressors import inertial_parameters
-from phipsi.contact.contact_rows import GAPS, MATERIALS, slot_materials
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws.circuit import INERTIA, Circuit
 from phipsi.laws.graph import Node, Shape
@@ -34,12 +34,10 @@ from phipsi.laws.law_operations import given as given_node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.model import Model
-from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.entry_names import entry_names, joint_units
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.rollout import failure
 from phipsi.motion.step_graph import StepGraph
-from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.episodes import Episodes, shared_of
 
@@ -163,8 +161,8 @@ class CompiledStep:
             known = None
             if name == INERTIA:
                 known = inertial_parameters(self.model).reshape(shape)
-            elif name == MATERIALS and contacts is not None:
-                known = slot_materials(contacts)
+            elif contacts is not None and name == contact.contact_rows.MATERIALS:
+                known = contact.contact_rows.slot_materials(contacts)
             out[name] = StepQuantity(name, shape, known)
         return out
 
@@ -182,7 +180,8 @@ class CompiledStep:
     def records(self) -> tuple[str, ...]:
         """Names of quantities that runs can record."""
         ends = [name for name in self.after if name.startswith("episode.")]
-        touching = () if self.mechanism.contact_pairs is None else (GAPS,)
+        has_contacts = self.mechanism.contact_pairs is not None
+        touching = (contact.contact_rows.GAPS,) if has_contacts else ()
         rows = (*touching, *self.graph.row_states)
         return ("q", "v", "t", "tau", "vdot", *self.circuit.records, *rows, *ends)
 
@@ -220,8 +219,8 @@ class CompiledStep:
         if name in ("tau", "vdot"):
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
-        if name == GAPS and self.mechanism.contact_pairs is not None:
-            return as_node(ContactSteps(graph).slots(start.q)[0].gap)
+        if self.mechanism.contact_pairs is not None and name == contact.contact_rows.GAPS:
+            return as_node(motion.contact_steps.ContactSteps(graph).slots(start.q)[0].gap)
         if name in graph.row_states:
             return start.states[name]
         if name in self.circuit.records:
@@ -373,10 +372,15 @@ class CompiledStep:
 
     def unsolved_contact(self, values: Mapping[str, Array]) -> str:
         """The contact at which the step from these values, inputs of its graph, fails."""
-        steps = ContactSteps(self.graph)
+        steps = motion.contact_steps.ContactSteps(self.graph)
         steps.step(self.graph.start)
-        name, error = largest_residual(steps.plan, evaluate(steps.problem, dict(values)))
-        where = "" if error > WRONG else " on arrays, which find what machine code does not"
+        found = evaluate(steps.problem, dict(values))
+        name, error = motion.contact_steps.largest_residual(steps.plan, found)
+        where = (
+            ""
+            if error > motion.step_rows.WRONG
+            else " on arrays, which find what machine code does not"
+        )
         return f"{name!r} is {error:.2g} m/s from the laws of contact{where}"
 
 

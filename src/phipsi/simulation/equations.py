@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi import motion
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.backends.backend import never
 from phipsi.backends.failures import is_failure
@@ -20,7 +21,6 @@ from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.model.numbers import all_finite, as_floats
-from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.motion import TOLERANCE
@@ -33,11 +33,13 @@ from phipsi.simulation.compiled_equations import (
     accelerations,
     is_traced,
 )
-from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.sampled_control import SampledControl
+
+if TYPE_CHECKING:
+    from phipsi.simulation.contact_modes import ContactModes
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -50,7 +52,7 @@ def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
             f"controller must be a function of (t, q, v) that returns tau, not {given!r}."
         )
     if isinstance(given, Law) and isinstance(model, Model) and not is_traced(given):
-        return given if stepping else LawControl(model.model, given)
+        return given if stepping else motion.acting_laws.LawControl(model.model, given)
     if given is not None:
         check_signature(given, f"controller {name_of(given)!r}", "t", "q", "v")
     return given

@@ -42,13 +42,13 @@ from typing import final
 
 import numpy as np
 
+from phipsi import motion
 from phipsi.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, STEP_LENGTH
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import SimulationError
 from phipsi.motion.fixed_point import Image, solve
 from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
-from phipsi.motion.rollout import whole_rollout
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.stiff_modes import ahead_of, metric_of_steps
 from phipsi.motion.tableaux import COMPILED, Method
@@ -171,7 +171,9 @@ class FixedSteps(Stepper):
         model, none = self._equations.model, np.zeros((steps + 1, 0))
         zero, name = np.zeros(model.nv), self._method.name
         try:
-            states = whole_rollout(model, q, v, zero, self._dt, steps, integrator=name)
+            states = motion.rollout.whole_rollout(
+                model, q, v, zero, self._dt, steps, integrator=name
+            )
             return Stretched(*states, none)
         except SimulationError:
             return None

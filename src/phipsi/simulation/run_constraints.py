@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi import motion
 from phipsi.algorithms.constrained.assembly import (
     newton_onto_rows,
     project_position,
@@ -41,7 +42,6 @@ from phipsi.laws.calls import call
 from phipsi.model.closure_names import ends
 from phipsi.model.numbers import all_finite
 from phipsi.motion.checks import checked_number
-from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
 from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.run_program import RunProgram
@@ -434,6 +434,6 @@ def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, 
 
 def _projection_plan(system: System) -> RunProgram:
     """The nearest state on the constraints, as compiled runs find it."""
-    callee = ProjectionCall(system)
+    callee = motion.closure_calls.ProjectionCall(system)
     q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
     return RunProgram(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

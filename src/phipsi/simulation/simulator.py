@@ -10,16 +10,10 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import contact
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
-from phipsi.contact.contact_points import contact_points
-from phipsi.contact.contact_rows import (
-    MATERIALS,
-    check_joint_rows,
-    check_materials,
-    check_overlap,
-)
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Shape
@@ -199,8 +193,9 @@ class Simulator:
         Motion(mechanism).check_start(*flat, names=("q", "v"))
         check_determined(mechanism, flat[0], compiled.circuit.rows)
         if mechanism.contact_pairs is not None:
-            if MATERIALS in (parameters or {}):
-                check_materials(mechanism.contact_pairs, values[MATERIALS])
+            name = contact.contact_rows.MATERIALS
+            if name in (parameters or {}):
+                contact.contact_rows.check_materials(mechanism.contact_pairs, values[name])
         varied = {n for n, x in values.items() if x.ndim > len(shapes[n])}
         own = {n: x for n, x in values.items() if n in varied or n in compiled.redrawn}
         numbers: dict[str, Any] = {"q": places, "v": rates, "t": times}
@@ -231,8 +226,8 @@ class Simulator:
             return
         contacts, graph = self.compiled.mechanism.contact_pairs, self.compiled.graph
         if contacts is not None:
-            gaps = contact_points(contacts, state._rows["q"]).gap
-            check_overlap(contacts, gaps.reshape(*state.batch, -1), fix)
+            gaps = contact.contact_points.contact_points(contacts, state._rows["q"]).gap
+            contact.contact_rows.check_overlap(contacts, gaps.reshape(*state.batch, -1), fix)
         joints = self.compiled.circuit.joint_rows
         nodes = {n: x for n in ("gaps", "slacks") if (x := getattr(joints, n)) is not None}
         if nodes:
@@ -240,7 +235,7 @@ class Simulator:
             known = {n: x.reshape(*state.batch, -1) for n, x in zip(nodes, found, strict=True)}
             none = np.zeros(0)
             both = known.get("gaps", none), known.get("slacks", none)
-            check_joint_rows(self.model, joints, *both, fix)
+            contact.contact_rows.check_joint_rows(self.model, joints, *both, fix)
 
     def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
         if not isinstance(given, Mapping):
@@ -395,7 +390,8 @@ class Simulator:
         known = compiled.parameters
         by = [*compiled.circuit.of_kind("parameter"), *(x for x in _BODIES if x in known)]
         wrt = tuple(by if parameters is None else as_list("parameters", parameters, "['hold.kp']"))
-        by += [MATERIALS] if MATERIALS in known else []
+        if compiled.mechanism.contact_pairs is not None:
+            by.append(contact.contact_rows.MATERIALS)
         for name in wrt:
             if name not in by:
                 listed = ", ".join(map(repr, by)) or "none"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import contact
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
-from phipsi.contact.certificate import Certificate
-from phipsi.contact.contact_record import ContactRecord
-from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, is_whole
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.rollout_arguments import per_step_efforts
@@ -22,6 +20,10 @@ from phipsi.progress import make_progress
 from phipsi.simulation.one_trajectory import OwnForces, own_mechanism
 from phipsi.simulation.simulator_state import check_state
 from phipsi.trajectory.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from phipsi.contact.certificate import Certificate
+    from phipsi.contact.contact_record import ContactRecord
 
 Array = NDArray[Any]
 
@@ -142,7 +144,9 @@ class SimulatorRun:
         """
         proof, sim = self.certificate, self.simulator
         pairs = sim.compiled.mechanism.contact_pairs
-        return ContactRecord(pairs, self.t, self.q, self._found.get(IMPULSES), sim.dt, proof)
+        impulses = self._found.get(contact.contact_rows.IMPULSES)
+        record = contact.contact_record.ContactRecord
+        return record(pairs, self.t, self.q, impulses, sim.dt, proof)
 
     def trajectory(self, index: Any = ()) -> Trajectory:
         """One trajectory of the run as a `Trajectory`, for pages, figures and files.
@@ -176,9 +180,10 @@ class SimulatorRun:
         there = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
         mechanism, contacts = sim.compiled.mechanism, None
         if mechanism.contact_pairs is not None:
-            impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
+            found = self._found.get(contact.contact_rows.IMPULSES)
+            impulses = None if found is None else found[place][there]
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
-            contacts = ContactRecord(mechanism.contact_pairs, *parts)
+            contacts = contact.contact_record.ContactRecord(mechanism.contact_pairs, *parts)
         row = _row(place, batch)
         given = self._given(row)
         of_bodies = {n: given[n] for n in sim.compiled.given}

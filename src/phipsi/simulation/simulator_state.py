@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import contact, motion
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
-from phipsi.contact.contact_points import contact_points
-from phipsi.contact.contact_rows import overlaps, turns_at_joints
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.law_values import Evaluation
 from phipsi.model.numbers import as_floats
-from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
 if TYPE_CHECKING:
@@ -163,7 +161,7 @@ class SimulatorState:
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
         sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
-        turns = turns_at_joints(sim.model, sim.compiled.circuit.joint_rows)
+        turns = contact.contact_rows.turns_at_joints(sim.model, sim.compiled.circuit.joint_rows)
         return Certificate.of(*numbers, self._change(), self.steps, turns=turns)
 
     def _change(self) -> Array | None:
@@ -176,7 +174,7 @@ class SimulatorState:
             run, values = Evaluation([graph.energy(graph.start)]), self.graph_values()
             both = (run({**values, "q": q, "v": v})[0] for q, v in (now, self._begun))
             return np.subtract(*both).reshape(self.batch)
-        return energy_change(sim.model, self._begun, now).reshape(self.batch)
+        return motion.contact_steps.energy_change(sim.model, self._begun, now).reshape(self.batch)
 
     def set_efforts(self, tau: ArrayLike) -> None:
         """Efforts (..., nv) from now on, besides those of the laws."""
@@ -255,12 +253,13 @@ class SimulatorState:
         def overlap(i: int) -> str:
             if contacts is None:
                 return ""
-            return overlaps(contacts, contact_points(contacts, self._rows["q"][i]).gap)
+            gaps = contact.contact_points.contact_points(contacts, self._rows["q"][i]).gap
+            return contact.contact_rows.overlaps(contacts, gaps)
 
-        def contact(i: int) -> str:
+        def unsolved(i: int) -> str:
             return compiled.unsolved_contact(self.graph_values(i))
 
-        return failure(compiled.mechanism, *about, contact, overlap)
+        return failure(compiled.mechanism, *about, unsolved, overlap)
 
 
 def check_state(simulator: Any, given: Any) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from phipsi.algorithms.dynamics.energy import (
     momentum,
     potential_energy,
 )
-from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.loaded import display, public
 from phipsi.model.model import Model
@@ -30,6 +29,9 @@ from phipsi.trajectory import plotting, storage
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite
 from phipsi.views import view
+
+if TYPE_CHECKING:
+    from phipsi.contact.contact_record import ContactRecord
 
 Array = NDArray[Any]
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi import constraints as c
-from phipsi.constraints.closing_joints import GraphJoint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
@@ -41,7 +40,7 @@ class Opened(NamedTuple):
 
 def open_graph(
     bodies: Mapping[str, SpatialInertia],
-    graph_joints: Sequence[GraphJoint],
+    graph_joints: Sequence[c.GraphJoint],
     gravity: ArrayLike = (0, 0, -9.81),
     cut: Iterable[str] = (),
 ) -> Opened:
@@ -83,7 +82,7 @@ class _Opening:
     def __init__(
         self,
         bodies: Mapping[str, SpatialInertia],
-        graph_joints: Sequence[GraphJoint],
+        graph_joints: Sequence[c.GraphJoint],
         ends: list[tuple[tuple[str, Pose], tuple[str, Pose]]],
         inside: set[int],
         gravity: ArrayLike,
@@ -122,7 +121,7 @@ class _Opening:
         name, taken = f"{body}_free", {joint.name for joint in self._joints}
         while name in taken:
             name += "_"
-        free = GraphJoint(name, joints.Free(), WORLD_NAME, body)
+        free = c.GraphJoint(name, joints.Free(), WORLD_NAME, body)
         self._add(body, WORLD_NAME, Pose(), Pose(), free)
 
     def _grow(self, start: str) -> None:
@@ -141,7 +140,7 @@ class _Opening:
                 self._add(child, parent, self._own[parent] @ X_parent, X_child, joint)
                 queue.append(child)
 
-    def _add(self, name: str, parent: str, placement: Pose, X: Pose, joint: GraphJoint) -> None:
+    def _add(self, name: str, parent: str, placement: Pose, X: Pose, joint: c.GraphJoint) -> None:
         self._own[name] = X.inv
         self._builder.add_body(
             name,
@@ -173,7 +172,7 @@ AS_CONSTRAINT: dict[type[Joint], Any] = {
 }
 
 
-def _constraint(joint: GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Constraint | None:
+def _constraint(joint: c.GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Constraint | None:
     if isinstance(joint.joint, joints.Free):  # allows every motion
         return None
     make = AS_CONSTRAINT.get(type(joint.joint))
@@ -194,7 +193,7 @@ def _constraint(joint: GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Cons
     return make(joint.joint, name=joint.name, a=(a, own[a] @ X_a), b=(b, own[b] @ X_b))
 
 
-def _reversed(joint: GraphJoint) -> GraphJoint:
+def _reversed(joint: c.GraphJoint) -> c.GraphJoint:
     """The joint seen from its other side; single coordinates keep their meaning."""
     if isinstance(joint.joint, joints.Universal):
         limits = None if joint.limits is None else tuple(_swapped(x) for x in joint.limits)
@@ -232,7 +231,7 @@ def _swapped(values: Any) -> Any:
 
 
 def _checked(
-    bodies: Mapping[str, SpatialInertia], graph_joints: Sequence[GraphJoint], cut: Iterable[str]
+    bodies: Mapping[str, SpatialInertia], graph_joints: Sequence[c.GraphJoint], cut: Iterable[str]
 ) -> list[tuple[tuple[str, Pose], tuple[str, Pose]]]:
     """The ends of every joint, or an error with the unknown name."""
     if not isinstance(bodies, Mapping) or WORLD_NAME in bodies:

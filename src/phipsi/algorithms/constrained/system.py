@@ -552,9 +552,11 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
 
 def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
     """The constraints, and a motor of rate 1 for every clock that has none."""
+    clocks = dict.fromkeys(c.clock for c in listed if c.clock is not None)
+    if not clocks:
+        return listed
     driven = {c.steady_joint() for c in listed}
-    clocks = dict.fromkeys(c.clock for c in listed if c.clock not in (None, *driven))
-    return _checked((*listed, *map(view("clock motor"), clocks)))
+    return _checked((*listed, *map(view("clock motor"), (x for x in clocks if x not in driven))))
 
 
 def _check_contacts(contacts: Any, model: Model) -> None:

@@ -1,1 +1,13 @@
 """Efforts, accelerations, forces and energies of trees and mechanisms with loops; derivatives."""
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "constraint_forces": ".",
+        "derivatives": ".",
+        "inverse_with_actuators": ".",
+        "rotor_reactions": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
+from phipsi.algorithms import dynamics
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, evaluate, program_of
@@ -137,7 +137,7 @@ def momentum(
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
     if getattr(model, "rotors", ()):
-        reject_unseen(model.model, "momentum")
+        dynamics.rotor_reactions.reject_unseen(model.model, "momentum")
     if one_of("about", about, ("origin", "com")) == "origin":
         return evaluate(_MOMENTUM, momentum, model, (q, v), options)
     program = about_mass_center(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)

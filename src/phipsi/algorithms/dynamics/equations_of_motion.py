@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.constraint_forces import (
-    Dynamics,
-    Reactions,
-    hinge_reactions,
-    motion_and_multipliers,
-    reject_rates_of_rows,
-)
+from phipsi.algorithms import dynamics
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
@@ -29,8 +23,6 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     reactions,
     reactions_and_motion,
 )
-from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
-from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
@@ -42,6 +34,9 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import B
 from phipsi.operators import mass_matrix as mass_matrix_operator
+
+if TYPE_CHECKING:
+    from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
 
 Array = NDArray[Any]
 Points = Sequence[Any] | PointSet
@@ -220,11 +215,13 @@ def inverse_dynamics(
         return program(q, v, vdot, *loads, **options)
     calls = Calls(options)
     q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
-    drives = Drives(model, actuated, weights)
+    drives = dynamics.inverse_with_actuators.Drives(model, actuated, weights)
     needed = calls(program, q, v, vdot, *loads)
     efforts, f = calls.solve(drives.efforts, q, v, vdot, needed)
     vdot = np.broadcast_to(vdot, efforts.shape)
-    return calls.finish(Dynamics(vdot, efforts, f) if multipliers else efforts)
+    return calls.finish(
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else efforts
+    )
 
 
 @overload
@@ -300,7 +297,7 @@ def forward_dynamics(
         if f_ext is points is f0 is None:
             if not getattr(model, "n_rows", 0):
                 return evaluate(_PLAIN_FORWARD, forward_dynamics, model, (q, v, tau), options)
-            program = _kept(model, motion_and_multipliers)
+            program = _kept(model, dynamics.constraint_forces.motion_and_multipliers)
             if program is not None and not options:
                 return program(q, v, tau)[0]
         elif points is f0 is None:
@@ -317,7 +314,8 @@ def forward_dynamics(
             model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
             options,
         )  # fmt: skip
-    reject_rates_of_rows(Udot)
+    if Udot is not None:
+        dynamics.constraint_forces.reject_rates_of_rows(Udot)
     if algorithm is None:
         program, loads = _program(forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads, **options)
@@ -341,11 +339,14 @@ def _with_constraints(
 ) -> Any:
     """vdot, or the whole solution of the equations of motion."""
     calls = Calls(options)
-    vdot, f = motion_and_multipliers(
+    rows = dynamics.constraint_forces
+    vdot, f = rows.motion_and_multipliers(
         model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, calls=calls
     )
     efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape)
-    return calls.finish(Dynamics(vdot, efforts, f) if multipliers else vdot)
+    return calls.finish(
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else vdot
+    )
 
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
@@ -527,21 +528,29 @@ def joint_reactions(
     >>> held.joints[0, 4:5].round(3), held.closures[0, 4:5].round(3)       # half the weight each
     (array([4.905]), array([4.905]))
     """
+    rows = dynamics.constraint_forces
     if Udot is None and not options:
         program = _kept(model, _PLAIN_REACTIONS if f_ext is None else _EXTERNAL_REACTIONS)
         if program is not None:
             found = program(q, v, tau) if f_ext is None else program(q, v, tau, f_ext)
-            return Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
+            return rows.Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
     calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
-        return calls.finish(hinge_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
-    reject_rates_of_rows(Udot)
+        return calls.finish(
+            dynamics.constraint_forces.hinge_reactions(
+                model, q, v, tau, f_ext, Udot=Udot, calls=calls
+            )
+        )
+    if Udot is not None:
+        dynamics.constraint_forces.reject_rates_of_rows(Udot)
     if model.rotors:
-        reject_unseen(model, "joint_reactions")
+        dynamics.rotor_reactions.reject_unseen(model, "joint_reactions")
         program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
         found, vdot, V, A = calls(program, q, v, tau, *loads)
-        found = at_joints(model, found, q, v, vdot, V, A)
+        found = dynamics.rotor_reactions.at_joints(model, found, q, v, vdot, V, A)
     else:
         program, loads = _program(reactions, model, f_ext, None, None, "as_written")
         found = calls(program, q, v, tau, *loads)
-    return calls.finish(Reactions(found, np.zeros((*found.shape[:-2], 0, 6))))
+    return calls.finish(
+        dynamics.constraint_forces.Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
+    )

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi import calculus
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
@@ -57,7 +57,7 @@ _ACCELERATIONS, _CLASSICAL_ACCELERATIONS = Form(ACCELERATIONS), Form(CLASSICAL_A
 @cache
 def jacobian_dot_with_modes() -> Expr:
     """J̇ of mechanisms with flexible bodies, whose ports move."""
-    return diff(J, "q", along=v, modes=True)
+    return calculus.differentiation.diff(J, "q", along=v, modes=True)
 
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
