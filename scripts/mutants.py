@@ -97,13 +97,14 @@ _CONTACT = tuple(f"tests/contact/test_{name}.py" for name in (
     "cone_code", "convex_pairs", "joint_rows", "contact_events", "contact_runs", "joint_events",
     "event_runs", "contacts_and_loops", "gradients_at_rest", "material_gradients",
     "soft_polygons"))  # fmt: skip
-_FLEXIBLE = tuple(f"tests/flexible/test_{name}.py" for name in (
+_FLEXIBLE = (*(f"tests/flexible/test_{name}.py" for name in (
     "beams", "flexible_inertia", "flexible_models", "flexible_oracle", "flexible_rates",
     "vibration", "what_flexible_bodies_reject", "modal_blocks", "flexible_identities",
     "finite_elements", "beam_benchmarks", "flexible_trees", "flexible_calculus",
     "flexible_parameters", "welded_loads", "flexible_loops", "flexible_motion",
     "flexible_native", "shared_rows", "flexible_derivatives", "flexible_control",
-    "flexible_contacts", "stiff_loops", "loop_vibrations"))  # fmt: skip
+    "flexible_contacts", "stiff_loops", "loop_vibrations")),
+    "tests/symbolic/test_costs.py::test_no_form_became_dearer[flexible]")  # fmt: skip
 _FORCES = (
     "tests/laws/test_elements.py",
     "tests/laws/test_elastic_couplings.py",
@@ -123,11 +124,17 @@ _FORCES = (
         "stops_of_a_loop_are_as_stiff_as_what_the_loop_makes_them_move",
         "a_part_without_loops_has_the_stops_of_the_tree", "loops_that_never_close_have_no_stops")),
 )  # fmt: skip
-_STEPS = tuple(f"tests/simulation/test_{name}.py" for name in (
-    "chart", "iteration", "conservation", "events", "quadratures", "gradients",
-    "matrix_gradients", "implicit_steps", "integrators", "rollout", "failures", "run_gradients",
-    "closed_gradients", "implicit_damping", "compiled_equations",
-    "simulator"))  # fmt: skip
+_STEPS = (
+    *(f"tests/simulation/test_{name}.py" for name in (
+        "chart", "iteration", "conservation", "events", "quadratures", "gradients",
+        "matrix_gradients")),
+    "tests/contact/test_impacts.py",
+    "tests/flexible/test_stiff_loops.py",
+    *(f"tests/simulation/test_{name}.py" for name in (
+        "implicit_steps", "integrators", "rollout", "failures", "run_gradients",
+        "gradients_of_records", "closed_gradients", "implicit_damping", "own_numbers_of_runs",
+        "compiled_equations", "simulator")),
+)  # fmt: skip
 
 GROUPS = (
     Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -410,3 +411,26 @@ def test_modes_of_a_rolling_can_end(seed: int, friction: float, end: float, monk
         monkeypatch.setattr(ContactModes, "shallow", lambda *_: -1.0)
         with pytest.raises(pp.errors.PhipsiError, match="without end"):
             pp.simulate(can(friction), q, v, end)
+
+
+def test_what_grazes_knows_the_forces_of_what_touches() -> None:
+    """A plank stands on its foot; its weight, on one side, lifts the end on the other.
+
+    That is no contact if it turns less than a nanometre inside.
+    """
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0.5, 0, 0), np.diag([0.1, 0.1, 0.1]))
+    builder.add_body("plank", joint=pp.joints.Free(), inertia=inertia)
+    for name, x in (("foot", 0.0), ("end", -0.3)):
+        builder.add_shape(name, "plank", pp.shapes.Sphere(0.1), pp.Pose(None, (x, 0, 0)))
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(friction=0.0))
+    known = ContactModes(contacts, 1e-10)
+    q, up = np.array([1.0, 0, 0, 0, 0, 0, 0.1]), 0.3 * 0.5 * G / (0.1 + 0.5**2)
+    for dip, shallow in ((0.0, False), (1e-12, True), (0.99e-9, True), (1.01e-9, False)):
+        v = np.array([0, -np.sqrt(2 * up * dip) / 0.3, 0, 0, 0, 0])
+        falls = pp.forward_dynamics(model, q, v, np.zeros(6))
+        for stands in (False, True):
+            known.modes = replace(known.modes, closed=np.array([stands, False]))
+            found = known.grazes(known.state(q, v, falls))
+            assert found.tolist() == [False, stands and shallow]

@@ -9,6 +9,7 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
+from phipsi.model.deflections import deflection
 
 BEAM = pp.FlexibleInertia(
     2.0,
@@ -166,3 +167,13 @@ def test_values_cannot_be_given_and_operators_of_rigid_bodies_are_rejected():
     drag = pp.own.operator("drag", "motions -> forces", np.eye(6), symmetric=True)
     with pytest.raises(pp.errors.PhipsiError, match="known for rigid bodies only"):
         pp.compile(drag, MODEL)
+
+
+def test_how_far_a_body_is_bent():
+    """By displacements of its ports, as parts of their distance, and half of their turns."""
+    beam = pp.FlexibleInertia.beam(0.5, 1.0, EI=(3.0, 1.0), modes=0)
+    (tip,) = beam.ports
+    for mode, share in ((0, tip.moves[2, 0] / 0.5), (2, abs(tip.turns[1, 2]) / 2)):
+        eta = 0.1 * np.eye(4)[mode]
+        assert deflection(beam, eta) == pytest.approx(0.1 * share)
+    assert deflection(beam, np.zeros(4)) == 0

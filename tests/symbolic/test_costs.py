@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amounts import ALL
+from flexible_oracle import random_flexible_tree
 from random_expressions import Generator
 from random_models import random_tree
 
@@ -61,10 +62,10 @@ def a_tree() -> tuple[Model, PointSet]:
 TREE, POINTS = a_tree()
 
 
-def cost(x: Expr, **options: str) -> int | None:
+def cost(x: Expr, tree: Model = TREE, points: PointSet = POINTS, **options: str) -> int | None:
     """Operations of one evaluation; None if there is no O(N) form."""
     try:
-        program = pp.compile(x, TREE, points=POINTS, backend="reference", **options)  # type: ignore[arg-type]
+        program = pp.compile(x, tree, points=points, backend="reference", **options)  # type: ignore[arg-type]
     except LoweringError:
         return None
     return program.explain().flops
@@ -97,6 +98,16 @@ def derivative_costs() -> Iterator[tuple[str, int | None]]:
         )
 
 
+def flexible_costs() -> Iterator[tuple[str, int | None]]:
+    """Cost of forms of bodies with modes, and of their derivatives."""
+    tree = random_flexible_tree(1, 4, modes=(2, 0, 3, 1)).build()
+    at = point_set(tree, ["b3"], "world")
+    for name, x in DERIVED.items():
+        yield name, cost(x, tree, at)
+        yield f"{name} along dq", cost(pp.diff(x, "q", along="dq", modes=True), tree, at)
+        yield f"{name} by q, adjoint", cost(pp.diff(x, "q", modes=True).T, tree, at)
+
+
 def seed_of(name: str) -> int:
     return int(name.split()[0])
 
@@ -104,6 +115,7 @@ def seed_of(name: str) -> int:
 GROUPS: dict[str, Callable[[], Iterator[tuple[str, int | None]]]] = {
     "random": random_costs,
     "derivatives": derivative_costs,
+    "flexible": flexible_costs,
 }
 
 
