@@ -40,7 +40,6 @@ class Magnets(pp.attachments.BodyRecords):
                     f"numbers, not all 0, for example moment=(0.5, 0, 0)"
                 )
 
-
     def pictures(self):
         for x in self.records:
             along = 0.01 * np.array(x.moment) / np.linalg.norm(x.moment)

@@ -179,7 +179,7 @@ GROUPS = (
            "tests/backends/test_native_zeros.py",
            "tests/numeric/test_peers_pinocchio.py")),
     Group("contact", (*(f"contact/{name}.py" for name in (
-              "newton", "newton_code", "interior_point", "interior_code", "cone_problem",
+              "newton", "interior_point", "scaled_problem", "solver_attempts", "cone_problem",
               "cone_derivatives", "contact_rows", "certificate", "delassus",
               "geometry/explicit_pairs", "geometry/box_pairs", "geometry/polygon_pairs",
               "geometry/convex_search")),

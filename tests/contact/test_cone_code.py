@@ -31,6 +31,7 @@ from phipsi.contact.cone_problem import (
 from phipsi.contact.cone_solver import solve
 from phipsi.contact.gathered_arrays import GatheredArrays
 from phipsi.contact.newton import ITERATIONS, PROXIMAL
+from phipsi.contact.scaled_problem import ScaledProblem
 from phipsi.contact.solver_attempts import ATTEMPTS, solve_cones
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -127,6 +128,37 @@ def test_the_text_obeys_the_rules_of_machines():
         found.append((gathered.y(), gathered.results()))
     for one, other in zip(*found, strict=True):
         assert_array_equal(one, other)
+
+
+def test_a_table_on_four_legs_does_not_feel_who_else_is_there():
+    """Its impulses are made the least by rounds that go on while other problems have ended."""
+    legs = np.array([[1.0, x, y] for x in (-1, 1) for y in (-1, 1)])
+    W = np.stack([legs @ np.diag([1.0, 3.0, 3.0]) @ legs.T] * 3)
+    b, s = np.full((3, 4), -1e-4), np.zeros((3, 4))
+    s[1:, 1:] = 2 * INACTIVE  # of the others one leg only is near
+    layout = ConeLayout(("normal",) * 4)
+    problem = ConeProblem(layout, W, b, s, np.ones((3, 4)))
+    for strict in (False, True):
+        gathered = GatheredArrays(problem, np.zeros_like(b), (3,), strict=strict)
+        with np.errstate(all="ignore"):
+            solve_cones(gathered.m, gathered.kinds, gathered.memory, 1e-13)
+        assert_allclose(gathered.y()[0], 2.5e-5, rtol=1e-9)
+        assert (residual(problem, gathered.y()) < 1e-12).all()
+
+
+def test_what_is_no_number_is_no_solution():
+    """Impulses that are lost on the way must not look like those without any residual."""
+    problem = mixed_problems(np.random.default_rng(12), 5)
+    gathered = GatheredArrays(problem, np.full_like(problem.b, np.nan), (3,))
+    x = ScaledProblem(gathered.m, gathered.kinds, gathered.memory)
+    with np.errstate(all="ignore"):
+        x.scale_problem()
+        x.multiply(x.y)
+        for i in range(x.y.shape[0]):
+            x.y[i] = np.nan
+        x.multiply(x.y)
+        x.residual(x.y)
+    assert np.isinf(x.found.value).all()
 
 
 def tables(count):

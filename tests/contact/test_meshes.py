@@ -102,10 +102,7 @@ def robot(tmp_path, data):
 
 def test_hulls_of_a_urdf(tmp_path):
     model = robot(tmp_path, binary_stl(CUBE, TRIANGLES))
-    with (
-        pytest.warns(PhipsiWarning, match=r'not read.* meshes="hull"'),
-        pytest.warns(PhipsiWarning, match=r"may touch the ground: there are 0 pairs"),
-    ):
+    with pytest.warns(PhipsiWarning, match=r'not read.* meshes="hull"'):
         assert not pp.Contacts(model, ground=True).pairs
     contacts = pp.Contacts(model, ground=True, meshes="hull")
     assert contacts.slot_names == ("part_mesh|ground",) * 4

@@ -111,10 +111,10 @@ def test_a_path_that_is_not_closed_stops_the_run(monkeypatch):
 
 def test_following_joints_that_are_left_where_they_are_differ(monkeypatch):
     system, path = joint_path()
-    right = following_joints.FollowingJoints.traced
+    right = following_joints.FollowingJoints._traced
     monkeypatch.setattr(
         following_joints.FollowingJoints,
-        "traced",
+        "_traced",
         lambda self, t, state: (*right(self, t, state)[:2], state[2]),
     )
     assert gap(system, path) > 1e-3

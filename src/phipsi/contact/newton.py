@@ -395,6 +395,11 @@ class Newton:
         @m.while_any(lambda: self.going.value > 0.0, POWERS)
         def _(_turn: Index) -> None:
             before = self.change.value
+
+            @m.each(0, x.n)
+            def _(i: Index) -> None:  # d is scratch, also in rows beyond those of contacts
+                x.d[i] = 0.0
+
             x.each_contact(self._carried)
             m.substitute(x.n, x.J, x.d, x.lows, x.ends)
             now = m.largest(0, x.n, lambda i: m.abs(x.d[i] - x.new[i]))

@@ -276,7 +276,7 @@ class ScaledProblem:
         for a, p in zip(y, self.nearest(kind, slopes, x), strict=True):
             part = (a - p) * own
             off = m.fma(part, part, off)
-        self.of[i, FOUND] = off
+        self.of[i, FOUND] = m.where(off >= 0.0, off, math.inf)  # what is no number is no solution
 
     def coefficients(self, kind: Kind, i: Index) -> list[Number | float]:
         """c of every group."""

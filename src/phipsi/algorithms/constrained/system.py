@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints.closing_joints import GraphJoint
 from phipsi.constraints.constraint import Constraint, names_of
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.model.attachments import SystemAttachment
@@ -25,6 +24,9 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, flat_batch
 from phipsi.model.value import read_only
 from phipsi.views import view
+
+if TYPE_CHECKING:
+    from phipsi.constraints.closing_joints import GraphJoint
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
     from phipsi.algorithms.constrained.constraint_rows import ClosureRows
