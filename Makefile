@@ -57,9 +57,10 @@ test: setup  ## all tests and docstring examples
 test-fast: setup  ## the tests without numerics, a few seconds
 	$(BIN)/python -m pytest -n auto --dist worksteal tests/symbolic
 
-lint: setup  ## ruff and pyright
+lint: setup  ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pyright
 
 format: setup  ## format the code and fix what ruff can fix

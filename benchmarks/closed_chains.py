@@ -38,7 +38,7 @@ JOINTS = (7, 14, 28, 56, 112)
 
 def compare(name: str) -> dict[str, Any]:
     """Times of one mechanism in s, single calls of all and our batch; how far answers differ."""
-    from phipsi.interfaces.bridges import conventions
+    from phipsi.files import conventions
 
     if name in FEET:
         system, q = standing(name)

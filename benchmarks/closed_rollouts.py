@@ -37,7 +37,7 @@ def compare(name: str, integrator: str) -> dict[str, float]:
 
     times = {"machine code": race({"it": run}, rounds=5)["it"] / STEPS}
     found = run(SHORT)
-    with mock.patch("phipsi.motion.rollout._plan", side_effect=pp.errors.InputError):
+    with mock.patch("phipsi.simulation.runs.rollout._plan", side_effect=pp.errors.InputError):
         run(1)
         start = time.process_time()
         wanted = run(SHORT)

@@ -25,7 +25,7 @@ from machine import machine
 from timing import race
 
 import phipsi as pp
-from phipsi.interfaces.bridges import conventions
+from phipsi.files import conventions
 
 HERE = pathlib.Path(__file__).parent
 DT, STEPS, BATCH, SETTLE = 2e-3, 200, 256, 400
@@ -252,7 +252,7 @@ def creeping(seconds: float = 10.0) -> dict[str, float]:
     run = sim.rollout(sim.start(q), steps=steps, every=steps)
     spec = mujoco.MjSpec()
     spec.option.timestep = DT
-    quat = pp.spatial.matrix_to_quat(tilt.rotation)
+    quat = pp.core.spatial.matrix_to_quat(tilt.rotation)
     plane = spec.worldbody.add_geom(
         type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 0.1], quat=quat, friction=[0.5, 0.005, 1e-4]
     )

@@ -1,6 +1,6 @@
 """How long derivations take: `python benchmarks/derivations.py`.
 
-Every row of `phipsi.derivations.paper_derivations.py` is found twice in one process, and its steps are verified
+Every row of `phipsi.papers.derivations.paper_derivations.py` is found twice in one process, and its steps are verified
 again; the first time includes reading the book of identities and drawing the sample mechanisms, once for all. Then
 it is looked for again with the whole book, without the identities and forms that the row names. Last, random chains of
 two identities are looked for with the whole book. Times are of the processor. The result is benchmarks/DERIVATIONS.md.
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
 
-from phipsi.derivations.derive import derive
-from phipsi.derivations.named_equations import book, difference
-from phipsi.derivations.normal_form import words_of
-from phipsi.derivations.paper_derivations import DERIVATIONS
+from phipsi.core.expressions.node import Expr
 from phipsi.errors import PhipsiError
-from phipsi.expressions.node import Expr
 from phipsi.operators import parse
+from phipsi.papers.derivations.derive import derive
+from phipsi.papers.derivations.named_equations import book, difference
+from phipsi.papers.derivations.normal_form import words_of
+from phipsi.papers.derivations.paper_derivations import DERIVATIONS
 
 PAGE = Path(__file__).with_name("DERIVATIONS.md")
 CHAINS, SEEDS = 100, 2

@@ -21,7 +21,7 @@ from report import micro, table
 from timing import race
 
 import phipsi as pp
-from phipsi.model.joints import Fixed, Revolute
+from phipsi.core.model.joints import Fixed, Revolute
 
 HERE = pathlib.Path(__file__).parent
 AXES = [(0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0)]

@@ -36,7 +36,7 @@ import time
 start = time.perf_counter()
 import numpy as np
 import phipsi as pp
-from phipsi.interfaces.formats.load import load
+from phipsi.files.load import load
 import warnings
 warnings.simplefilter("ignore")
 imported = time.perf_counter()

@@ -36,7 +36,7 @@ GOALS = {"derivatives": 6.0, "constrained": 5.0}
 
 def choose(width: str) -> None:
     """Have all code written for this width, before anything is compiled."""
-    from phipsi.backends.native.targets import target
+    from phipsi.native.targets import target
 
     host = target.host_target()
     if WIDTHS[width] > host.lanes:
@@ -86,7 +86,7 @@ def theirs() -> Mapping[str, Callable[[], Any]]:
     import derivatives
     import robots
 
-    from phipsi.interfaces.bridges import conventions
+    from phipsi.files import conventions
 
     out: dict[str, Callable[[], Any]] = {}
     for name in HUMANOIDS:

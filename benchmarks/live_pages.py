@@ -21,8 +21,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 import phipsi as pp
-from phipsi.interfaces.page.html_file import page_html
-from phipsi.interfaces.page.live_page import live_parts
+from phipsi.pages.html_file import page_html
+from phipsi.pages.live_page import live_parts
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -90,7 +90,7 @@ def in_node(folder: Path, description: Any, binary: bytes) -> list[float]:
     """Median milliseconds of a picture, without and with handles."""
     from exported_code import node_program
 
-    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
+    asset = files("phipsi.pages") / "assets" / "physics.js"
     (folder / "physics.cjs").write_text(asset.read_text())
     (folder / "physics.json").write_text(json.dumps(description))
     (folder / "physics.wasm").write_bytes(binary)
@@ -115,7 +115,7 @@ def in_chromium(description: Any, binary: bytes) -> list[float] | None:
         return None
     if browser is None:
         return None
-    asset = (files("phipsi.interfaces.page") / "assets" / "physics.js").read_text()
+    asset = (files("phipsi.pages") / "assets" / "physics.js").read_text()
     with sync_playwright() as play:
         window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         tab = window.new_page()

@@ -8,7 +8,7 @@
 
 For each expression, mechanism and mode all plans are run in turns, also those that a compilation gives up before they
 are finished. The table shows how far the chosen one is from the fastest, and the terminal measured and estimated
-nanoseconds of each plan, by which the constants of `sweeps/cheapest_plan.py` are set. Cases with one plan are not counted. Times are
+nanoseconds of each plan, by which the constants of `core/sweeps/cheapest_plan.py` are set. Cases with one plan are not counted. Times are
 of the processor, the smallest of many turns.
 """
 
@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
-from phipsi.backends.backend import SweepProgram, backend_of
-from phipsi.backends.program import Program
+from phipsi.core.backends.backend import SweepProgram, backend_of
+from phipsi.core.backends.program import Program
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.capabilities import forest_of
+from phipsi.core.model.points import point_set
+from phipsi.core.sweeps import cheapest_plan as choosing
+from phipsi.core.sweeps.cheapest_plan import Plan, plans_of
+from phipsi.core.sweeps.request import Request
 from phipsi.errors import LoweringError, PhipsiError
-from phipsi.expressions.node import Expr
-from phipsi.model.capabilities import forest_of
-from phipsi.model.points import point_set
-from phipsi.sweeps import cheapest_plan as choosing
-from phipsi.sweeps.cheapest_plan import Plan, plans_of
-from phipsi.sweeps.request import Request
 
 IN_SAMPLE = [
     "mass_matrix", "mass_matrix^-1", "J mass_matrix^-1 J*", "mass_matrix^-1 J*", "J mass_matrix^-1 tau",

@@ -18,8 +18,8 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.interfaces.bridges import conventions
-from phipsi.interfaces.formats.load import load
+from phipsi.files import conventions
+from phipsi.files.load import load
 
 SHARE = os.path.join(
     sysconfig.get_paths()["purelib"], "cmeel.prefix/share/example-robot-data/robots/"
@@ -211,7 +211,7 @@ class Mujoco:
             hosts[i] = hosts[model.parent[i]].add_body(
                 name=body.name,
                 pos=np.array(body.placement.translation),
-                quat=pp.spatial.matrix_to_quat(body.placement.rotation),
+                quat=pp.core.spatial.matrix_to_quat(body.placement.rotation),
                 mass=body.inertia.mass,
                 ipos=np.array(body.inertia.com_B),
                 fullinertia=[*np.diag(moment), moment[0, 1], moment[0, 2], moment[1, 2]],

@@ -10,7 +10,7 @@ import robots
 from timing import race
 
 import phipsi as pp
-from phipsi.interfaces.bridges import conventions
+from phipsi.files import conventions
 
 NAMES = ("UR5", "Panda", "ANYmal", "Talos", "G1")
 DT, STEPS, BATCH = 1e-4, 100, 256

@@ -26,7 +26,7 @@ from machine import machine
 from timing import race
 
 import phipsi as pp
-from phipsi.interfaces.bridges import conventions
+from phipsi.files import conventions
 
 Network = Callable[[np.ndarray], np.ndarray]
 HERE = pathlib.Path(__file__).parent

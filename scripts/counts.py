@@ -118,10 +118,10 @@ def evaluators(house: House) -> Found:
 
 _OPERATIONS = """
 try:
-    import phipsi.sweeps.operations, phipsi.sweeps.ir as ir
+    import phipsi.core.sweeps.operations, phipsi.core.sweeps.ir as ir
     print(*ir._OPERATIONS)
 except ImportError:
-    from phipsi.backends.native.plan import SUPPORTED
+    from phipsi.native.plan import SUPPORTED
     print(*SUPPORTED)
 """
 
@@ -366,7 +366,7 @@ def shared_class_names(house: House) -> Found:
 
 def writers(house: House) -> Found:
     """Modules outside the native backend that import the text writer of machine code."""
-    native = "phipsi.backends.native"
+    native = "phipsi.native"
     return sorted(
         name for name, found in house.graph.items()
         if not name.startswith(native) and any(x.startswith(f"{native}.text") for x in found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
@@ -18,27 +19,36 @@ SOURCES, PAGE = ROOT / "src" / "phipsi", ROOT / "docs" / "file-map.md"
 _HEAD = """# File map
 
 Every module of `src/phipsi` with the first sentence of its documentation, in the order of the
-[layers](architecture.md#layers). Written by `python scripts/file_map.py`."""
+[rooms](architecture.md#rooms). Written by `python scripts/file_map.py`."""
 
 
-def layers() -> list[str]:
-    """The layers in their order, as the test has them."""
-    test = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
-    return next(
-        ast.literal_eval(node.value)
-        for node in test.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
-    )
+def order() -> list[str]:
+    """The rooms and the parts of the core in the order of the contracts, earliest first."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    found: list[str] = []
+    for contract in contracts:
+        if contract["type"] == "layers":
+            (container,) = contract["containers"]
+            inside = container.removeprefix("phipsi").replace(".", "/").lstrip("/")
+            rooms = [x for ring in reversed(contract["layers"]) for x in ring.split(" | ")]
+            found += [f"{inside}/{x}".lstrip("/") for x in rooms]
+    return found
 
 
 def modules() -> dict[str, list[Path]]:
-    """Folders in the order of the layers, and the modules in each; "" has those outside."""
-    order = {name: i for i, name in enumerate(layers())}
+    """Folders in the order of the rooms, and the modules in each; "" has those outside."""
+    places = {name: i for i, name in enumerate(order())}
+
+    def place(folder: str) -> tuple[int, int, str]:
+        parts = folder.split("/")
+        return places.get(parts[0], -1), places.get("/".join(parts[:2]), -1), folder
+
     found: dict[str, list[Path]] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         folder = path.parent.relative_to(SOURCES).as_posix()
         found.setdefault("" if folder == "." else folder, []).append(path)
-    return dict(sorted(found.items(), key=lambda f: (order.get(f[0].split("/")[0], -1), f[0])))
+    return dict(sorted(found.items(), key=lambda f: place(f[0])))
 
 
 def sentence(path: Path) -> str:

@@ -3,7 +3,7 @@
 python scripts/supported_features.py          writes the page
 python scripts/supported_features.py --check  says whether it is current
 
-The page follows from the declarations above the functions (`model/capabilities.py`).
+The page follows from the declarations above the functions (`core/model/capabilities.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import phipsi
-from phipsi.model.capabilities import CAPABILITIES, LABELS, UNAFFECTED, Refusal
+from phipsi.core.model.capabilities import CAPABILITIES, LABELS, UNAFFECTED, Refusal
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "supported-features.md"

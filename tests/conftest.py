@@ -39,7 +39,7 @@ os.environ.setdefault("PHIPSI_BACKEND", "reference")
 # tests/backends compiles as users do.
 os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
-# What every pass of the compiler makes is checked (sweeps/legality.py).
+# What every pass of the compiler makes is checked (core/sweeps/legality.py).
 os.environ.setdefault("PHIPSI_CHECK", "1")
 
 # All code of one run is kept, for the processes of the run and for the next one, beside the code
@@ -148,7 +148,10 @@ class _OnlyFilesWithExamples:
 class _RunsInMachineCode:
     """Examples in docstrings of these folders run for thousands of steps: as users run them."""
 
-    folders = tuple(ROOT / "src" / "phipsi" / x for x in ("forces", "simulation", "trajectory"))
+    folders = tuple(
+        ROOT / "src" / "phipsi" / "simulation" / x
+        for x in ("forces", "simulate", "compiled", "modes", "trajectory")
+    )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item):
@@ -176,7 +179,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: (not item.path.is_relative_to(here), item.path.parts))
     if importlib.util.find_spec("gymnasium") is None:
         for item in items:
-            if item.path.name == "gym.py":
+            if item.path.name in ("gym.py", "environments.py"):
                 item.add_marker(pytest.mark.skip(reason="needs Gymnasium"))
 
 

@@ -20,7 +20,7 @@ import phipsi
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from public_names import members  # noqa: E402
 
-from phipsi.interfaces.other_names import _ELSEWHERE as ELSEWHERE  # noqa: E402
+from phipsi.files.other_names import _ELSEWHERE as ELSEWHERE  # noqa: E402
 
 # Public modules that need a library of their own, and so do not stand in the table.
 MODULES = {
@@ -72,7 +72,7 @@ def _module(path: str, module: types.ModuleType) -> list[tuple[str, object]]:
 
 def _results() -> list[tuple[str, object]]:
     """Classes of results: not public names, since nobody makes one."""
-    paths = {**ELSEWHERE, "phipsi.simulation.simulator_results": "SimulatorRun"}
+    paths = {**ELSEWHERE, "phipsi.simulation.compiled.simulator_results": "SimulatorRun"}
     found = {name: getattr(importlib.import_module(path), name)
              for path, names in paths.items() if path.startswith("phipsi.")
              for name in names.split()}  # fmt: skip

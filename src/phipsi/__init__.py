@@ -23,136 +23,138 @@ __version__ = "0.1.0.dev0"
 # Nothing is loaded before it is used.
 _TABLE = {
     ("Mechanisms", "models.md"): {
-        "model.builder": "ModelBuilder",
-        "model.model": "Model",
-        "model.pose": "Pose",
-        "model.inertia": "SpatialInertia",
-        "model.flexible_inertia": "FlexibleInertia",
-        "model.flexible_ports": "Port",
-        "model.joints": ".",
-        "model.attachments": ".",
+        "core.model.builder": "ModelBuilder",
+        "core.model.model": "Model",
+        "core.model.pose": "Pose",
+        "core.model.inertia": "SpatialInertia",
+        "core.model.flexible_inertia": "FlexibleInertia",
+        "core.model.flexible_ports": "Port",
+        "core.model.joints": ".",
+        "core.model.attachments": ".",
         "examples": ".",
     },
     ("Files", "importing.md"): {
-        "interfaces.formats.load": "load",
-        "interfaces.formats.urdf.write_urdf": "save_urdf",
-        "interfaces.bridges.conventions": ".",
+        "files.load": "load",
+        "files.urdf.write_urdf": "save_urdf",
+        "files.conventions": ".",
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
-        "operators.own": ".",
-        "compiler": "compile explain",
-        "backends.program": "Program",
-        "backends.dense": "dense",
+        "core.operators.own": ".",
+        "core.compiler": "compile explain",
+        "core.backends.program": "Program",
+        "core.dense": "dense",
     },
     ("Derivatives", "derivatives.md"): {
-        "calculus.differentiation": "diff vjp",
-        "algorithms.dynamics.derivatives": (
+        "core.calculus.differentiation": "diff vjp",
+        "core.algorithms.dynamics.derivatives": (
             "forward_dynamics_derivatives inverse_dynamics_derivatives"
         ),
-        "algorithms.dynamics.sensitivities": ".",
-        "motion.step_derivatives": "step_derivatives",
-        "motion.linearization": "linearize",
-        "motion.equilibrium": "equilibrium",
-        "motion.gradients": "rollout_gradient",
+        "core.algorithms.dynamics.sensitivities": ".",
+        "simulation.analysis.step_derivatives": "step_derivatives",
+        "simulation.analysis.linearization": "linearize",
+        "simulation.analysis.equilibrium": "equilibrium",
+        "simulation.runs.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {
-        "rewrite.identity": "Identity",
-        "theorems": "identities prove",
+        "core.rewrite.identity": "Identity",
+        "papers.theorems": "identities prove",
     },
     ("Derivations", "derivations.md"): {
-        "derivations.by_hand": "simplify",
-        "derivations.derive": "derive",
+        "papers.derivations.by_hand": "simplify",
+        "papers.derivations.derive": "derive",
     },
     ("Kinematics", "notation.md"): {
-        "algorithms.kinematics.motions": ("accelerations jacobian jacobian_dot poses velocities"),
-        "algorithms.kinematics.inverse_kinematics": "inverse_kinematics",
+        "core.algorithms.kinematics.motions": (
+            "accelerations jacobian jacobian_dot poses velocities"
+        ),
+        "kinematics.inverse_kinematics": "inverse_kinematics",
     },
     ("Dynamics", "notation.md"): {
-        "algorithms.dynamics.equations_of_motion": (
+        "core.algorithms.dynamics.equations_of_motion": (
             "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
             "mass_matrix mass_matrix_inverse operational_space_inertia"
         ),
-        "algorithms.dynamics.energy": (
+        "core.algorithms.dynamics.energy": (
             "center_of_mass elastic_energy kinetic_energy momentum potential_energy"
         ),
-        "algorithms.dynamics.centroidal": ".",
-        "algorithms.dynamics.hybrid": "hybrid_dynamics",
-        "algorithms.dynamics.vibration": "mode_shapes natural_frequencies",
-        "algorithms.dynamics.diagonal_dynamics": ".",
+        "core.algorithms.dynamics.centroidal": ".",
+        "core.algorithms.dynamics.hybrid": "hybrid_dynamics",
+        "flexible.vibration": "mode_shapes natural_frequencies",
+        "core.algorithms.dynamics.diagonal_dynamics": ".",
     },
     ("Loops", "closed-chains.md"): {
-        "algorithms.constrained.system": "System",
+        "core.algorithms.constrained.system": "System",
         "constraints": ".",
-        "algorithms.dynamics.constraint_forces": (
+        "core.algorithms.dynamics.constraint_forces": (
             "constraint_forces constraint_impulse delassus_matrix"
         ),
     },
-    ("Grasping", "grasping.md"): {"algorithms.grasping": "."},
+    ("Grasping", "grasping.md"): {"grasping": "."},
     ("Contact", "contact.md"): {
-        "model.shapes": ". Material",
-        "model.contact_pairs": "Contacts",
+        "attached.shapes": ". Material",
+        "contact.contact_pairs": "Contacts",
         "contact.contact_points": "contact_points distances",
-        "motion.contact_steps": "contact_forces contact_step",
+        "simulation.impacts.contact_steps": "contact_forces contact_step",
     },
-    ("Export", "export.md"): {"exporting.export": "export"},
+    ("Export", "export.md"): {"codegen.export": "export"},
     ("Simulation", "simulation.md"): {
-        "simulation.run": "simulate",
-        "motion.rollout": "rollout",
-        "simulation.simulator": "Simulator",
-        "simulation.episodes": "Episodes",
-        "trajectory.trajectory": "Trajectory",
-        "simulation.events": "Event",
-        "forces": ".",
-        "simulation.topology": ".",
-        "interfaces.page.report_page": "report",
+        "simulation.simulate.run": "simulate",
+        "simulation.runs.rollout": "rollout",
+        "simulation.compiled.simulator": "Simulator",
+        "simulation.compiled.episodes": "Episodes",
+        "simulation.trajectory.trajectory": "Trajectory",
+        "simulation.simulate.events": "Event",
+        "simulation.forces": ".",
+        "simulation.simulate.topology": ".",
+        "pages.report_page": "report",
     },
     ("Live pages", "live.md"): {
-        "interfaces.page.live_page": "live_page",
-        "interfaces.page.viewer": "show",
-        "interfaces.page.render_run": "render",
+        "pages.live_page": "live_page",
+        "pages.viewer": "show",
+        "pages.render_run": "render",
     },
     ("Studies", "studies.md"): {"studies.study": "Study"},
     ("Molecules", "molecules.md"): {"molecules": "."},
-    ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
+    ("FMUs", "fmu.md"): {"codegen.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law",
         "laws": ".",
         "laws.signals": ".",
     },
-    ("Scenarios", "scenarios.md"): {"interfaces.scenarios.load_scenario": "load_scenario"},
-    ("Control", "control.md"): {"control": "."},
-    ("Identification", "identification.md"): {"algorithms.identification": "."},
+    ("Scenarios", "scenarios.md"): {"scenarios.load_scenario": "load_scenario"},
+    ("Control", "control.md"): {"simulation.control": "."},
+    ("Identification", "identification.md"): {"identification": "."},
     ("Errors", "troubleshooting.md"): {"errors": "."},
 }
 # What early layers use of late ones (phipsi/views.py).
 _VIEWS = {
-    "other names": "phipsi.interfaces.other_names:name_here",
-    "html": "phipsi.interfaces.page.displays:html_of",
-    "report": "phipsi.interfaces.page.report_page:report",
-    "report as text": "phipsi.interfaces.page.report_page:report_html",
-    "mode page": "phipsi.interfaces.page.mode_page:mode_page",
-    "export": "phipsi.exporting.export:export",
-    "proved rules": "phipsi.theorems.rule_proofs:proved_rules",
-    "expand": "phipsi.derivations.by_hand:expand",
-    "rewrite": "phipsi.derivations.by_hand:rewrite",
-    "collect": "phipsi.derivations.by_hand:collect",
-    "subs": "phipsi.derivations.by_hand:subs",
+    "other names": "phipsi.files.other_names:name_here",
+    "html": "phipsi.pages.displays:html_of",
+    "report": "phipsi.pages.report_page:report",
+    "report as text": "phipsi.pages.report_page:report_html",
+    "mode page": "phipsi.pages.mode_page:mode_page",
+    "export": "phipsi.codegen.export:export",
+    "proved rules": "phipsi.papers.theorems.rule_proofs:proved_rules",
+    "expand": "phipsi.papers.derivations.by_hand:expand",
+    "rewrite": "phipsi.papers.derivations.by_hand:rewrite",
+    "collect": "phipsi.papers.derivations.by_hand:collect",
+    "subs": "phipsi.papers.derivations.by_hand:subs",
     "flexible beam": "phipsi.flexible.beams:beam",
     "flexible body of matrices": "phipsi.flexible.modes_of_elements:from_matrices",
     "matrices of a mesh": "phipsi.flexible.finite_elements:mesh_matrices",
     "write flexible body": "phipsi.flexible.invariants:write_arrays",
     "read flexible body": "phipsi.flexible.invariants:read_arrays",
     "invariants of points": "phipsi.flexible.invariants:invariants_of_points",
-    "reference backend": "phipsi.backends.reference:ReferenceBackend",
-    "native backend": "phipsi.backends.native.native_backend:NativeBackend",
-    "clock motor": "phipsi.constraints.motors:clock_motor",
+    "reference backend": "phipsi.core.backends.reference:ReferenceBackend",
+    "native backend": "phipsi.native.native_backend:NativeBackend",
+    "clock motor": "phipsi.transmissions.motors:clock_motor",
 }
 # Data that hang on mechanisms, by their fields in stored models (phipsi/model/attachments.py).
 _ATTACHMENTS = {
-    "shapes": "phipsi.model.attached_shapes:BodyShapes",
-    "rotors": "phipsi.model.attached_rotors:Rotors",
-    "name couplings ratings geometry diagnosis exclusions pairs": "phipsi.model.extras:Extras",
+    "shapes": "phipsi.attached.attached_shapes:BodyShapes",
+    "rotors": "phipsi.core.model.attached_rotors:Rotors",
+    "name couplings ratings geometry diagnosis exclusions pairs": "phipsi.attached.extras:Extras",
 }
 for _name, _target in _VIEWS.items():
     phipsi.views.register_view(_name, _target)
@@ -173,7 +175,7 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         path, inner = _HOMES[name]
     elif name.isidentifier() and _is_module(name):
-        path, inner = name, ""  # a module that is not public, such as phipsi.sweeps
+        path, inner = name, ""  # a module that is not public, such as phipsi.core.sweeps
     else:
         here = phipsi.loaded.name_here(name)
         # ``from phipsi import name`` asks with hasattr, and would say only that there is none

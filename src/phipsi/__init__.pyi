@@ -1,26 +1,40 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi import constraints, control, errors, examples, forces, laws, molecules, operators
-from phipsi.algorithms import grasping, identification
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
-from phipsi.algorithms.dynamics.constraint_forces import (
+from phipsi import (
+    constraints,
+    errors,
+    examples,
+    grasping,
+    identification,
+    laws,
+    molecules,
+    operators,
+)
+from phipsi.attached import shapes
+from phipsi.attached.shapes import Material
+from phipsi.codegen.export import export
+from phipsi.codegen.fmu import export_fmu
+from phipsi.contact.contact_pairs import Contacts
+from phipsi.contact.contact_points import contact_points, distances
+from phipsi.core.algorithms.constrained.system import System
+from phipsi.core.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
+from phipsi.core.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
     delassus_matrix,
 )
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.dynamics.energy import (
+from phipsi.core.algorithms.dynamics.energy import (
     center_of_mass,
     elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
 )
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.core.algorithms.dynamics.equations_of_motion import (
     bias_forces,
     forward_dynamics,
     gravity_forces,
@@ -30,60 +44,57 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     mass_matrix_inverse,
     operational_space_inertia,
 )
-from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
-from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
-from phipsi.algorithms.kinematics.motions import (
+from phipsi.core.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.core.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
     jacobian_dot,
     poses,
     velocities,
 )
-from phipsi.backends.dense import dense
-from phipsi.backends.program import Program
-from phipsi.calculus.differentiation import diff, vjp
-from phipsi.compiler import compile, explain
-from phipsi.contact.contact_points import contact_points, distances
-from phipsi.derivations.by_hand import simplify
-from phipsi.derivations.derive import derive
-from phipsi.exporting.export import export
-from phipsi.exporting.fmu import export_fmu
-from phipsi.interfaces.bridges import conventions
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.page.live_page import live_page
-from phipsi.interfaces.page.render_run import render
-from phipsi.interfaces.page.report_page import report
-from phipsi.interfaces.page.viewer import show
-from phipsi.interfaces.scenarios.load_scenario import load_scenario
+from phipsi.core.backends.program import Program
+from phipsi.core.calculus.differentiation import diff, vjp
+from phipsi.core.compiler import compile, explain
+from phipsi.core.dense import dense
+from phipsi.core.model import attachments, joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.flexible_inertia import FlexibleInertia
+from phipsi.core.model.flexible_ports import Port
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.operators import own
+from phipsi.core.rewrite.identity import Identity
+from phipsi.files import conventions
+from phipsi.files.load import load
+from phipsi.files.urdf.write_urdf import save_urdf
+from phipsi.flexible.vibration import mode_shapes, natural_frequencies
+from phipsi.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.laws import signals
 from phipsi.laws.law import law
-from phipsi.model import attachments, joints, shapes
-from phipsi.model.builder import ModelBuilder
-from phipsi.model.contact_pairs import Contacts
-from phipsi.model.flexible_inertia import FlexibleInertia
-from phipsi.model.flexible_ports import Port
-from phipsi.model.inertia import SpatialInertia
-from phipsi.model.model import Model
-from phipsi.model.pose import Pose
-from phipsi.model.shapes import Material
-from phipsi.motion.contact_steps import contact_forces, contact_step
-from phipsi.motion.equilibrium import equilibrium
-from phipsi.motion.gradients import rollout_gradient
-from phipsi.motion.linearization import linearize
-from phipsi.motion.rollout import rollout
-from phipsi.motion.step_derivatives import step_derivatives
-from phipsi.operators import own, parse
-from phipsi.rewrite.identity import Identity
-from phipsi.simulation import topology
-from phipsi.simulation.episodes import Episodes
-from phipsi.simulation.events import Event
-from phipsi.simulation.run import simulate
-from phipsi.simulation.simulator import Simulator
+from phipsi.operators import parse
+from phipsi.pages.live_page import live_page
+from phipsi.pages.render_run import render
+from phipsi.pages.report_page import report
+from phipsi.pages.viewer import show
+from phipsi.papers.derivations.by_hand import simplify
+from phipsi.papers.derivations.derive import derive
+from phipsi.papers.theorems import identities, prove
+from phipsi.scenarios.load_scenario import load_scenario
+from phipsi.simulation import control, forces
+from phipsi.simulation.analysis.equilibrium import equilibrium
+from phipsi.simulation.analysis.linearization import linearize
+from phipsi.simulation.analysis.step_derivatives import step_derivatives
+from phipsi.simulation.compiled.episodes import Episodes
+from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.simulation.impacts.contact_steps import contact_forces, contact_step
+from phipsi.simulation.runs.gradients import rollout_gradient
+from phipsi.simulation.runs.rollout import rollout
+from phipsi.simulation.simulate import topology
+from phipsi.simulation.simulate.events import Event
+from phipsi.simulation.simulate.run import simulate
+from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.study import Study
-from phipsi.theorems import identities, prove
-from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [

@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import whole_number
+from phipsi.core.model.pose import Pose
+from phipsi.core.spatial import quat_to_matrix
 from phipsi.loaded import only_public, public
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
-from phipsi.model.numbers import whole_number
-from phipsi.spatial import quat_to_matrix
 
 if TYPE_CHECKING:
-    from phipsi.algorithms.grasping.finger_contacts import Contact
-    from phipsi.algorithms.grasping.grasp import Grasp
+    from phipsi.grasping.finger_contacts import Contact
+    from phipsi.grasping.grasp import Grasp
 
 __all__ = [
     "ROBOTS",

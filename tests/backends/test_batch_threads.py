@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from phipsi.backends.batch_threads import batch_pieces, run_together
+from phipsi.core.backends.batch_threads import batch_pieces, run_together
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 4096, 4099])

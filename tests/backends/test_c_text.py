@@ -17,18 +17,18 @@ from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
-from phipsi.algorithms.identification.regressors import REGRESSOR
-from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
-from phipsi.backends.native.text import c_text
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, write_loop
-from phipsi.backends.native.text.sine_and_logarithm import define_log, define_sincos
+from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import point_set
 from phipsi.errors import LoweringError
-from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.identification.regressors import REGRESSOR
+from phipsi.native.targets.target import MachineCode, generic_target, host_target
+from phipsi.native.text import c_text
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.elementary_functions import FUNCTIONS, define
+from phipsi.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, write_loop
+from phipsi.native.text.sine_and_logarithm import define_log, define_sincos
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),

@@ -12,17 +12,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
-    I64,
-    POINTER,
-    Emitter,
-    Lane,
-    write_loop,
-)
+from phipsi.native.targets.target import MachineCode, generic_target, host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.elementary_functions import FUNCTIONS, define
+from phipsi.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, Lane, write_loop
 
 
 @cache

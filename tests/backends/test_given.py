@@ -22,14 +22,14 @@ from rounding import RoundedOracle
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.backends.arguments import check_symmetric
+from phipsi.core.backends.arguments import check_symmetric
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet, point_set
+from phipsi.core.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.rewrite import rewriter
 from phipsi.errors import InputError
-from phipsi.expressions.node import Expr
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet, point_set
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
-from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite import rewriter
 
 EVERY = bool(os.environ.get("PHIPSI_GIVEN_NATIVE"))  # machine code for every quantity by itself
 JOINTS = ("revolute", "spherical", "prismatic", "revolute")

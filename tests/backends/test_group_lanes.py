@@ -4,9 +4,9 @@ import numpy as np
 from compiled_graphs import compiled
 from numpy.testing import assert_array_equal
 
-from phipsi.backends.native.group_lanes import GroupLanes
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import Callee, call
+from phipsi.native.group_lanes import GroupLanes
 
 LANES, N = 4, 9
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.backends.batch_threads import run_together
-from phipsi.backends.native.calls import spin_pool
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.core.backends.batch_threads import run_together
+from phipsi.native.calls import spin_pool
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_interrupts.py"
 RANG = threading.Event()

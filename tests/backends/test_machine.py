@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from machine_texts import in_lanes, on_arrays
 
-from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
-from phipsi.backends.failures import BLOCK, with_part
-from phipsi.backends.machine.array_machine import ArrayMachine
-from phipsi.backends.machine.machine import Candidate, Item
-from phipsi.backends.machine.number_machine import NumberMachine
-from phipsi.backends.machine.solvers import factor_cholesky, solve_lower, solve_upper
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_values import Evaluation
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.algorithms.kinematics.bounded_steps import BoundedStep
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.backends.failures import BLOCK, with_part
+from phipsi.core.machine.array_machine import ArrayMachine
+from phipsi.core.machine.machine import Candidate, Item
+from phipsi.core.machine.number_machine import NumberMachine
+from phipsi.core.machine.solvers import factor_cholesky, solve_lower, solve_upper
 
 N, LANES = 6, 37
 

@@ -17,7 +17,7 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.model.model import Model
+from phipsi.core.model.model import Model
 
 A_G = ops.a + ops.gravity
 FORWARD = ops.mass_matrix.inv @ (ops.tau - ops.H @ ops.phi @ (ops.M @ ops.phi.T @ A_G + ops.b))

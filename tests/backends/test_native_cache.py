@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.backends.native.targets import code_cache as cache
-from phipsi.backends.native.targets.code_cache import machine_code
-from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.errors import PhipsiWarning
+from phipsi.native.targets import code_cache as cache
+from phipsi.native.targets.code_cache import machine_code
+from phipsi.native.targets.target import Target, host_target
 
 CODE = bytes(range(256)) * 40
 
@@ -134,7 +134,7 @@ def test_a_key_without_its_code_is_no_key(folder: Path):
 
 WRITER = """
 import sys
-from phipsi.backends.native.targets import code_cache as cache
+from phipsi.native.targets import code_cache as cache
 mine = sys.argv[1].encode() * 50_000
 for _ in range(150):
     cache.write("same", mine)
@@ -179,8 +179,8 @@ def test_a_program_whose_code_is_damaged_is_compiled_again(folder: Path):
 
 ALONE = """
 import numpy as np
-from phipsi.backends.native.lane_function import graph_function
-from phipsi.laws import law_operations as operations
+from phipsi.native.lane_function import graph_function
+from phipsi.core.arrays import law_operations as operations
 a = operations.given("a", ())
 double = graph_function({"a": ()}, {"x": operations.apply("add", a, a)})
 found, status = double.ufunc(np.arange(3.0))

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from phipsi.backends.native.targets import code_cache as cache
 from phipsi.errors import PhipsiWarning
+from phipsi.native.targets import code_cache as cache
 
 CODE = bytes(range(256)) * 40
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners as on POSIX")
@@ -243,7 +243,7 @@ def test_a_key_in_the_file_is_covered_by_the_digest(kept: Path):
 
 FULL = """
 import resource
-from phipsi.backends.native.targets import code_cache as cache
+from phipsi.native.targets import code_cache as cache
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
 cache.write("large", bytes(100_000))
 assert cache.read("large") is None

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.backends.native.targets import code_cache as cache
 from phipsi.errors import InputError
+from phipsi.native.targets import code_cache as cache
 
 
 @pytest.fixture

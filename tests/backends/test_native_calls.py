@@ -16,8 +16,8 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.core.model.model import Model
 from phipsi.errors import InputError
-from phipsi.model.model import Model
 
 # how programs are called does not depend on how kernels are optimised
 pytestmark = pytest.mark.quick_code
@@ -390,7 +390,7 @@ FORKED = """
 import os, signal, threading, time
 import numpy as np
 import phipsi as pp
-from phipsi.backends.native.calls import machine_function as m
+from phipsi.native.calls import machine_function as m
 from phipsi.operators import mass_matrix
 
 program = pp.compile(mass_matrix.inv, pp.examples.planar_arm(4), mode="dense", backend="native")

@@ -8,10 +8,10 @@ from random_models import ALL, branching
 from scipy.linalg import expm
 
 import phipsi as pp
+from phipsi.core.model.model import Model
+from phipsi.core.spatial import skew
 from phipsi.errors import InputError
-from phipsi.model.model import Model
 from phipsi.operators import moved
-from phipsi.spatial import skew
 
 
 @pytest.fixture(autouse=True)

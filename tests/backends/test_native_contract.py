@@ -14,8 +14,8 @@ import pytest
 from backend_contract import BackendContract, State, two_points
 from random_models import branching
 
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet
 
 TREE = branching(6, 3, ("revolute",), armature=True)
 

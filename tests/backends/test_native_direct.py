@@ -14,13 +14,13 @@ from random_models import ALL, branching
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.scratch import SLOTS, acquire, release
-from phipsi.backends.native.targets.code_cache import machine_code
-from phipsi.backends.native.targets.target import host_target
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.native.calls import direct_call as direct
+from phipsi.native.calls.scratch import SLOTS, acquire, release
+from phipsi.native.targets.code_cache import machine_code
+from phipsi.native.targets.target import host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import I64, POINTER, i64
 
 # how arguments are read and results made does not depend on how kernels are optimised
 pytestmark = [

@@ -19,18 +19,14 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.backends.native.targets.target import (
-    MachineCode,
-    generic_target,
-    host_target,
-)
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
-from phipsi.backends.native.text.sine_and_logarithm import HALF_PI, TABLE, define_log, define_sincos
-from phipsi.motion.rollout import _plan
-from phipsi.motion.run_emitter import RunEmitter
-from phipsi.motion.tableaux import METHODS
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.native.targets.target import MachineCode, generic_target, host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
+from phipsi.native.text.sine_and_logarithm import HALF_PI, TABLE, define_log, define_sincos
+from phipsi.simulation.integrators.tableaux import METHODS
+from phipsi.simulation.runs.rollout import _plan
+from phipsi.simulation.runs.run_emitter import RunEmitter
 
 WIDTHS = (1, 2, 4, 8)
 BINADES = range(-32, 972)  # exponents e of m 2^e with 53 bits of m, from 2^20 on

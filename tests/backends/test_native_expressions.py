@@ -26,17 +26,17 @@ from rounding import ALLOWED, applied, dense_with_rounding, excess
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.identification.regressors import REGRESSOR
-from phipsi.backends.native.tables import model_tables
-from phipsi.backends.storage_layout import vector_shape
+from phipsi.core.backends.storage_layout import vector_shape
+from phipsi.core.expressions.spaces import UNKNOWN
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import point_set
 from phipsi.errors import LoweringError, SingularMatrixError
-from phipsi.expressions.spaces import UNKNOWN
-from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.identification.regressors import REGRESSOR
+from phipsi.native.tables import model_tables
 
 SEEDS = NATIVE_EXPRESSIONS
 CHUNK = 25

@@ -8,9 +8,9 @@ from random_models import random_inertia, random_pose, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.backends.failures import HINGE, NOT_FINITE
+from phipsi.core.backends.failures import HINGE, NOT_FINITE
+from phipsi.core.model.model import Model
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError
-from phipsi.model.model import Model
 
 A_G = ops.a + ops.gravity
 FORWARD = ops.mass_matrix.inv @ (ops.tau - ops.H @ ops.phi @ (ops.M @ ops.phi.T @ A_G + ops.b))

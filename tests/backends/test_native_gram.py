@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.backends.reference import evaluate
+from phipsi.core.backends.reference import evaluate
 from phipsi.operators import mass_matrix
 
 

@@ -10,10 +10,10 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.kinematics import inverse_kinematics as module
-from phipsi.backends.machine.array_machine import ArrayMachine
+from phipsi.core.machine.array_machine import ArrayMachine
+from phipsi.core.model.model import Model
 from phipsi.errors import ConvergenceError, InputError
-from phipsi.model.model import Model
+from phipsi.kinematics import inverse_kinematics as module
 
 COUNT = 11
 pytestmark = pytest.mark.quick_code
@@ -205,7 +205,7 @@ def test_the_text_obeys_the_rules_of_machines(
     found = []
     for how in ("exact", "strict"):
         made = partial(ArrayMachine, **{how: True})
-        monkeypatch.setattr("phipsi.algorithms.kinematics.ik_attempts.ArrayMachine", made)
+        monkeypatch.setattr("phipsi.kinematics.ik_attempts.ArrayMachine", made)
         found.append(by_arrays(monkeypatch, model, goals, start, **options))
     np.testing.assert_array_equal(found[0].q, found[1].q)
     np.testing.assert_array_equal(found[0].iterations, found[1].iterations)

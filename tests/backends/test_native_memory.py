@@ -75,8 +75,8 @@ GUARDS = (
     + '''
 import phipsi as pp
 import test_native_expressions as t
-from phipsi.backends.native.data_record import COLUMN_BODIES, FEWEST
-from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.native.data_record import COLUMN_BODIES, FEWEST
+from phipsi.native.calls.scratch import SLOTS
 
 
 def placed(a, end, order, keep):
@@ -171,7 +171,7 @@ def test_code_touches_nothing_beside_its_buffers():
     Scratch is filled with NaN before, so what is read there was written in the same call. One
     process for all programs: the last name it says is the one that fails.
     """
-    from phipsi.backends.native.targets.code_cache import folder
+    from phipsi.native.targets.code_cache import folder
 
     told = run(GUARDS, *PROGRAMS, cache=folder() or "0").splitlines()
     assert told == [*PROGRAMS, "inside"]
@@ -201,7 +201,7 @@ import gc
 import numpy as np
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.backends.native.targets import target as engine
+from phipsi.native.targets import target as engine
 from random_models import random_tree
 
 cycles, fresh = int(sys.argv[1]), sys.argv[2] == "fresh"

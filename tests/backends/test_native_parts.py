@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.backends.native.targets import code_cache as cache
-from phipsi.backends.native.targets.code_cache import machine_code
-from phipsi.backends.native.targets.target import Target, host_target
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import i64
+from phipsi.native.targets import code_cache as cache
+from phipsi.native.targets.code_cache import machine_code
+from phipsi.native.targets.target import Target, host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import i64
 
 UNARY = ir.FunctionType(ir.DOUBLE, [ir.DOUBLE])
 

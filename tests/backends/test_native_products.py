@@ -6,20 +6,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3
-from phipsi.backends.native import pipeline
-from phipsi.backends.native.kernel.phases import carriers, for_points_only
-from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape
-from phipsi.backends.reference import evaluate
-from phipsi.calculus.directional import substitute
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3
+from phipsi.core.backends.reference import evaluate
+from phipsi.core.calculus.directional import substitute
+from phipsi.core.sweeps.ir import StepKind
+from phipsi.core.sweeps.request import fields_of
+from phipsi.native import pipeline
+from phipsi.native.kernel.phases import carriers, for_points_only
+from phipsi.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.operators import A, J, Lambda, V, as_matrix, mass_matrix, v
 from phipsi.operators import vdot as vdot_leaf
-from phipsi.sweeps.ir import StepKind
-from phipsi.sweeps.request import fields_of
 
 # which entries meet is in tables and text; `make fuzz` has all of this optimised
 pytestmark = pytest.mark.quick_code

@@ -7,14 +7,14 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.backends.native import pipeline
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.core.expressions.node import Expr
 from phipsi.examples import planar_arm, seven_joint_arm
-from phipsi.expressions.node import Expr
+from phipsi.native import pipeline
 
 
 def kept(expr: Expr) -> list[str]:

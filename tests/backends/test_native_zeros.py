@@ -12,13 +12,13 @@ from random_models import ALL, random_tree
 from random_systems import KINDS, random_system
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.identification.regressors import REGRESSOR
-from phipsi.backends.native.matrices.structural_zeros import filled, zeros_stay
-from phipsi.model.points import PointSet, point_set
+from phipsi.core.model.points import PointSet, point_set
+from phipsi.identification.regressors import REGRESSOR
+from phipsi.native.matrices.structural_zeros import filled, zeros_stay
 from phipsi.operators import A, D, H, J, Lambda, M, mass_matrix, phi, psi
 
 FORMS: dict[str, Any] = {

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi import compiler
+from phipsi.core import compiler
+from phipsi.core.sweeps import cheapest_plan as plans
+from phipsi.core.sweeps.entries import cross, dot, mul
+from phipsi.core.sweeps.ir import Field, Operation
 from phipsi.operators import V
-from phipsi.sweeps import cheapest_plan as plans
-from phipsi.sweeps.entries import cross, dot, mul
-from phipsi.sweeps.ir import Field, Operation
 
 TRIAL = Operation(
     "trial", "[sin(ω · v) ω; 2 ω × v]", rows="6", cols="1", cost=20, form="trial({0~})",

@@ -6,10 +6,10 @@ from backend_contract import MODELS, VECTORS, arguments, two_points
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
-from phipsi.backends import reference
-from phipsi.backends.arrays import ArrayArithmetic
-from phipsi.backends.one_configuration import ScalarArithmetic, product
-from phipsi.sweeps.entries import add, dot, mul, mul_add, mul_sub
+from phipsi.core.backends import reference
+from phipsi.core.backends.arrays import ArrayArithmetic
+from phipsi.core.backends.one_configuration import ScalarArithmetic, product
+from phipsi.core.sweeps.entries import add, dot, mul, mul_add, mul_sub
 
 SPECIAL = [np.nan, np.inf, -np.inf, 1e308, 5e-324]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.backends.backend import Arrays, Backend, Loaded, SweepProgram, backend_of
+from phipsi.core.backends.backend import Arrays, Backend, Loaded, SweepProgram, backend_of
 from phipsi.errors import InputError, SingularHingeError
 from phipsi.operators import H, mass_matrix, phi, tau, v
 

@@ -15,10 +15,10 @@ import pytest
 from sources import statements, text_of
 
 import phipsi as pp
-from phipsi.backends.native import pipeline
-from phipsi.backends.native.calls import machine_function
-from phipsi.backends.native.targets import code_cache, llvm_library, target
 from phipsi.errors import PhipsiWarning
+from phipsi.native import pipeline
+from phipsi.native.calls import machine_function
+from phipsi.native.targets import code_cache, llvm_library, target
 
 SETTINGS = {k: v for k, v in os.environ.items() if k != "PHIPSI_BACKEND"}
 
@@ -72,9 +72,9 @@ class Loader:
 ctypes.CDLL = Loader()
 import pathlib, phipsi.errors  # for the system that this is
 os.name, before = "nt", os.name
-import phipsi.backends.native.targets.llvm_library as llvm_library
+import phipsi.native.targets.llvm_library as llvm_library
 os.name = before
-import phipsi.backends.native.targets.code_cache as code_cache
+import phipsi.native.targets.code_cache as code_cache
 assert llvm_library.SYSTEM == "nt"
 assert llvm_library.triple().endswith("-elf")
 code_cache.SYSTEM = "nt"
@@ -126,7 +126,7 @@ def test_one_module_imports_llvm() -> None:
         if "llvmlite" in text_of(path)
         if any(_imports(node, "llvmlite") for node in statements(ast.parse(text_of(path))))
     ]
-    assert found == ["backends/native/targets/llvm_library.py"]
+    assert found == ["native/targets/llvm_library.py"]
 
 
 def _imports(node: ast.AST, name: str) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.backends import result_memory
-from phipsi.backends.result_memory import LEAST, ResultMemory
+from phipsi.core.backends import result_memory
+from phipsi.core.backends.result_memory import LEAST, ResultMemory
 from phipsi.errors import InputError
 from phipsi.operators import mass_matrix
 
@@ -125,7 +125,7 @@ def test_results_of_programs_stay(monkeypatch: pytest.MonkeyPatch):
     """Views of many results in several threads, while others are made and dropped."""
     memory = ResultMemory(16 * MB)
     for module in ("native_backend", "calls.machine_function"):
-        monkeypatch.setattr(f"phipsi.backends.native.{module}.empty", memory.empty)
+        monkeypatch.setattr(f"phipsi.native.{module}.empty", memory.empty)
     matrix = compiled()
     many = [MODEL.random_configuration(seed, (COUNT,)) for seed in range(6)]
     right = [matrix(q, out=np.empty(SHAPE)).copy() for q in many]

@@ -16,23 +16,23 @@ from single_kernels import SingleKernel, relative_errors, single_target
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.core.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
-from phipsi.backends import failures
-from phipsi.backends.native.pipeline import plan_native
-from phipsi.backends.native.targets.target import MachineCode
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, Lane, i64, write_loop
-from phipsi.backends.native.text.sine_and_logarithm import define_log, define_sincos
+from phipsi.core.backends import failures
 from phipsi.errors import PhipsiError
+from phipsi.native.pipeline import plan_native
+from phipsi.native.targets.target import MachineCode
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.elementary_functions import FUNCTIONS, define
+from phipsi.native.text.lane_arithmetic import I64, POINTER, Emitter, Lane, i64, write_loop
+from phipsi.native.text.sine_and_logarithm import define_log, define_sincos
 
 # ---- elementary functions
 

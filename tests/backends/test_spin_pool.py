@@ -12,10 +12,10 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.backends.native.calls import spin_pool
-from phipsi.backends.native.calls.direct_call import address_of
-from phipsi.backends.native.calls.spin_pool import WorkerPool, tasks_of
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.native.calls import spin_pool
+from phipsi.native.calls.direct_call import address_of
+from phipsi.native.calls.spin_pool import WorkerPool, tasks_of
 from phipsi.operators import mass_matrix
 
 MODEL = random_tree(3, 12)

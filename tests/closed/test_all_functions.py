@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
-from phipsi.expressions.node import Expr
-from phipsi.model.capabilities import (
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.capabilities import (
     CAPABILITIES,
     UNAFFECTED,
     Refusal,

@@ -10,8 +10,8 @@ from random_systems import admissible, bias_by_complex_step, kkt
 
 import phipsi as pp
 from phipsi import grasping
-from phipsi.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
-from phipsi.algorithms.grasping.grasp import Inequality, least_force, margins
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
+from phipsi.grasping.grasp import Inequality, least_force, margins
 
 LOOSE = [
     ("Rigid", "Rigid"), ("Rigid", "Point"), ("Edge", "SoftFinger"),
@@ -193,7 +193,7 @@ def test_the_spin_row_is_the_relative_spin_about_the_objects_normal(seed):
 
 def test_a_soft_finger_reaches_every_attitude():
     """Rolling about the two tangents in turn turns about the normal: there is no position row."""
-    from phipsi.spatial import so3_exp
+    from phipsi.core.spatial import so3_exp
 
     loop = np.eye(3)
     step = 0.1

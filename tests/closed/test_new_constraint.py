@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.constraints import Constraint
-from phipsi.model.closures import Closure
+from phipsi.core.model.closures import Closure
 
 
 @final

@@ -7,8 +7,8 @@ from random_systems import admissible, kkt
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
-from phipsi.backends.native.matrices.loop_row_order import row_order
+from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+from phipsi.native.matrices.loop_row_order import row_order
 
 Z = (0, 0, 1)
 
@@ -30,7 +30,7 @@ def add_four_bar(b: pp.ModelBuilder, name: str, on: str, placement: pp.Pose) -> 
 
 def turned(rng) -> pp.Pose:
     axis = rng.standard_normal(3)
-    return pp.Pose(pp.spatial.so3_exp(axis), rng.standard_normal(3))
+    return pp.Pose(pp.core.spatial.so3_exp(axis), rng.standard_normal(3))
 
 
 def carrier(seed: int, *, legs: int, nested: bool, base: pp.joints.Joint) -> pp.System:

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.constraints.belts import belt_spans
 from phipsi.errors import InputError, ModelError
-from phipsi.interfaces.page.machine_solids import belt_path
+from phipsi.pages.machine_solids import belt_path
+from phipsi.transmissions.belts import belt_spans
 
 ANGLE = np.deg2rad(20)
 WHEEL = pp.SpatialInertia(1.0, (0.01, 0.02, 0.005), 0.01)

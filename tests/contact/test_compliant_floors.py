@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.simulation.undetermined_forces import farthest_inside
+from phipsi.simulation.modes.undetermined_forces import farthest_inside
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 

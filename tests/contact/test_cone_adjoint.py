@@ -8,19 +8,19 @@ from compiled_graphs import compiled
 from cone_problems import mixed_problems, random_problems, stack
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_derivatives import (
+from phipsi.contact.solver.cone_calls import ConeCall
+from phipsi.contact.solver.cone_derivatives import (
     AdjointCall,
     SmoothedCall,
     cone_adjoint,
     smoothed_adjoint,
 )
-from phipsi.contact.cone_problem import INACTIVE
-from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
+from phipsi.contact.solver.cone_problem import INACTIVE
+from phipsi.contact.solver.cone_solver import solve, solve_rebound
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
 
 STEP = 2e-4
 

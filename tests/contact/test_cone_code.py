@@ -17,9 +17,9 @@ from cone_problems import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact import newton, solver_attempts
-from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_problem import (
+from phipsi.contact.solver import newton, solver_attempts
+from phipsi.contact.solver.cone_calls import ConeCall
+from phipsi.contact.solver.cone_problem import (
     INACTIVE,
     NOT_FINITE,
     UNSOLVED,
@@ -28,13 +28,13 @@ from phipsi.contact.cone_problem import (
     residual,
     tolerance_of,
 )
-from phipsi.contact.cone_solver import solve
-from phipsi.contact.gathered_arrays import GatheredArrays
-from phipsi.contact.newton import ITERATIONS, PROXIMAL
-from phipsi.contact.scaled_problem import ScaledProblem
-from phipsi.contact.solver_attempts import ATTEMPTS, solve_cones
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
+from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.gathered_arrays import GatheredArrays
+from phipsi.contact.solver.newton import ITERATIONS, PROXIMAL
+from phipsi.contact.solver.scaled_problem import ScaledProblem
+from phipsi.contact.solver.solver_attempts import ATTEMPTS, solve_cones
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
 
 LANES = 4
 

@@ -15,8 +15,8 @@ from cone_problems import (
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq, minimize
 
-from phipsi.contact import solver_attempts
-from phipsi.contact.cone_problem import (
+from phipsi.contact.solver import solver_attempts
+from phipsi.contact.solver.cone_problem import (
     INACTIVE,
     NOT_FINITE,
     ConeLayout,
@@ -26,8 +26,8 @@ from phipsi.contact.cone_problem import (
     residual,
     tolerance_of,
 )
-from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.contact.solver_attempts import STARTS, Attempt
+from phipsi.contact.solver.cone_solver import solve, solve_rebound
+from phipsi.contact.solver.solver_attempts import STARTS, Attempt
 from phipsi.errors import InputError
 
 # ---- corpora: problem, most factorisations (median, largest)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.backends.native.lane_function import graph_after_program
-from phipsi.compiler import compile
 from phipsi.contact.contact_points import _Function
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS, slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.compiler import compile
 from phipsi.errors import InputError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
+from phipsi.native.lane_function import graph_after_program
 from phipsi.operators import frame_pose
 
 S = pp.shapes

@@ -18,8 +18,9 @@ from phipsi.contact.contact_rows import FRICTION, MATERIALS, RESTITUTION
 from phipsi.contact.geometry import pair_formulas
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
-from phipsi.motion import contact_steps, step_rows
-from phipsi.simulation import contact_runs
+from phipsi.simulation.impacts import contact_steps
+from phipsi.simulation.integrators import step_rows
+from phipsi.simulation.modes import contact_runs
 
 BALL = pp.shapes.Sphere(0.1)
 

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.cone_solver import solve
+from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
+from phipsi.contact.solver.cone_solver import solve
 
 STEPPING = {"integrator": "time_stepping"}
 

@@ -15,12 +15,12 @@ from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.convex_shapes import FLAT_KINDS
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import in_order
-from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.law_values import evaluate
-from phipsi.model.pair_slots import SLOTS
-from phipsi.spatial import so3_exp
+from phipsi.contact.pair_slots import SLOTS
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import in_order
+from phipsi.core.arrays.law_derivatives import adjoints, tangents
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.spatial import so3_exp
 
 POSES = amount("PHIPSI_FUZZ_POSES", 90)  # of every pair; 100,000: scripts/certify_shapes.py
 PAIR = pytest.mark.parametrize("pair", CONVEX, ids="-".join)

@@ -13,10 +13,10 @@ from contact_problems import G, Scene, about_y, leg
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.motion.contact_motion import ContactMotion
-from phipsi.simulation import contact_events
-from phipsi.simulation.contact_modes import ContactModes
+from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.simulation.impacts.contact_motion import ContactMotion
+from phipsi.simulation.modes import contact_events
+from phipsi.simulation.modes.contact_modes import ContactModes
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 

@@ -11,7 +11,7 @@ import phipsi as pp
 from phipsi.contact.contact_points import PairLanes
 from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.spatial import so3_exp
+from phipsi.core.spatial import so3_exp
 
 S = pp.shapes
 SPACING = np.array([0.5, 0.4])

@@ -10,9 +10,9 @@ from contact_problems import Scene
 from scipy.optimize import brentq
 
 import phipsi as pp
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.cone_solver import solve
 from phipsi.contact.contact_rows import rebound
+from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
+from phipsi.contact.solver.cone_solver import solve
 
 MASS, MOMENTS, RADIUS, FRICTION = 1.5, np.diag([0.02, 0.05, 0.06]), 0.05, 0.4
 TIPS = np.array([[0.3, 0.05, -0.1], [-0.25, 0.1, -0.1]])

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 import phipsi as pp
-from phipsi.motion.contact_motion import ContactMotion
+from phipsi.simulation.impacts.contact_motion import ContactMotion
 
 F, G = pp.forces, 9.81
 INF = float("inf")

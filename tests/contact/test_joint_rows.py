@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.cone_solver import solve
+from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
+from phipsi.contact.solver.cone_solver import solve
 
 F = pp.forces
 STEPPING = {"integrator": "time_stepping"}

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact.geometry import polygon_pairs
 from phipsi.contact.geometry.placed_shapes import Placed
-from phipsi.motion.slot_places import Places, SlotPlaces, _matched, _nearest_stay
+from phipsi.simulation.impacts.slot_places import Places, SlotPlaces, _matched, _nearest_stay
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 

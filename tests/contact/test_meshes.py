@@ -8,9 +8,9 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import phipsi as pp
+from phipsi.attached.shapes import CORNERS
+from phipsi.contact.contact_shapes import hull_of, read_mesh
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
-from phipsi.model.contact_shapes import hull_of, read_mesh
-from phipsi.model.shapes import CORNERS
 
 CUBE = 0.1 * np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)], dtype=float)
 SIDES = np.array(

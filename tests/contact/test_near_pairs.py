@@ -11,11 +11,11 @@ import pytest
 from amounts import seeds
 
 import phipsi as pp
+from phipsi.attached.shapes import bounding_ball
+from phipsi.contact import contact_shapes
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.laws.circuit import JointRows
-from phipsi.model import contact_shapes
-from phipsi.model.shapes import bounding_ball
-from phipsi.motion import contact_steps
+from phipsi.simulation.impacts import contact_steps
 
 SHAPES = (
     pp.shapes.Sphere(0.1), pp.shapes.Sphere(0.004), pp.shapes.Capsule(0.05, 0.3),

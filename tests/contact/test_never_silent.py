@@ -13,7 +13,7 @@ import phipsi as pp
 from phipsi import operators
 from phipsi.contact.contact_rows import GAINS_ENERGY
 from phipsi.errors import InputError
-from phipsi.motion.step_rows import StepRows
+from phipsi.simulation.integrators.step_rows import StepRows
 
 STEPPING: Any = {"integrator": "time_stepping"}
 

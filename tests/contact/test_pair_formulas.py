@@ -7,8 +7,8 @@ from solid_supports import certified, outside, support
 
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.model.pair_slots import SLOTS
-from phipsi.spatial import so3_exp
+from phipsi.contact.pair_slots import SLOTS
+from phipsi.core.spatial import so3_exp
 
 # others: test_height_fields.py, test_convex_pairs.py
 PAIRS = [pair for pair in FORMULAS if pair[1] != "HeightField" and pair not in CONVEX]

@@ -10,7 +10,7 @@ import pytest
 import phipsi as pp
 from phipsi.contact import contact_points as module
 from phipsi.contact.contact_points import PairLanes
-from phipsi.model.contact_shapes import near_balls
+from phipsi.contact.contact_shapes import near_balls
 
 S = pp.shapes
 SHAPES = (S.Sphere(0.1), S.Sphere(0.03), S.Capsule(0.05, 0.3))

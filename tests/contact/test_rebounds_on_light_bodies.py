@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.motion.step_rows import StepRows, _Again
+from phipsi.simulation.integrators.step_rows import StepRows, _Again
 
 STEPPING: Any = {"integrator": "time_stepping"}
 

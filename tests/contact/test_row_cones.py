@@ -6,15 +6,15 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_problem import INACTIVE
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
+from phipsi.contact.solver.cone_calls import ConeCall
+from phipsi.contact.solver.cone_problem import INACTIVE
+from phipsi.contact.solver.delassus import Delassus, RowCones, fits, masks_of
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
 from phipsi.laws.circuit import JointRows
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
 
 BATCH = 4
 

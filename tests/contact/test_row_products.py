@@ -7,17 +7,17 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.contact.contact_rows import RowPlan, contact_axes, row_impulses
-from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.pair_formulas import Slots
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.row_products import RowForces, RowRates, host_motions
 from phipsi.contact.slot_rows import row_blocks, slot_impulses, world_impulses
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
+from phipsi.contact.solver.delassus import Delassus, masks_of
+from phipsi.contact.solver.row_products import RowForces, RowRates, host_motions
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.laws.circuit import JointRows
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
 
 BATCH = 4
 

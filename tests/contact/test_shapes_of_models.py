@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.attached.extras import Extras
+from phipsi.attached.extras import Shape as FileShape
+from phipsi.attached.shapes import KINDS
+from phipsi.contact.pair_slots import SLOTS
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
-from phipsi.model.extras import Extras
-from phipsi.model.extras import Shape as FileShape
-from phipsi.model.pair_slots import SLOTS
-from phipsi.model.shapes import KINDS
 
 S = pp.shapes
 FREE = pp.joints.Free()
@@ -408,7 +408,7 @@ def test_shapes_are_written_to_urdf(tmp_path):
 
 
 def test_shapes_are_drawn():
-    from phipsi.interfaces.page.shapes_and_colors import solids_of
+    from phipsi.pages.shapes_and_colors import solids_of
 
     builder = pp.ModelBuilder()
     builder.add_body("arm", joint=FREE, inertia=ONE)

@@ -10,17 +10,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.contact.contact_pairs import _again
 from phipsi.contact.geometry.box_pairs import box_box
 from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.geometry.placed_shapes import Placed
 from phipsi.contact.geometry.polygon_pairs import polygon_pair
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import _again
-from phipsi.simulation import contact_events
-from phipsi.simulation.contact_modes import ContactModes
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.simulation.modes import contact_events
+from phipsi.simulation.modes.contact_modes import ContactModes
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.contact.contact_pairs import _again
 from phipsi.contact.geometry import explicit_pairs
 from phipsi.contact.geometry.pair_formulas import slot_geometry
-from phipsi.model.contact_pairs import _again
 
 STIFF = 5e3
 

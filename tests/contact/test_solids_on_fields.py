@@ -10,7 +10,7 @@ from field_distances import heights_at, numbers_of, points_of, prism, triangles
 
 import phipsi as pp
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.simulation.contact_events import ContactEvents
+from phipsi.simulation.modes.contact_events import ContactEvents
 
 S = pp.shapes
 SPACING = np.array([0.5, 0.4])

@@ -4,12 +4,12 @@ A path is anything that ends in ``.py`` or, in backticks, in ``/``. It stands be
 repository or below `src/phipsi`, where the folders before it may be left out.
 """
 
-import ast
 import re
 import runpy
 from pathlib import Path
 
 import pytest
+from rooms import ring_of
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "phipsi"
@@ -41,23 +41,25 @@ def test_files_exist(page: Path):
 
 
 def test_paths_are_found():
-    text = "in `sweeps/ir.py`, or motion/chart.py (with `model/`); see no-such.py and `q/v`"
-    assert named(text) == {"sweeps/ir.py", "motion/chart.py", "model/", "no-such.py"}
-    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py") and exists("text/")
+    text = "in `core/sweeps/ir.py`, or motion/chart.py (with `model/`); see no-such.py and `q/v`"
+    assert named(text) == {"core/sweeps/ir.py", "motion/chart.py", "model/", "no-such.py"}
+    assert (
+        exists("core/sweeps/ir.py")
+        and exists("model/")
+        and exists("rewriter.py")
+        and exists("text/")
+    )
     assert not exists("no-such.py") and not exists("sweeps/rewriter.py") and not exists("modle/")
 
 
-def test_all_layers_are_on_the_page():
+def test_all_rooms_are_on_the_page():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tests = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
-    (layers,) = (
-        ast.literal_eval(node.value)
-        for node in tests.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
-    )
-    table = text.partition("## Layers")[2].partition("\n## ")[0]
+    table = text.partition("\n| room | contents |")[2].partition("\n\n")[0]
     shown = [name.removesuffix(".py") for name in re.findall(r"`(\w+)(?:/|\.py)`", table)]
-    assert [name for name in shown if name in layers] == layers
+    rooms = ring_of()
+    places = [rooms[name] for name in shown if name in rooms]
+    assert {name for name in shown if name in rooms} == set(rooms)
+    assert places == sorted(places), "in the order of the contract in pyproject.toml"
 
 
 def test_the_file_map_has_every_module():

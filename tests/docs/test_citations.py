@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.theorems import identities
-from phipsi.theorems.book import ERRATA
+from phipsi.core.operators.catalogue import CATALOGUE
+from phipsi.papers.theorems import identities
+from phipsi.papers.theorems.book import ERRATA
 
 ROOT = Path(__file__).parents[2]
 THEORY = ROOT / "docs" / "theory"

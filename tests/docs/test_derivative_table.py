@@ -8,12 +8,12 @@ from random_models import random_tree
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.calculus.families import Family
+from phipsi.core.calculus.families import Family
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.spatial import inertia_of
+from phipsi.core.sweeps.request import NEEDS_ROWS
 from phipsi.errors import SpaceError
-from phipsi.expressions.kinds import Op
-from phipsi.operators.inputs import leaves_of
-from phipsi.spatial import inertia_of
-from phipsi.sweeps.request import NEEDS_ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "derivatives.md"
 COLUMNS = {"by q": "q", "by v": "v", "by tau": "tau", "by inertia": "inertia"}

@@ -38,10 +38,11 @@ import numpy as np
 import pytest
 import warm_python
 from amounts import ALL
+from rooms import rings
 
 import phipsi as pp
-from phipsi.expressions.structure import structure_word
-from phipsi.operators.catalogue import CATALOGUE
+from phipsi.core.expressions.structure import structure_word
+from phipsi.core.operators.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -240,7 +241,7 @@ def started(command: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
             pp.save_urdf(model, Path(folder) / name)
         for long, short in SMALLER.items():
             command = command.replace(long, short)
-        words = ["-m", "phipsi.interfaces.cli", *shlex.split(command)[1:]]
+        words = ["-m", "phipsi.cli", *shlex.split(command)[1:]]
         env = {**os.environ, "PHIPSI_BACKEND": "native", "COLUMNS": "100"}
         yield words, {"cwd": folder, "env": env}
 
@@ -370,15 +371,9 @@ def test_make_targets_exist():
         assert set(named) <= targets, f"{page.name}: {sorted(set(named) - targets)}"
 
 
-def test_the_list_of_layers():
-    source = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
-    (layers,) = (
-        ast.literal_eval(node.value)
-        for node in source.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
-    )
-    shown = blocks_of((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))[0].body.split()
-    assert shown == layers
+def test_the_list_of_rooms():
+    shown = blocks_of((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))[0].body.splitlines()
+    assert [tuple(line.split()) for line in shown] == list(rings())
 
 
 def table(page: Path, heading: str) -> list[list[str]]:

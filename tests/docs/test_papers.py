@@ -16,15 +16,15 @@ import pytest
 from random_models import branching, chain
 
 import phipsi as pp
-from phipsi.expressions.node import SELECTABLE, Expr
+from phipsi.core.expressions.node import SELECTABLE, Expr
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.rewrite.identities import RULES
+from phipsi.core.rewrite.identity import Identity
+from phipsi.core.sweeps.request import NEEDS_ROWS
 from phipsi.operators import parse
-from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.identities import RULES
-from phipsi.rewrite.identity import Identity
-from phipsi.sweeps.request import NEEDS_ROWS
-from phipsi.theorems.book import ERRATA, THEOREMS
-from phipsi.theorems.book_index import identity_named
-from phipsi.theorems.printed_equations import expanded, printed
+from phipsi.papers.theorems.book import ERRATA, THEOREMS
+from phipsi.papers.theorems.book_index import identity_named
+from phipsi.papers.theorems.printed_equations import expanded, printed
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
 KINDS = ("proved", "computed", "defined", "book", "erratum", "prose", "outside", "lost")

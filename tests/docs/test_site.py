@@ -194,7 +194,7 @@ def test_classes_of_other_modules_point_to_the_nearest_section():
 
 
 def test_the_command_line_prints_the_section(capsys: pytest.CaptureFixture[str]):
-    from phipsi.interfaces.cli.common import command
+    from phipsi.cli.common import command
 
     @command
     def fails() -> int:

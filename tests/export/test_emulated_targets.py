@@ -14,11 +14,11 @@ from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.backends.native.targets.target import host_target
+from phipsi.codegen.export import undefined_symbols
+from phipsi.codegen.named_programs import NAMED
+from phipsi.codegen.targets import TARGETS
 from phipsi.errors import PhipsiWarning
-from phipsi.exporting.export import undefined_symbols
-from phipsi.exporting.named_programs import NAMED
-from phipsi.exporting.targets import TARGETS
+from phipsi.native.targets.target import host_target
 
 FORWARD = NAMED["forward_dynamics"].expression
 

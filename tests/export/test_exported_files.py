@@ -22,11 +22,11 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.codegen.export import undefined_symbols
+from phipsi.codegen.named_programs import NAMED, identifier, programs_named
+from phipsi.codegen.targets import TARGETS, target_named
+from phipsi.codegen.webassembly import wasm_module
 from phipsi.errors import InputError
-from phipsi.exporting.export import undefined_symbols
-from phipsi.exporting.named_programs import NAMED, identifier, programs_named
-from phipsi.exporting.targets import TARGETS, target_named
-from phipsi.exporting.webassembly import wasm_module
 
 WARNINGS = "-Wall -Wextra -Werror -pedantic".split()
 

@@ -16,10 +16,10 @@ from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.codegen.export import undefined_symbols
+from phipsi.codegen.named_programs import NAMED
+from phipsi.codegen.targets import target_named
 from phipsi.errors import InputError
-from phipsi.exporting.export import undefined_symbols
-from phipsi.exporting.named_programs import NAMED
-from phipsi.exporting.targets import target_named
 
 WARNINGS = "-std=c99 -Wall -Wextra -Werror -pedantic".split()
 

@@ -18,14 +18,14 @@ from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.backends.failures import NOT_FINITE
-from phipsi.backends.native.targets.target import Target
+from phipsi.codegen.exported_module import Source, exported_module
+from phipsi.codegen.targets import TARGETS, target_named
+from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.core.backends.failures import NOT_FINITE
+from phipsi.core.expressions.kinds import Op
 from phipsi.errors import InputError, LoweringError, SpaceError
-from phipsi.exporting.exported_module import Source, exported_module
-from phipsi.exporting.targets import TARGETS, target_named
-from phipsi.expressions.kinds import Op
+from phipsi.native.targets.target import Target
 
 COUNT = 11  # a group of every width, and what is left over
 DENSE = {"mode": "dense"}
@@ -109,8 +109,8 @@ def test_an_empty_batch_does_nothing(programs, exported):
 FAR = """
 import ctypes, sys
 import llvmlite.binding as llvm
-from phipsi.backends.native.targets.target import MachineCode
-from phipsi.exporting.targets import target_named
+from phipsi.native.targets.target import MachineCode
+from phipsi.codegen.targets import target_named
 
 if "apart" in sys.argv:
     create = llvm.create_mcjit_compiler

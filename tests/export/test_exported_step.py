@@ -15,9 +15,9 @@ from known_systems import four_bar, rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
+from phipsi.codegen.export import Exported
+from phipsi.codegen.exported_step import exported_step
 from phipsi.errors import InputError
-from phipsi.exporting.export import Exported
-from phipsi.exporting.exported_step import exported_step
 
 
 @pp.law

@@ -16,10 +16,10 @@ import pytest
 from known_systems import four_bar
 
 import phipsi as pp
+from phipsi.codegen import fmu
+from phipsi.core.model.entry_names import joint_units
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.exporting import fmu
-from phipsi.motion.entry_names import joint_units
-from phipsi.motion.group_calls import UNIT, VELOCITY, GroupCall
+from phipsi.simulation.integrators.group_calls import UNIT, VELOCITY, GroupCall
 
 fmpy = pytest.importorskip("fmpy")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -14,7 +14,7 @@ from exported_code import node_program, run, tool
 from hostile_names import CHECKS, STRICT, check_fmu, hostile_names
 
 import phipsi as pp
-from phipsi.exporting.quoted_texts import c_string, comment, markdown
+from phipsi.codegen.quoted_texts import c_string, comment, markdown
 
 pytestmark = pytest.mark.quick_code
 TOOLS = {"cmake": ("gcc", "cmake"), "rust": ("rustc",), "object": ("gcc", "g++"), "web": ()}

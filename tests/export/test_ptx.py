@@ -17,9 +17,9 @@ from numpy.testing import assert_array_equal
 from ptx_as_c import Kernels
 
 import phipsi as pp
+from phipsi.codegen.export import Exported
+from phipsi.codegen.named_programs import programs_named
 from phipsi.errors import InputError
-from phipsi.exporting.export import Exported
-from phipsi.exporting.named_programs import programs_named
 
 COUNT = 7  # not a multiple of the threads of a block
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import phipsi as pp
+from phipsi.codegen.written_folder import LISTING, with_digests, write_folder
 from phipsi.errors import InputError
-from phipsi.exporting.written_folder import LISTING, with_digests, write_folder
 
 pytestmark = pytest.mark.quick_code
 OWN = ("rust/src/main.rs", "rust/.git/HEAD", "rust/target/debug/arm", "rust/Cargo.lock", "mine.c",

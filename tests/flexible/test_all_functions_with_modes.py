@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.model.capabilities import CAPABILITIES
+from phipsi.core.model.capabilities import CAPABILITIES
 
 _FILE = Path(__file__).parents[1] / "closed" / "test_all_functions.py"
 _SPEC = importlib.util.spec_from_file_location("calls_of_all_functions", _FILE)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.model.joints import Fixed, Planar, Revolute
+from phipsi.core.model.joints import Fixed, Planar, Revolute
 
 STEP = 1e-30
 HALF_TURN = pp.Pose(np.diag([-1.0, -1.0, 1.0]))

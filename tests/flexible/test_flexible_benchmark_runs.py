@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.model.joints import Fixed, Free, Revolute
+from phipsi.core.model.joints import Fixed, Free, Revolute
 
 # ---- B9a: a beam is spun up ----------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.calculus.directional import substitute
-from phipsi.calculus.families import Family
-from phipsi.expressions.node import zero
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.core.calculus.directional import substitute
+from phipsi.core.calculus.families import Family
+from phipsi.core.expressions.node import zero
+from phipsi.core.operators.catalogue import CATALOGUE
+from phipsi.core.operators.inputs import leaves_of
 from phipsi.operators import D, H, M, P, V, a, b, gravity, mass_matrix, phi, psi, tau
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import leaves_of
 
 STEP = 1e-30
 VECTORS = {

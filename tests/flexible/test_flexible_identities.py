@@ -10,6 +10,7 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.core.rewrite.identity import unmet
 from phipsi.operators import (
     B,
     H,
@@ -26,8 +27,7 @@ from phipsi.operators import (
     phi,
     vdot,
 )
-from phipsi.rewrite.identity import unmet
-from phipsi.theorems import identities, identity_named
+from phipsi.papers.theorems import identities, identity_named
 
 TREE = random_flexible_tree(11, bodies=4, modes=(2, 0, 1, 2))
 MODEL = TREE.build()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.core.model.flexible_ports import FlexibleShape
+from phipsi.core.spatial import skew
 from phipsi.errors import ModelError
-from phipsi.model.flexible_ports import FlexibleShape
-from phipsi.spatial import skew
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from flexible_loops import START, SYSTEM, loop_of_beams
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.motion import closure_terms
 from phipsi.operators import pose
+from phipsi.simulation.closed_loops import closure_terms
 
 TREE = SYSTEM.model
 

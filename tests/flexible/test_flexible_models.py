@@ -9,7 +9,7 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.model.deflections import deflection
+from phipsi.core.model.deflections import deflection
 
 BEAM = pp.FlexibleInertia(
     2.0,

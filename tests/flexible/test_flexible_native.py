@@ -8,8 +8,8 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.backends.backend import has_machine_code
-from phipsi.operators import (
+from phipsi.core.backends.backend import has_machine_code
+from phipsi.operators import (  # fmt: skip
     H,
     J,
     K_e,
@@ -28,7 +28,7 @@ from phipsi.operators import (
     total,
     v,
     vdot,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.skipif(not has_machine_code(), reason="there is no LLVM here")
 BIAS = H @ phi @ (M @ phi.T @ (a + gravity) + b)

@@ -5,10 +5,10 @@ import pytest
 from flexible_oracle import random_flexible_tree
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import INVERSE_DYNAMICS
+from phipsi.core.algorithms.dynamics.dynamics_expressions import INVERSE_DYNAMICS
 from phipsi.operators import P, V
-from phipsi.proofs.claim_decision import equal, modular_state
-from phipsi.theorems.book import THEOREMS
+from phipsi.papers.proofs.claim_decision import equal, modular_state
+from phipsi.papers.theorems.book import THEOREMS
 
 MODEL = random_flexible_tree(
     5, bodies=4, modes=(2, 1, 0, 1), joints=("revolute", "spherical", "universal", "fixed"),

@@ -132,7 +132,7 @@ def test_reactions_carry_what_is_outboard(one):
 
 
 def pp_ops():
-    from phipsi.model.scalars import NUMPY_OPS
+    from phipsi.core.model.scalars import NUMPY_OPS
 
     return NUMPY_OPS
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from phipsi.backends.native.kernel import lane_blocks as bl
-from phipsi.sweeps.entries import cross_matrix
+from phipsi.core.sweeps.entries import cross_matrix
+from phipsi.native.kernel import lane_blocks as bl
 
 RNG = np.random.default_rng(5)
 

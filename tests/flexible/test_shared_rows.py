@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.backends.backend import has_machine_code
-from phipsi.backends.native import tables
-from phipsi.model.joints import Fixed, Revolute
-from phipsi.model.points import ANY_POINTS
+from phipsi.core.backends.backend import has_machine_code
+from phipsi.core.model.joints import Fixed, Revolute
+from phipsi.core.model.points import ANY_POINTS
+from phipsi.native import tables
 from phipsi.operators import H, M, a, b, gravity, mass_matrix, phi, tau
 
 FORWARD = mass_matrix.inv @ (tau - H @ phi @ (M @ phi.T @ (a + gravity) + b))

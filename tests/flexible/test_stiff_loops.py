@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import projected_step
-from phipsi.motion.stiff_modes import modal_blocks, modal_matrices, stiffened
-from phipsi.motion.tableaux import METHODS
+from phipsi.simulation.integrators.motion import Motion
+from phipsi.simulation.integrators.stiff_modes import modal_blocks, modal_matrices, stiffened
+from phipsi.simulation.integrators.tableaux import METHODS
+from phipsi.simulation.runs.rollout import projected_step
 
 NAME = "linearly_implicit"
 METHOD = {"integrator": NAME}

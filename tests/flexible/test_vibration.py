@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.vibration import energy_shares
+from phipsi.flexible.vibration import energy_shares
 
 STILL = (0, 0, 0)
 

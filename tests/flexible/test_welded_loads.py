@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.model.joints import Fixed, Free, Revolute
+from phipsi.core.model.joints import Fixed, Free, Revolute
 
 
 def boom():

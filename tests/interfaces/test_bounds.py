@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from phipsi.errors import FileError, did_you_mean
-from phipsi.interfaces.formats import mimic_joints
-from phipsi.interfaces.formats.load import kind_of, load
-from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph
-from phipsi.interfaces.formats.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
+from phipsi.files import mimic_joints
+from phipsi.files.load import kind_of, load
+from phipsi.files.sdf.frame_graph import FrameGraph
+from phipsi.files.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
 
 MASS = (
     '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '

@@ -5,21 +5,21 @@ import pytest
 from random_models import chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.core.model.points import point_set
 from phipsi.errors import InputError, SpaceError
-from phipsi.interfaces.bridges.differentiable import (
+from phipsi.learning.differentiable import (
     CoordinateMaps,
     ExpressionBridge,
     Functions,
     PosesBridge,
     RolloutBridge,
 )
-from phipsi.model.points import point_set
 from phipsi.operators import A, B, D, H, J, M, P, V, f0, f_ext, mass_matrix, phi, psi, tau, v
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}

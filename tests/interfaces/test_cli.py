@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from amounts import ALL
 
-import phipsi.theorems
+import phipsi.papers.theorems
+from phipsi.cli.commands import app
+from phipsi.core.model.builder import ModelBuilder
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.model_checks import check_model
-from phipsi.interfaces.model_tree import draw_tree
-from phipsi.model import ModelBuilder
-from phipsi.theorems import identities
+from phipsi.files.load import load
+from phipsi.files.urdf.write_urdf import save_urdf
+from phipsi.pages.model_tree import draw_tree
+from phipsi.papers.model_checks import check_model
+from phipsi.papers.theorems import identities
 
 DATA = Path(__file__).parent / "data"
 
@@ -33,7 +33,7 @@ def few_identities(monkeypatch: pytest.MonkeyPatch):
     All of it is proved by the same command in docs/importing.md.
     """
     some = identities()[::40]
-    monkeypatch.setattr(phipsi.theorems, "identities", lambda: some)
+    monkeypatch.setattr(phipsi.papers.theorems, "identities", lambda: some)
 
 
 def test_info_draws_the_tree(capsys: pytest.CaptureFixture[str]):
@@ -63,7 +63,7 @@ def test_check_passes_on_good_files(
 ):
     """With another ninth of the book each, and all of it in `make fuzz`."""
     some = identities() if ALL else identities()[GOOD.index(name) :: 9]
-    monkeypatch.setattr(phipsi.theorems, "identities", lambda: some)
+    monkeypatch.setattr(phipsi.papers.theorems, "identities", lambda: some)
     assert call("check", str(DATA / name)) == 0
     out = capsys.readouterr().out
     assert "all checks pass" in out and "FAIL" not in out
@@ -163,14 +163,14 @@ def test_deep_trees_stay_narrow():
 def test_a_reader_that_has_enough_sees_no_traceback(tmp_path: Path):
     path = tmp_path / "x.urdf"
     save_urdf(planar_arm(2000).with_gravity((0, 0, -9.81)), path)
-    command = f"{sys.executable} -m phipsi.interfaces.cli info {path} | head -n 1"
+    command = f"{sys.executable} -m phipsi.cli info {path} | head -n 1"
     run = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert "2000 bodies" in run.stdout and run.stderr == ""
 
 
 def test_the_command_runs_as_a_program():
     run = subprocess.run(
-        [sys.executable, "-m", "phipsi.interfaces.cli", "info", str(DATA / "arm.urdf")],
+        [sys.executable, "-m", "phipsi.cli", "info", str(DATA / "arm.urdf")],
         capture_output=True,
         env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(filter(None, sys.path))},
     )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli import bench as cli_bench
-from phipsi.interfaces.cli.bench import Row, best, table
-from phipsi.interfaces.cli.commands import app
+from phipsi.cli import bench as cli_bench
+from phipsi.cli.bench import Row, best, table
+from phipsi.cli.commands import app
 
 COMMANDS = ("info", "check", "simulate", "explain", "export", "bench", "demo")
 
@@ -36,7 +36,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys; from phipsi.interfaces.cli.commands import app;"
+        "import sys; from phipsi.cli.commands import app;"
         "app(['--help'], result_action='return_value');"
         "print('LOADED', *sorted({m.partition('.')[0] for m in sys.modules}))"
     )
@@ -222,7 +222,7 @@ def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 def test_terminals_without_greek(tmp_path: Path):
-    command = [sys.executable, "-m", "phipsi.interfaces.cli", "explain", "H φ M φ* H*"]
+    command = [sys.executable, "-m", "phipsi.cli", "explain", "H φ M φ* H*"]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     run = subprocess.run(command, capture_output=True, env=env)
     assert run.returncode == 0 and run.stdout.startswith(b"expression\n    H ? M ?* H*")
@@ -260,7 +260,7 @@ def test_export_of_floats_and_shared_libraries(tmp_path: Path, capsys: pytest.Ca
 def test_export_writes_an_fmu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("phipsi.exporting.fmu._FLAGS", ("-shared", "-fPIC"))  # a quick compiler
+    monkeypatch.setattr("phipsi.codegen.fmu._FLAGS", ("-shared", "-fPIC"))  # a quick compiler
     file = tmp_path / "flyer.fmu"
     assert call("export", "free_flyer", "--fmu", str(file), "--fmi", "2.0", "--dt", "0.002") == 0
     assert "steps of 0.002 s" in capsys.readouterr().out

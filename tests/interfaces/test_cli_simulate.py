@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli import run_commands
-from phipsi.interfaces.cli.commands import app
+from phipsi.cli import run_commands
+from phipsi.cli.commands import app
 
 DATA = Path(__file__).parent / "data"
 
@@ -141,7 +141,7 @@ def test_an_interrupt_keeps_what_there_is(
 
 def test_wrong_types_are_told_in_a_box(capsys: pytest.CaptureFixture[str]):
     run = subprocess.run(
-        [sys.executable, "-m", "phipsi.interfaces.cli", "simulate", "humanoid", "--duration", "x"],
+        [sys.executable, "-m", "phipsi.cli", "simulate", "humanoid", "--duration", "x"],
         capture_output=True,
         text=True,
     )

@@ -10,9 +10,15 @@ from amounts import seeds
 from peers import InPinocchio, pinocchio_tree
 
 from phipsi import forward_dynamics, inverse_dynamics, load, poses
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.spatial import quat_conjugate, quat_multiply, quat_to_matrix
 from phipsi.errors import InputError
 from phipsi.examples import random_tree
-from phipsi.interfaces.bridges.conventions import (
+from phipsi.files.conventions import (
     from_drake,
     from_mujoco,
     from_pinocchio,
@@ -21,8 +27,6 @@ from phipsi.interfaces.bridges.conventions import (
     to_mujoco,
     to_pinocchio,
 )
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
-from phipsi.spatial import quat_conjugate, quat_multiply, quat_to_matrix
 
 BOX = SpatialInertia(2.0, (0.1, 0.2, -0.1), (0.3, 0.4, 0.5))
 TOOLS = {

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.cli.commands import app
+from phipsi.cli.common import printable
 from phipsi.errors import FileError, shown, shown_lines
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.cli.common import printable
-from phipsi.interfaces.model_tree import draw_tree
+from phipsi.pages.model_tree import draw_tree
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 

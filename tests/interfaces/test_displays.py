@@ -10,7 +10,7 @@ import pytest
 from known_systems import four_bar
 
 import phipsi as pp
-from phipsi.interfaces.page.displays import html_of
+from phipsi.pages.displays import html_of
 
 HOSTILE = '"><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>'
 _ALLOWED = {"div", "b", "pre", "code", "svg", "g", "path", "circle", "rect", "polyline", "text",

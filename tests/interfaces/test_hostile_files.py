@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from phipsi.errors import FileError, PhipsiWarning
-from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
-from phipsi.interfaces.formats.load import load
+from phipsi.files.allowed_folders import AllowedFolders, Rejected
+from phipsi.files.load import load
 
 MASS = (
     '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
@@ -23,7 +23,7 @@ LOAD = """
     warnings.simplefilter("ignore")
     sys.path[:0] = {path!r}
     from phipsi.errors import ModelError
-    from phipsi.interfaces.formats.load import load
+    from phipsi.files.load import load
 """
 
 

@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi import forces
-from phipsi.constraints.constraint import Constraint
-from phipsi.forces.force import Force, bind_forces
-from phipsi.interfaces.page.machine_parts import machines_of
-from phipsi.interfaces.page.recorded_scene import recorded_scene
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.core.constraints.constraint import Constraint
+from phipsi.pages.machine_parts import machines_of
+from phipsi.pages.recorded_scene import recorded_scene
+from phipsi.pages.scene import scene_description
+from phipsi.simulation import forces
+from phipsi.simulation.forces.force import Force, bind_forces
 
 WHEEL = pp.SpatialInertia(1.0, (0, 0, 0), 0.01)
 

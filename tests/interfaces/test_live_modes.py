@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from physics_in_node import in_node, physics_folder
 
 import phipsi as pp
-from phipsi.interfaces.page.live_modes import integrator_of_modes
-from phipsi.interfaces.page.live_page import LivePhysics, live_physics, simulator_of
-from phipsi.interfaces.page.scene import scene_description, scene_of_any_motion
+from phipsi.pages.live_modes import integrator_of_modes
+from phipsi.pages.live_page import LivePhysics, live_physics, simulator_of
+from phipsi.pages.scene import scene_description, scene_of_any_motion
 
 STIFF = pp.FlexibleInertia.beam(1.0, 1.0, EI=(40.0, np.inf), modes=0, damping_ratio=0.01)
 SHAPE = STIFF.shape

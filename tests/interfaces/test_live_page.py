@@ -13,9 +13,9 @@ from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
+from phipsi.cli.commands import app
 from phipsi.errors import InputError
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.page.live_page import _driven_rates, live_page, live_parts
+from phipsi.pages.live_page import _driven_rates, live_page, live_parts
 
 HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
 

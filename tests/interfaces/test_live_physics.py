@@ -15,9 +15,9 @@ from physics_in_node import in_node, physics_folder
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.interfaces.page.live_page import LivePhysics, live_physics
-from phipsi.interfaces.page.scene import first_configuration
 from phipsi.operators import D, G, P
+from phipsi.pages.live_page import LivePhysics, live_physics
+from phipsi.pages.scene import first_configuration
 
 
 @pp.law

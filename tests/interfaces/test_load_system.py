@@ -144,7 +144,7 @@ def test_loops_of_sdf_that_cannot_be_read_are_named(tmp_path):
 
 def test_a_run_starts_with_closed_loops(tmp_path, capsys):
     """The command line closes them, with the joints that were named as they were said to be."""
-    from phipsi.interfaces.cli.commands import app
+    from phipsi.cli.commands import app
 
     (tmp_path / "loop.sdf").write_text(four_bar_sdf())
     words = ["simulate", str(tmp_path / "loop.sdf"), "--duration", "0.2", "--set", "A=0.3"]

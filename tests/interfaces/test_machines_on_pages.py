@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.constraints.belts import belt_spans
-from phipsi.interfaces.page import machine_solids as solids
-from phipsi.interfaces.page.machine_parts import machines_of
-from phipsi.interfaces.page.machine_solids import belt_path
-from phipsi.interfaces.page.recorded_scene import recorded_scene
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.pages import machine_solids as solids
+from phipsi.pages.machine_parts import machines_of
+from phipsi.pages.machine_solids import belt_path
+from phipsi.pages.recorded_scene import recorded_scene
+from phipsi.pages.scene import scene_description
+from phipsi.transmissions.belts import belt_spans
 
 
 def wheels(*places, turned=()):

@@ -11,11 +11,12 @@ from amounts import seeds
 
 import phipsi as pp
 from phipsi import forward_dynamics, inverse_dynamics, mass_matrix
+from phipsi.core.model import joints
+from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.bridges.conventions import to_mujoco
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.mjcf.mujoco_arrays import heard
-from phipsi.model import Model, joints
+from phipsi.files.conventions import to_mujoco
+from phipsi.files.load import load
+from phipsi.files.mjcf.mujoco_arrays import heard
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BALL = '<geom size="0.1"/>'

@@ -9,12 +9,12 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import FileError, PhipsiWarning
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
-from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled
-from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
-from phipsi.interfaces.formats.mjcf.read_mjcf import READERS
-from phipsi.interfaces.formats.xml_document import parse_xml
+from phipsi.files.load import load
+from phipsi.files.mjcf import checked_files as mjcf_limits
+from phipsi.files.mjcf.mujoco_arrays import compiled
+from phipsi.files.mjcf.mujoco_text import text_for_mujoco
+from phipsi.files.mjcf.read_mjcf import READERS
+from phipsi.files.xml_document import parse_xml
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BODY = '<body name="a"><joint name="j"/><geom size="0.1"/></body>'
@@ -220,7 +220,7 @@ def test_what_no_mechanism_needs_costs_nothing(tmp_path: Path):
 def test_one_file_counts_for_each_mesh_that_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from phipsi.interfaces.formats.mjcf import checked_files as mjcf_files
+    from phipsi.files.mjcf import checked_files as mjcf_files
 
     monkeypatch.setattr(mjcf_files, "MAX_USED_BYTES", 1000)
     (tmp_path / "m.stl").write_bytes(b"x" * 300)
@@ -230,7 +230,7 @@ def test_one_file_counts_for_each_mesh_that_uses_it(
 
 
 def test_included_files_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from phipsi.interfaces.formats import xml_document as document
+    from phipsi.files import xml_document as document
 
     monkeypatch.setattr(document, "MAX_ELEMENTS", 30)
     (tmp_path / "a.xml").write_text("<mujocoinclude>" + "<geom/>" * 20 + "</mujocoinclude>")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.core.model.model import Model
 from phipsi.errors import FileError, ModelError, PhipsiWarning
-from phipsi.interfaces.bridges.conventions import to_mujoco
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.mjcf import checked_files
-from phipsi.model import Model
+from phipsi.files.conventions import to_mujoco
+from phipsi.files.load import load
+from phipsi.files.mjcf import checked_files
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 BALL = '<geom size="0.1"/>'

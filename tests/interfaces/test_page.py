@@ -12,9 +12,9 @@ import pytest
 from browser_pages import ROUGH, drawn, hear, until
 
 import phipsi as pp
-from phipsi.forces.force import bind_forces
-from phipsi.interfaces.page.html_file import page_html
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.pages.html_file import page_html
+from phipsi.pages.scene import scene_description
+from phipsi.simulation.forces.force import bind_forces
 
 HOSTILE = [
     "</script><script>window.hit=1</script>",

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.page import meshes
-from phipsi.interfaces.page.html_file import page_html
-from phipsi.interfaces.page.scene import scene_description
-from phipsi.model.contact_shapes import hull_of
-from phipsi.model.extras import Shape
-from phipsi.spatial import quat_to_matrix
+from phipsi.attached.extras import Shape
+from phipsi.contact.contact_shapes import hull_of
+from phipsi.core.spatial import quat_to_matrix
+from phipsi.pages import meshes
+from phipsi.pages.html_file import page_html
+from phipsi.pages.scene import scene_description
 
 trimesh: Any = pytest.importorskip("trimesh", reason="the extra 'view' is not installed")
 pytest.importorskip("collada", reason="the extra 'view' is not installed")

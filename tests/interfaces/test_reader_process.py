@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from phipsi.errors import FileError, ModelError
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.mjcf.read_mjcf import READERS
+from phipsi.files.load import load
+from phipsi.files.mjcf.read_mjcf import READERS
 
 SUPPORT = Path(__file__).parents[1] / "support"
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -222,8 +222,8 @@ def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     head = f"""
     import os, signal, sys, threading, time
     sys.path[:0] = {[p for p in sys.path if p] + [str(SUPPORT)]!r}
-    from phipsi.interfaces.formats.mjcf.read_mjcf import READERS
-    from phipsi.interfaces.formats.load import load
+    from phipsi.files.mjcf.read_mjcf import READERS
+    from phipsi.files.load import load
     def wait_until_asleep():
         while not os.path.exists(os.environ["BAD_WORKER_SLEEPS"]): time.sleep(0.01)
     def interrupt_when_asleep():

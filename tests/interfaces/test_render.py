@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.cli.commands import app
 from phipsi.errors import InputError
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.page import render_run as rendering
+from phipsi.pages import render_run as rendering
 
 image = pytest.importorskip("PIL.Image")
 needs_browser = pytest.mark.skipif(

@@ -15,11 +15,11 @@ from amounts import seeds
 from browser_pages import drawn, hear, until
 
 import phipsi as pp
-from phipsi.interfaces.page.recorded_scene import frame_times
-from phipsi.interfaces.page.report_page import picked, plots, report_html
-from phipsi.interfaces.page.shapes_and_colors import PIN, solids_of, tips
-from phipsi.motion.entry_names import entry_units, unit_texts
-from phipsi.spatial import quat_to_matrix
+from phipsi.core.model.entry_names import entry_units, unit_texts
+from phipsi.core.spatial import quat_to_matrix
+from phipsi.pages.recorded_scene import frame_times
+from phipsi.pages.report_page import picked, plots, report_html
+from phipsi.pages.shapes_and_colors import PIN, solids_of, tips
 
 DATA = Path(__file__).parent / "data"
 

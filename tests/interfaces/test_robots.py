@@ -8,9 +8,9 @@ import pytest
 
 from phipsi import center_of_mass, examples, inverse_dynamics, poses
 from phipsi.errors import PhipsiWarning
-from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
+from phipsi.files.conventions import from_pinocchio, to_pinocchio
+from phipsi.files.load import load
+from phipsi.files.urdf.write_urdf import save_urdf
 
 MASS = {"seven_joint_arm": 18.9, "free_flyer": 187.8, "quadruped": 30.0, "humanoid": 79.8}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.scenarios.scenario import Scenario
+from phipsi.cli.commands import app
+from phipsi.scenarios.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
@@ -149,7 +149,7 @@ def test_all_forces(tmp_path: Path, text: str, force):
 
 
 def test_every_force_of_the_library_can_be_said():
-    from phipsi.interfaces.scenarios.load_scenario import FORCES
+    from phipsi.scenarios.load_scenario import FORCES
 
     assert set(FORCES) == set(pp.forces.__all__) - {"Force", "State"}
 

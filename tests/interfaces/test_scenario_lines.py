@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phipsi.interfaces.scenarios.toml_tables import lines_of
+from phipsi.scenarios.toml_tables import lines_of
 
 TEXT = '''\
 # a comment with [a.table] and key = 1

@@ -7,9 +7,10 @@ import pytest
 
 import phipsi as pp
 from phipsi import inverse_dynamics
+from phipsi.core.model import joints
+from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.formats.load import load
-from phipsi.model import Model, joints
+from phipsi.files.load import load
 
 RIG = Path(__file__).parent / "data" / "rig.sdf"
 INERTIAL = (

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.formats.load import load
-from phipsi.model import Model
+from phipsi.files.load import load
 
 INERTIAL = (
     "<inertial><pose>0.1 0 0.2 0 0 0</pose><mass>2</mass><inertia><ixx>0.1</ixx><iyy>0.1</iyy>"

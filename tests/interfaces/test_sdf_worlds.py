@@ -7,10 +7,11 @@ import pytest
 
 import phipsi as pp
 from phipsi import inverse_dynamics
+from phipsi.attached.extras import Coupling
+from phipsi.core.model import joints
+from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.formats.load import load
-from phipsi.model import Model, joints
-from phipsi.model.extras import Coupling
+from phipsi.files.load import load
 
 DATA = Path(__file__).parent / "data"
 CELL = DATA / "cell"

@@ -7,7 +7,7 @@ from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.interfaces.bridges.differentiable import Functions, SimulatorBridge
+from phipsi.learning.differentiable import Functions, SimulatorBridge
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 KP = np.array([30.0, 20.0])

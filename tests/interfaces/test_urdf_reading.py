@@ -8,13 +8,15 @@ import pinocchio as pin
 import pytest
 
 from phipsi import forward_dynamics, inverse_dynamics
+from phipsi.attached.extras import Coupling
+from phipsi.core.model import joints
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import plane_axes, rotation_of_rpy, rpy_of_rotation
 from phipsi.errors import FileError, ModelError, PhipsiWarning
-from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.model import Model, SpatialInertia, joints
-from phipsi.model.extras import Coupling
-from phipsi.model.pose import plane_axes, rotation_of_rpy, rpy_of_rotation
+from phipsi.files.conventions import from_pinocchio, to_pinocchio
+from phipsi.files.load import load
+from phipsi.files.urdf.write_urdf import save_urdf
 
 ARM = Path(__file__).parent / "data" / "arm.urdf"
 BODY = (
@@ -347,7 +349,7 @@ def test_save_after_a_change(tmp_path: Path, arm: Model):
 
 
 def test_save_refuses_what_urdf_cannot_say():
-    from phipsi.model import ModelBuilder
+    from phipsi.core.model.builder import ModelBuilder
 
     b = ModelBuilder(gravity=(0, 0, 0))
     b.add_body(

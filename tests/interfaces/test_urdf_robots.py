@@ -13,17 +13,12 @@ import pinocchio as pin
 import pytest
 
 import phipsi as pp
-from phipsi import (
-    bias_forces,
-    forward_dynamics,
-    inverse_dynamics,
-    mass_matrix,
-)
+from phipsi import bias_forces, forward_dynamics, inverse_dynamics, mass_matrix
+from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
-from phipsi.interfaces.bridges.conventions import pinocchio_order, to_mujoco, to_pinocchio
-from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.model import Model
+from phipsi.files.conventions import pinocchio_order, to_mujoco, to_pinocchio
+from phipsi.files.load import load
+from phipsi.files.urdf.write_urdf import save_urdf
 
 
 def shipped_urdfs() -> list[Path]:

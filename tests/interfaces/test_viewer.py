@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.interfaces.page import viewer as viewing
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.pages import viewer as viewing
+from phipsi.pages.scene import scene_description
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from browser_pages import hear, until
 
 import phipsi as pp
-from phipsi.interfaces.workbench.answers import LONGEST_TEXT, Answers, shipped_robots
-from phipsi.interfaces.workbench.server import Workbench
+from phipsi.papers.workbench.answers import LONGEST_TEXT, Answers, shipped_robots
+from phipsi.papers.workbench.server import Workbench
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,7 +65,7 @@ def test_values_agree_with_dense(text: str):
 
 
 def test_a_value_that_is_off_is_said_to_be(monkeypatch: pytest.MonkeyPatch):
-    from phipsi.interfaces.workbench import answers
+    from phipsi.papers.workbench import answers
 
     monkeypatch.setattr(answers, "dense", lambda *a, **k: (1 + 1e-6) * pp.dense(*a, **k))
     found = answer("value", "mass_matrix")

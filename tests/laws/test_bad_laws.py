@@ -7,8 +7,8 @@ import re
 import pytest
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import LawError
+from phipsi.simulation.diagram.wire_laws import circuit
 
 ARM = pp.examples.planar_arm(3)
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.core.arrays.trace import Traced
 from phipsi.laws.circuit import Circuit, Evaluation, Quantity, Sampling
-from phipsi.laws.trace import Traced
 from phipsi.operators import mass_matrix
 
 

@@ -7,20 +7,25 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
-from phipsi.backends.native.lane_function import graph_function
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
-from phipsi.control import references
-from phipsi.control.compiled_control import StopWhere
-from phipsi.control.controllers import ComputedTorque, OperationalSpace, PDGravity, Saturated
-from phipsi.control.row_equations import RowSolve
+from phipsi.core.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_operations import constant, given
+from phipsi.core.arrays.law_values import evaluate
 from phipsi.errors import LawError
-from phipsi.laws.calls import call
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_operations import constant, given
-from phipsi.laws.law_values import evaluate
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.native.lane_function import graph_function
+from phipsi.simulation.control import references
+from phipsi.simulation.control.compiled_control import StopWhere
+from phipsi.simulation.control.controllers import (
+    ComputedTorque,
+    OperationalSpace,
+    PDGravity,
+    Saturated,
+)
+from phipsi.simulation.control.row_equations import RowSolve
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.integrators.step_calls import ProgramCall
 
 ARM = pp.examples.seven_joint_arm()
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi import forces as f
-from phipsi.motion.acting_laws import ActingLaws
+from phipsi.simulation import forces as f
+from phipsi.simulation.analysis.acting_laws import ActingLaws
 
 ARM = pp.examples.planar_arm(3)
 TIP = ARM.body_names[-1]
@@ -120,7 +120,7 @@ def test_every_element_and_controller_is_here():
     missing = [n for n in f.__all__ if isinstance(getattr(f, n), type)]
     bases = ("Force", "State")
     assert not [n for n in missing if n not in bases and getattr(f, n) not in tested]
-    from phipsi.control import controllers
+    from phipsi.simulation.control import controllers
 
     missing = [n for n in controllers.__all__ if getattr(pp.control, n) not in tested]
     # the first reads Λ as a matrix, whose derivative is not there

@@ -6,25 +6,20 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import LawError
-from phipsi.forces import (
-    Bushing,
-    Force,
-    GravityField,
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.forces.body_forces import GravityField, PointSpring, Wrench
+from phipsi.simulation.forces.force import Elements, Force
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
+from phipsi.simulation.forces.joint_forces import (
     JointDamper,
     JointFriction,
     JointSpring,
-    JointStop,
-    PointSpring,
     StribeckFriction,
-    TorsionSpring,
-    WindDrag,
-    Wrench,
     from_ratings,
 )
-from phipsi.forces.force import Elements
+from phipsi.simulation.forces.joint_stops import JointStop
 
 ARM = pp.examples.seven_joint_arm()
 TIP, MIDDLE = ARM.body_names[-1], ARM.body_names[3]

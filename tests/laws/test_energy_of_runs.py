@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.forces import Bushing, JointDamper, JointSpring, PointSpring, TorsionSpring
-from phipsi.forces.force import Elements
+from phipsi.simulation.forces.body_forces import PointSpring
+from phipsi.simulation.forces.force import Elements
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring
+from phipsi.simulation.forces.joint_forces import JointDamper, JointSpring
 
 ARM = pp.examples.seven_joint_arm()
 FIRST, MIDDLE, TIP = (ARM.body_names[i] for i in (0, 3, -1))

@@ -5,18 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.forces import (
-    Bushing,
+from phipsi.simulation.forces.body_forces import PointSpring, Wrench
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
+from phipsi.simulation.forces.joint_forces import (
     JointDamper,
     JointFriction,
     JointSpring,
-    JointStop,
-    PointSpring,
     StribeckFriction,
-    TorsionSpring,
-    WindDrag,
-    Wrench,
 )
+from phipsi.simulation.forces.joint_stops import JointStop
 
 ARM = pp.examples.planar_arm(3)
 FIRST, TIP = ARM.body_names[0], ARM.body_names[-1]

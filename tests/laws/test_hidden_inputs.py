@@ -16,9 +16,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
+from phipsi.core.arrays.law_values import evaluate
 from phipsi.errors import InputError, LawError, ModelError
-from phipsi.laws.law_values import evaluate
+from phipsi.simulation.diagram.wire_laws import circuit
 
 ARM = pp.examples.planar_arm(2)
 GENERATOR = np.random.default_rng(7)

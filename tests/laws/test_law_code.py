@@ -10,14 +10,14 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 from traced_functions import ALL, traced, values
 
-from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import Emitter
-from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import in_order
-from phipsi.laws.law_derivatives import adjoints, ones
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import in_order
+from phipsi.core.arrays.law_derivatives import adjoints, ones
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.native.kernel.law_code import Area, LawCode
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import Emitter
 
 LANES = 4
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.laws import law_derivatives
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_derivatives import dependence, diagonal
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_derivatives
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_derivatives import dependence, diagonal
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
 
 N = 5
 X, Y = ops.given("x", (N,)), ops.given("y", (N, N))

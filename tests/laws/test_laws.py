@@ -6,11 +6,11 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
+from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
 from phipsi.errors import LawError
 from phipsi.operators import mass_matrix
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
 
 ARM = pp.examples.seven_joint_arm()
 TIP = ARM.body_names[-1]

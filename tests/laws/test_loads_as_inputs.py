@@ -7,8 +7,6 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import InputError, LawError
 from phipsi.laws.signals import (
     constraint_efforts,
@@ -17,6 +15,8 @@ from phipsi.laws.signals import (
     output,
     previous,
 )
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
 
 Z, X = (0, 0, 1), (1, 0, 0)
 ROD = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))

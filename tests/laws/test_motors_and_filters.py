@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import LawError
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
 
 ARM = pp.examples.planar_arm(2)
 NAMES = ARM.joint_names

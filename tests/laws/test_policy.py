@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
-from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import LawError
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.wiring import run_evaluation
 
 ARM = pp.examples.seven_joint_arm()
 RNG = np.random.default_rng(8)

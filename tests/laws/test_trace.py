@@ -5,12 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from traced_functions import ALL, FUNCTIONS, REAL_ONLY, A, S, X, Y, traced, values
 
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_derivatives import adjoints, tangents
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.numpy_functions import table
+from phipsi.core.arrays.trace import UFUNCS, Traced, as_node
 from phipsi.errors import LawError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.numpy_functions import table
-from phipsi.laws.trace import UFUNCS, Traced, as_node
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 from random_models import models, random_tree
 
 import phipsi as pp
-from phipsi.compiler import compile
+from phipsi.core.compiler import compile
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
 from phipsi.errors import InputError, ModelError, SingularHingeError, SingularMatrixError
 from phipsi.examples import free_flyer, planar_arm, seven_joint_arm
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import H, J, mass_matrix
 
 STEP = 1e-30  # complex steps have no rounding error to balance

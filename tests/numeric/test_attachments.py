@@ -17,9 +17,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.interfaces.page.scene import scene_description
-from phipsi.model.attachments import Attachments, known_keys
-from phipsi.model.extras import Extras, Rating
+from phipsi.attached.extras import Extras, Rating
+from phipsi.core.model.attachments import Attachments, known_keys
+from phipsi.pages.scene import scene_description
 
 _FILE = Path(__file__).parents[2] / "examples" / "magnets.py"
 _SPEC = importlib.util.spec_from_file_location("magnets", _FILE)
@@ -302,7 +302,7 @@ two.with_locked("a", {"a": 0.0}).with_paths("xa").with_payload("xa", pp.SpatialI
 two.with_inertial_parameters([[1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0]] * 2)
 assert pp.Model.from_dict(two.to_dict()) == two
 assert not (two.name or two.couplings or two.ratings or two.geometry or two.shapes or two.rotors)
-print(*(x.rpartition(".")[2] for x in sys.modules if x.startswith("phipsi.model.")))
+print(*(x.rpartition(".")[2] for x in sys.modules if x.startswith("phipsi.core.model.")))
 """
 
 

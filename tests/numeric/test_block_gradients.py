@@ -9,12 +9,12 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
-from phipsi.calculus.differentiation import gradient
+from phipsi.core.algorithms.dynamics import diagonal_dynamics as diagonal
+from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.calculus.differentiation import gradient
+from phipsi.core.operators.catalogue import operand
+from phipsi.core.spatial import inertia_of, inertia_trace
 from phipsi.operators import D, G, H, I, K, M, P, R, Riccati, V, bd, mass_matrix, phi, psi, tau, v
-from phipsi.operators.catalogue import operand
-from phipsi.spatial import inertia_of, inertia_trace
 
 STEP = 1e-30
 seeds = st.integers(0, 2**32 - 1)

@@ -17,7 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import branching, chain, model_from_parents, random_tree
 
 import phipsi as pp
-from phipsi.backends.dense import dense
+from phipsi.core.dense import dense
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.points import point_set
 from phipsi.errors import (
     InputError,
     LoweringError,
@@ -27,8 +29,6 @@ from phipsi.errors import (
     SingularMatrixError,
     SpaceError,
 )
-from phipsi.expressions.node import Expr
-from phipsi.model.points import point_set
 from phipsi.operators import (
     B,
     D,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.core.rewrite.identity import CONDITIONS
 from phipsi.errors import InputError
-from phipsi.proofs.claim_reach import reach_of
-from phipsi.proofs.deep_mechanisms import deep_samples, deep_samples_with_rows
-from phipsi.rewrite.identity import CONDITIONS
-from phipsi.theorems.book import THEOREMS
+from phipsi.papers.proofs.claim_reach import reach_of
+from phipsi.papers.proofs.deep_mechanisms import deep_samples, deep_samples_with_rows
+from phipsi.papers.theorems.book import THEOREMS
 
 # ---- refuted -------------------------------------------------------------------------------------
 

@@ -11,13 +11,17 @@ from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models, random_tree
 from rounding import ALLOWED, dense_with_rounding, excess
 
-from phipsi.backends.dense import dense
-from phipsi.compiler import compile
+from phipsi.core.compiler import compile
+from phipsi.core.dense import dense
+from phipsi.core.expressions.node import identity, zero
+from phipsi.core.expressions.spaces import EFFORTS, FORCES, RATES
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import point_set
+from phipsi.core.spatial import crm, skew
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
-from phipsi.expressions.node import identity, zero
-from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
-from phipsi.model import Model, ModelBuilder, SpatialInertia, joints
-from phipsi.model.points import point_set
 from phipsi.operators import (
     B,
     Bdot,
@@ -61,8 +65,7 @@ from phipsi.operators import (
     v,
     vdot,
 )
-from phipsi.spatial import crm, skew
-from phipsi.theorems import prove
+from phipsi.papers.theorems import prove
 
 H_STEP = 1e-30
 BIAS = H @ phi @ (M @ phi.T @ (a + gravity) + b)

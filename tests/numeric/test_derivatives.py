@@ -9,9 +9,9 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.expressions.node import Expr
 from phipsi.errors import InputError, SpaceError
-from phipsi.expressions.node import Expr
 
 STEP = 1e-30
 trees = models(max_bodies=5, frames=True)
@@ -59,7 +59,7 @@ def points_of(model):
 
 
 def run(expr, model, values, axes="world", **options):
-    where = pp.model.points.point_set(model, points_of(model), axes)
+    where = pp.core.model.points.point_set(model, points_of(model), axes)
     program = pp.compile(expr, model, points=where, backend="reference", **options)
     return program(**{name: values[name] for name in program.inputs})
 
@@ -112,7 +112,7 @@ def test_points_in_all_axes(axes, expr, model, seed, wrt):
     expected = complex_step(expr, model, values, wrt, u, axes=axes)
     L = pp.diff(expr, wrt)
     close(run(L, model, {**values, "x": u}, axes=axes), expected)
-    where = pp.model.points.point_set(model, points_of(model), axes)
+    where = pp.core.model.points.point_set(model, points_of(model), axes)
     close(pp.dense(L, model, points=where, **values) @ u, expected.reshape(-1))
     along = pp.diff(expr, wrt, along=DIRECTION[wrt])
     close(run(along, model, {**values, DIRECTION[wrt]: u}, axes=axes), expected)

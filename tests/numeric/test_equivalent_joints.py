@@ -7,8 +7,11 @@ import pytest
 from random_models import random_axis, random_inertia, random_pose, random_rotation
 
 import phipsi as pp
-from phipsi.model import Joint, Model, ModelBuilder, joints
-from phipsi.spatial import matrix_to_quat, skew, so3_exp
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.model import Model
+from phipsi.core.spatial import matrix_to_quat, skew, so3_exp
 
 
 def build(chain: list[Joint], seed: int) -> Model:

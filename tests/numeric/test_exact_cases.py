@@ -5,9 +5,13 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.compiler import compile
+from phipsi.core.compiler import compile
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
 from phipsi.examples import planar_arm
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import mass_matrix
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)

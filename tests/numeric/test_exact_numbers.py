@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from proof_models import MODELS
 
+from phipsi.core.model.joints import Composite
+from phipsi.core.model.model import Model
 from phipsi.examples import planar_arm
-from phipsi.model import Model
-from phipsi.model.joints import Composite
 from phipsi.operators import parse
-from phipsi.proofs import residues
-from phipsi.proofs.claim_decision import chance
-from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
-from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.exact_mechanism import Mechanism
-from phipsi.proofs.proof_state import drawing
-from phipsi.proofs.residues import Residue, field, is_prime, random_prime, residue
-from phipsi.proofs.sample_mechanisms import Sample
+from phipsi.papers.proofs import residues
+from phipsi.papers.proofs.claim_decision import chance
+from phipsi.papers.proofs.digits import Digits, agree, cosine, long_decimals, sine
+from phipsi.papers.proofs.exact_array import NotRational
+from phipsi.papers.proofs.exact_mechanism import Mechanism
+from phipsi.papers.proofs.proof_state import drawing
+from phipsi.papers.proofs.residues import Residue, field, is_prime, random_prime, residue
+from phipsi.papers.proofs.sample_mechanisms import Sample
 
 PRIME = 2147483629
 F = field(PRIME)

@@ -9,8 +9,8 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
-from phipsi.calculus.families import Family
+from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.calculus.families import Family
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.operators import mass_matrix
 

@@ -10,9 +10,9 @@ from amounts import mostly
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.model.model import Model
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.core.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.core.model.model import Model
 
 SEEDS = range(5)
 CASES = [(seed, backend) for seed in SEEDS for backend in ("reference", "native")]

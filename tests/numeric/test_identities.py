@@ -18,20 +18,21 @@ from random_models import models
 from twins import notices, twins, values_asked_for, why_true
 
 import phipsi as pp
-from phipsi.backends.arrays import ArrayArithmetic
+from phipsi.core.backends.arrays import ArrayArithmetic
+from phipsi.core.expressions.node import Expr, zero
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.model import Model
+from phipsi.core.rewrite.identities import RULES
+from phipsi.core.rewrite.identity import Identity, unmet
+from phipsi.core.sweeps.ir import Field
 from phipsi.errors import InputError, ParseError, SpaceError
-from phipsi.expressions.node import Expr, zero
-from phipsi.model import Model, ModelBuilder
 from phipsi.operators import H, V, mass_matrix, phi, psi
-from phipsi.proofs.claim_decision import digits_state, equal, in_digits, modular_state, sides
-from phipsi.proofs.digits import long_decimals
-from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.proof_state import State
-from phipsi.rewrite.identities import RULES
-from phipsi.rewrite.identity import Identity, unmet
-from phipsi.sweeps.ir import Field
-from phipsi.theorems import identities, identity_named, prove
-from phipsi.theorems.book import ERRATA, THEOREMS
+from phipsi.papers.proofs.claim_decision import digits_state, equal, in_digits, modular_state, sides
+from phipsi.papers.proofs.digits import long_decimals
+from phipsi.papers.proofs.exact_array import NotRational
+from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.theorems import identities, identity_named, prove
+from phipsi.papers.theorems.book import ERRATA, THEOREMS
 
 NAMES = [identity.name for identity in identities()]
 IRRATIONAL = {  # square roots of D: decided in fifty digits

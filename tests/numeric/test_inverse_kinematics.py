@@ -10,11 +10,11 @@ from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize
 
 import phipsi as pp
-from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.algorithms.kinematics.ik_attempts import Search
-from phipsi.algorithms.kinematics.ik_problem import Targets
-from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.spatial import so3_log
+from phipsi.core.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.core.spatial import so3_log
+from phipsi.kinematics.ik_attempts import Search
+from phipsi.kinematics.ik_problem import Targets
 
 ARM = pp.examples.seven_joint_arm()
 

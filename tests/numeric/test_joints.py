@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose
 from random_models import JOINTS, random_axis, random_rotation
 from scipy.linalg import expm
 
-from phipsi.errors import ModelError
-from phipsi.model.joints import (
+from phipsi.core.model.joints import (
     Composite,
     Cylindrical,
     Fixed,
@@ -27,9 +26,10 @@ from phipsi.model.joints import (
     Translation,
     Universal,
 )
-from phipsi.model.scalars import NUMPY_OPS, as_array
-from phipsi.spatial import crm, quat_multiply, quat_to_matrix, skew
-from phipsi.spatial.exponential_coefficients import ARRAYS
+from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.spatial import crm, quat_multiply, quat_to_matrix, skew
+from phipsi.core.spatial.exponential_coefficients import ARRAYS
+from phipsi.errors import ModelError
 
 rng0 = np.random.default_rng(7)
 SAMPLES = [maker(rng0) for maker in JOINTS.values()] + [

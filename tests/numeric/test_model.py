@@ -25,16 +25,16 @@ from random_models import (
 )
 from scipy.spatial.transform import Rotation
 
-from phipsi import spatial
+from phipsi.core import spatial
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.joints import Composite, Fixed, Free, Prismatic, Revolute, Spherical
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.tree import Tree, depth_first
+from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, flat
 from phipsi.errors import InputError, ModelError, PhipsiWarning
-from phipsi.model.builder import ModelBuilder
-from phipsi.model.inertia import SpatialInertia
-from phipsi.model.joints import Composite, Fixed, Free, Prismatic, Revolute, Spherical
-from phipsi.model.model import Model
-from phipsi.model.pose import Pose
-from phipsi.model.scalars import NUMPY_OPS, as_array
-from phipsi.model.tree import Tree, depth_first
-from phipsi.spatial.joint_groups import SE2, SE3, SO3, flat
 
 
 def world_poses(model, q):

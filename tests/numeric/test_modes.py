@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import model_from_parents, random_tree
 
 import phipsi as pp
-from phipsi.backends.dense import dense
+from phipsi.core.dense import dense
+from phipsi.core.expressions.node import Expr, identity, zero
+from phipsi.core.expressions.spaces import EFFORTS, FORCES, MOTIONS, RATES
 from phipsi.errors import InputError, LoweringError
-from phipsi.expressions.node import Expr, identity, zero
-from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, RATES
 from phipsi.operators import (
     B,
     D,

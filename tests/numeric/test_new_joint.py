@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from random_models import random_inertia, random_pose
 
 import phipsi as pp
-from phipsi.model.joint import AdditiveJoint
-from phipsi.model.scalars import from_columns, rotation_about
+from phipsi.core.model.joint import AdditiveJoint
+from phipsi.core.model.scalars import from_columns, rotation_about
 from phipsi.operators import H, M, V, mass_matrix, phi, tau, vdot
 
 Z = (0, 0, 1)

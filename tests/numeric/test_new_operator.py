@@ -13,12 +13,12 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.calculus.differentiation import gradient
-from phipsi.expressions.functions import cross
-from phipsi.expressions.node import Expr, leaf
-from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import FORCES, MOTIONS
-from phipsi.expressions.structure import MEMORYLESS
+from phipsi.core.calculus.differentiation import gradient
+from phipsi.core.expressions.functions import cross
+from phipsi.core.expressions.node import Expr, leaf
+from phipsi.core.expressions.row import Row
+from phipsi.core.expressions.spaces import FORCES, MOTIONS
+from phipsi.core.expressions.structure import MEMORYLESS
 
 STEP = 1e-30
 

@@ -11,11 +11,11 @@ from amounts import ALL
 from mutated import Mutant, mutants, true_identities, why_still_true
 
 import phipsi as pp
+from phipsi.core.rewrite.identity import CONDITIONS
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
 from phipsi.operators import H, I, K, phi, psi
-from phipsi.proofs.sample_mechanisms import samples, samples_with_rows
-from phipsi.rewrite.identity import CONDITIONS
-from phipsi.theorems.book import THEOREMS
+from phipsi.papers.proofs.sample_mechanisms import samples, samples_with_rows
+from phipsi.papers.theorems.book import THEOREMS
 
 # ---- stated --------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ def test_identities_are_found(query, names):
 
 
 def test_identities_of_an_operator_or_a_paper():
-    from phipsi.operators.inputs import leaves_of
+    from phipsi.core.operators.inputs import leaves_of
 
     found = pp.identities("psi")
     assert len(found) > 100

@@ -8,8 +8,12 @@ from numpy.testing import assert_allclose
 from random_models import branching, random_pose
 
 import phipsi as pp
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
 from phipsi.errors import ModelError
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 
 BRICK = SpatialInertia(2.0, (0.02, -0.01, 0.1), (0.01, 0.02, 0.025))
 

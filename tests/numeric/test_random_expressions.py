@@ -24,13 +24,13 @@ from random_models import ALL, random_tree
 from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, oracle_at
 
 import phipsi as pp
-from phipsi.backends.storage_layout import block_rows, block_shape, vector_shape
+from phipsi.core.backends.storage_layout import block_rows, block_shape, vector_shape
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr, block_diagonal
+from phipsi.core.expressions.spaces import EFFORTS, space_size
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet, point_set
 from phipsi.errors import LoweringError, SingularMatrixError
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, block_diagonal
-from phipsi.expressions.spaces import EFFORTS, space_size
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet, point_set
 
 SEEDS = EXPRESSIONS
 CHUNK = max(40, SEEDS // 400)

@@ -10,10 +10,10 @@ from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
 import phipsi as pp
-from phipsi.algorithms.identification import least_squares as physical
-from phipsi.algorithms.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
+from phipsi.core.model.inertia import SpatialInertia
 from phipsi.errors import InputError, ModelError, SingularMatrixError
-from phipsi.model.inertia import SpatialInertia
+from phipsi.identification import least_squares as physical
+from phipsi.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
 
 seeds = st.integers(0, 2**32 - 1)
 BACKENDS = ("reference", "native")

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from random_models import chain
 
 import phipsi as pp
-from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.core.algorithms.constrained.stages import KeptBodies
+from phipsi.core.model.joint import AdditiveJoint
+from phipsi.core.model.rotor_inertias import fold
+from phipsi.core.model.scalars import from_columns, rotation_about
 from phipsi.errors import InputError, ModelError, PhipsiWarning
-from phipsi.model.joint import AdditiveJoint
-from phipsi.model.rotor_inertias import fold
-from phipsi.model.scalars import from_columns, rotation_about
 from phipsi.studies.draws import NamedDraws
 
 TURN = np.eye(3)[[2, 0, 1]]

@@ -13,10 +13,13 @@ from random_models import branching, random_tree
 from rounding import ALLOWED, RoundedOracle, excess
 
 import phipsi as pp
-from phipsi.backends.dense import dense
+from phipsi.core.dense import dense
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.model import Model
+from phipsi.core.rewrite.identities import ACCELERATIONS, MATRICES, NO_ARMATURE, RULES
+from phipsi.core.rewrite.identity import Identity
+from phipsi.core.rewrite.patterns import instances
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr
-from phipsi.model.model import Model
 from phipsi.operators import (
     D,
     E_phi,
@@ -40,9 +43,6 @@ from phipsi.operators import (
     psi_tilde,
     shift,
 )
-from phipsi.rewrite.identities import ACCELERATIONS, MATRICES, NO_ARMATURE, RULES
-from phipsi.rewrite.identity import Identity
-from phipsi.rewrite.patterns import instances
 
 compiled = partial(pp.compile, backend="reference")
 PLAIN = branching(6, 11)

@@ -2,9 +2,12 @@
 
 import pytest
 
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
 from phipsi.errors import SingularHingeError
-from phipsi.model import Model, ModelBuilder, SpatialInertia, joints
-from phipsi.theorems import identities, prove
+from phipsi.papers.theorems import identities, prove
 
 ROD = SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0.001, 0.083, 0.083))
 

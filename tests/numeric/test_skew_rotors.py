@@ -11,18 +11,21 @@ from random_models import random_axis
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.constrained.stages import KeptBodies
-from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
-from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
-from phipsi.backends.native.tables import PARAMS
+from phipsi.core.algorithms.constrained.stages import KeptBodies
+from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+    FORWARD_DYNAMICS_FD3,
+    INVERSE_DYNAMICS,
+)
+from phipsi.core.algorithms.dynamics.equations_of_motion import BIAS_FORCES
+from phipsi.core.algorithms.dynamics.sensitivities import _log_det_gradient
+from phipsi.core.rewrite.identity import unmet
+from phipsi.core.sweeps import cheapest_plan as plans
+from phipsi.core.sweeps import request as requests
+from phipsi.core.sweeps.ir import parts_of
 from phipsi.errors import InputError, LoweringError
-from phipsi.rewrite.identity import unmet
-from phipsi.sweeps import cheapest_plan as plans
-from phipsi.sweeps import request as requests
-from phipsi.sweeps.ir import parts_of
-from phipsi.theorems import identities
+from phipsi.native.tables import PARAMS
+from phipsi.papers.theorems import identities
 
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
 TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))

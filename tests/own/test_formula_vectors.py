@@ -124,7 +124,7 @@ def test_derivatives_are_read_back():
     own = [GRIP, SPRING, T, c]
     once = [pp.diff(x, w, along=f"d{w}") for x in (GRIP, SPRING, T) for w in ("q", "v")]
     twice = [pp.diff(x, "q", along="dvdot") for x in once if x.op.name != "ZERO"]
-    weights = [pp.calculus.differentiation.gradient(GRIP @ v, "c")]
+    weights = [pp.core.calculus.differentiation.gradient(GRIP @ v, "c")]
     checked = [x for x in (*once, *twice, *weights) if "_" in str(x)]
     assert len(checked) > 8 and any("d0d1_" in str(x) for x in checked)
     assert any("w2_grip" in str(x) for x in checked)

@@ -6,7 +6,7 @@ from random_expressions import Generator
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi.calculus.directional import substitute
+from phipsi.core.calculus.directional import substitute
 from phipsi.operators import E_phi, H, I, Jr, M, diag, diagonal, mass_matrix, phi, phi_tilde, tau
 
 TREE = model_from_parents(

@@ -6,7 +6,7 @@ from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.errors import InputError, ParseError, SpaceError
-from phipsi.operators import (
+from phipsi.operators import (  # fmt: skip
     D,
     E_phi,
     E_psi,
@@ -25,7 +25,7 @@ from phipsi.operators import (
     phi_tilde,
     psi,
     v,
-)  # fmt: skip
+)
 
 JOINTS = ["free", "revolute", "universal", "prismatic", "spherical"]
 TREE = model_from_parents([-1, 0, 1, 1, 0], 3, JOINTS, armature=True)

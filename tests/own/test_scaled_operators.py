@@ -7,7 +7,7 @@ from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.errors import SpaceError
-from phipsi.operators import (
+from phipsi.operators import (  # fmt: skip
     E_phi,
     H,
     I,
@@ -22,7 +22,7 @@ from phipsi.operators import (
     tau,
     trace,
     v,
-)  # fmt: skip
+)
 
 TREE = model_from_parents(
     [-1, 0, 1, 1], 3, ["spherical", "revolute", "universal", "prismatic"], armature=True

@@ -10,7 +10,7 @@ from random_models import model_from_parents
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.operators import D, vdot
-from phipsi.proofs.digits import DecimalOps, long_decimals
+from phipsi.papers.proofs.digits import DecimalOps, long_decimals
 
 TREE = model_from_parents([-1, 0, 1, 0], 5, ["revolute", "universal", "prismatic", "spherical"])
 RNG = np.random.default_rng(3)

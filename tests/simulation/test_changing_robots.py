@@ -67,7 +67,7 @@ def test_a_floating_robot_grasps_moves_and_releases_with_its_momentum_kept(kind)
 
 def test_small_singular_values_that_stay_small_are_no_position_to_get_across(monkeypatch):
     """The rows of a firm grasp are near each other all along; that is looked at once per step."""
-    from phipsi.simulation.run_constraints import RunConstraints
+    from phipsi.simulation.simulate.run_constraints import RunConstraints
 
     tried: list[bool] = []
     across = RunConstraints._across

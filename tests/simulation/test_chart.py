@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from random_models import ALL, chain, model_from_parents
 
-from phipsi.model.joints import Free, Planar, Spherical
-from phipsi.motion.exponential_chart import Chart
-from phipsi.spatial import crm
+from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.core.model.joints import Free, Planar, Spherical
+from phipsi.core.spatial import crm
 
 SIZES = [1e-9, 1e-3, 0.3, 0.999, 1.001, 2.0, 3.0]
 

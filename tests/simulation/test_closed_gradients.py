@@ -169,10 +169,10 @@ def test_steps_of_random_systems(seed):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_all_changes_of_the_state(name):
     """The projection of states off the constraints, too: directly through the computed step."""
-    from phipsi.motion.motion import Motion
-    from phipsi.motion.rollout import projected_step
-    from phipsi.motion.step_derivatives import linear_step
-    from phipsi.motion.tableaux import METHODS
+    from phipsi.simulation.analysis.step_derivatives import linear_step
+    from phipsi.simulation.integrators.motion import Motion
+    from phipsi.simulation.integrators.tableaux import METHODS
+    from phipsi.simulation.runs.rollout import projected_step
 
     system, q = MECHANISMS[name]()
     tree, rng = system.model, np.random.default_rng(4)

@@ -11,9 +11,10 @@ from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.algorithms.constrained import constraint_rows
+from phipsi.core.algorithms.constrained import constraint_rows
 from phipsi.errors import InputError, SimulationError
-from phipsi.motion import closure_code, closure_terms, rollout, run_code, unrolled_elimination
+from phipsi.simulation.closed_loops import closure_code, closure_terms, unrolled_elimination
+from phipsi.simulation.runs import rollout, run_code
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
 ROD = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))

@@ -13,13 +13,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import admissible, random_system
 
 import phipsi as pp
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
 from phipsi.errors import InputError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.motion import closure_calls, unrolled_elimination
-from phipsi.motion.closure_calls import AccelerationCall, ProjectionCall, SolutionCall
+from phipsi.simulation.closed_loops import closure_calls, unrolled_elimination
+from phipsi.simulation.closed_loops.closure_calls import (
+    AccelerationCall,
+    ProjectionCall,
+    SolutionCall,
+)
 
 STEPS, DT = 3, 0.02
 BODIES = "inertia"

@@ -11,10 +11,10 @@ import pytest
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.control import compiled_control
+from phipsi.core.model.model import Model
+from phipsi.core.spatial import so3_exp
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.model.model import Model
-from phipsi.spatial import so3_exp
+from phipsi.simulation.control import compiled_control
 
 COUNT = 9
 

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import SimulationError
-from phipsi.simulation import equations, fixed_steps
-from phipsi.simulation.compiled_equations import CompiledEquations
-from phipsi.simulation.equations import Equations
-from phipsi.simulation.prescribed import Prescribed
-from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.simulate import equations, fixed_steps
+from phipsi.simulation.simulate.compiled_equations import CompiledEquations
+from phipsi.simulation.simulate.equations import Equations
+from phipsi.simulation.simulate.prescribed import Prescribed
+from phipsi.simulation.simulate.quadratures import Quadratures
 
 ARM = pp.examples.planar_arm(3)
 TREE = pp.examples.random_tree(5, 4)

@@ -11,11 +11,11 @@ from amounts import mostly
 from random_models import branching, model_from_parents
 
 import phipsi as pp
+from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.core.model.joints import Composite, Free, Planar, Spherical, Translation
+from phipsi.core.spatial.joint_groups import SE3
 from phipsi.errors import InputError, SimulationError
-from phipsi.model.joints import Composite, Free, Planar, Spherical, Translation
-from phipsi.motion.exponential_chart import Chart
-from phipsi.motion.fixed_point import solve
-from phipsi.spatial.joint_groups import SE3
+from phipsi.simulation.integrators.fixed_point import solve
 
 EPS = np.finfo(float).eps
 ARM = [0.5, 0.3, -0.4]

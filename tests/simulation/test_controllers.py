@@ -12,15 +12,15 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import phipsi as pp
-from phipsi.control.operational_space import (
+from phipsi.attached.extras import Extras, Rating
+from phipsi.core.spatial import so3_log
+from phipsi.simulation.control.operational_space import (
     INERTIA,
     NULL_PROJECTOR,
     POINT_GRAVITY_FORCES,
     VELOCITY_FORCES,
 )
-from phipsi.control.tracking import Tracking
-from phipsi.model.extras import Extras, Rating
-from phipsi.spatial import so3_log
+from phipsi.simulation.control.tracking import Tracking
 
 ARM = pp.examples.seven_joint_arm()
 POSTURE = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])

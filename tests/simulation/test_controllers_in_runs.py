@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.core.spatial.quaternions import so3_exp
 from phipsi.errors import SimulationError
-from phipsi.spatial.quaternions import so3_exp
 
 ARM = pp.examples.seven_joint_arm()
 HOME = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 
 import phipsi as pp
 from phipsi.errors import ConvergenceError, InputError, LawError
-from phipsi.motion.acting_laws import ActingLaws
-from phipsi.motion.equilibrium import _Search, _start
+from phipsi.simulation.analysis.acting_laws import ActingLaws
+from phipsi.simulation.analysis.equilibrium import _Search, _start
 
 ARM = pp.examples.planar_arm(2)
 G = 9.81

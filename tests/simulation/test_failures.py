@@ -12,8 +12,8 @@ from known_mechanisms import floating_body, pendulum, slider
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi import progress
-from phipsi.model.joints import Revolute
+from phipsi.core.model.joints import Revolute
+from phipsi.core.support import progress
 
 ARM = pp.examples.planar_arm(2)
 ZERO = [0.0, 0.0]

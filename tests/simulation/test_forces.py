@@ -9,7 +9,7 @@ from random_models import branching, model_from_parents, random_tree
 from scipy.integrate import simpson
 
 import phipsi as pp
-from phipsi.forces.force import Elements, State, bind_forces
+from phipsi.simulation.forces.force import Elements, State, bind_forces
 
 F = pp.forces
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}

@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.core.spatial import so3_exp
 from phipsi.errors import InputError
-from phipsi.forces import Bushing, JointSpring, StribeckFriction, TorsionSpring, WindDrag
-from phipsi.forces.force import Elements
-from phipsi.spatial import so3_exp
+from phipsi.simulation.forces.force import Elements
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
+from phipsi.simulation.forces.joint_forces import JointSpring, StribeckFriction
 
 ARM = pp.examples.seven_joint_arm()
 FIRST, MIDDLE, TIP = (ARM.body_names[i] for i in (0, 3, -1))
@@ -76,7 +77,7 @@ def test_a_mount_is_a_spring_at_a_free_joint():
     q = box.random_configuration(1)
     mount = Elements([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
     state = mount.state(0.0, q, np.zeros(6))
-    angle = pp.spatial.so3_log(pp.poses(box, q)[0, :3, :3])
+    angle = pp.core.spatial.so3_log(pp.poses(box, q)[0, :3, :3])
     assert_allclose(mount.potential_energy(state), angle @ angle, rtol=1e-13)
     assert_allclose(mount.loads(state)[0][0, :3], -2 * angle, rtol=1e-12)  # same in both axes
     joint = Elements([JointSpring("box", [2, 2, 2, 0, 0, 0])], box)
@@ -157,7 +158,7 @@ def test_rotations_by_half_turns():
     box = b.build()
     axis = np.array([1.0, 2.0, 2.0]) / 3
     for angle in (0.0, 1e-9, 1.0, 3.1):
-        q = np.concatenate([pp.spatial.quat_exp(angle * axis), np.zeros(3)])
+        q = np.concatenate([pp.core.spatial.quat_exp(angle * axis), np.zeros(3)])
         mount = Elements([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
         found = mount.loads(mount.state(0.0, q, np.zeros(6)))[0][0, :3]
         assert_allclose(found, -2 * angle * axis, rtol=1e-9, atol=1e-15)

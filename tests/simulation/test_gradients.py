@@ -8,12 +8,12 @@ from amounts import mostly, seeds
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.core.spatial import skew
 from phipsi.errors import InputError
-from phipsi.motion.exponential_chart import Chart
-from phipsi.motion.gradients import rollout_gradient
-from phipsi.motion.step_derivatives import step_derivatives
-from phipsi.spatial import skew
+from phipsi.simulation.analysis.step_derivatives import step_derivatives
+from phipsi.simulation.runs.gradients import rollout_gradient
 
 INTEGRATORS = ("semi_implicit", "rk4")
 # derivative at 0 from values at ±1 … ±4 steps, exact for polynomials of degree 8

@@ -14,7 +14,7 @@ from known_systems import four_bar
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.motion.tableaux import COMPILED, DIFFERENTIABLE, METHODS
+from phipsi.simulation.integrators.tableaux import COMPILED, DIFFERENTIABLE, METHODS
 
 ARM = pp.examples.planar_arm(2)
 Q, V = np.array([0.3, 0.4]), np.array([0.1, -0.2])

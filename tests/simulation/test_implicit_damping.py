@@ -14,18 +14,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import as_node
 from phipsi.errors import InputError, SimulationError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import as_node
-from phipsi.motion.closure_calls import AccelerationCall
-from phipsi.motion.exponential_chart import chart_of
-from phipsi.motion.graph_steps import step_of
-from phipsi.motion.step_graph import StepGraph
-from phipsi.motion.tableaux import METHODS
+from phipsi.simulation.closed_loops.closure_calls import AccelerationCall
+from phipsi.simulation.integrators.graph_steps import step_of
+from phipsi.simulation.integrators.step_graph import StepGraph
+from phipsi.simulation.integrators.tableaux import METHODS
 
 
 def damped(nv: int, damping: Any, *others: Any) -> Circuit:

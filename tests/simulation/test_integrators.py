@@ -9,8 +9,8 @@ from random_models import ALL, branching, chain, model_from_parents, random_tree
 from scipy.integrate import solve_ivp
 
 import phipsi as pp
-from phipsi.model.joints import Composite, Spherical, Translation
-from phipsi.motion.tableaux import METHODS
+from phipsi.core.model.joints import Composite, Spherical, Translation
+from phipsi.simulation.integrators.tableaux import METHODS
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 A01 = {
@@ -198,8 +198,8 @@ def test_order_of_fixed_steps(integrator, kinds):
 
 def test_wrong_dexp_would_be_seen():
     """Without dexp⁻¹ Runge–Kutta on a group has order 2 only: the test above is sharp."""
-    from phipsi.simulation.equations import Equations
-    from phipsi.simulation.fixed_steps import advance_function
+    from phipsi.simulation.simulate.equations import Equations
+    from phipsi.simulation.simulate.fixed_steps import advance_function
 
     model = model_from_parents([-1, 0], 12, ["free", "spherical"])
     rng = np.random.default_rng(3)

@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import PhipsiWarning, SimulationError
-from phipsi.motion import run_memory
-from phipsi.motion.run_memory import RunMemory
+from phipsi.simulation.runs import run_memory
+from phipsi.simulation.runs.run_memory import RunMemory
 
 ARM = pp.examples.planar_arm(2)
 Q = np.linspace(-0.5, 0.5, 12).reshape(6, 2)
@@ -92,8 +92,8 @@ def test_an_interrupted_rollout_of_a_system(stopped):
     start = CLOSED, np.zeros(3), np.zeros(3), 1e-3, 60
     whole = pp.rollout(SYSTEM, *start, every=5)
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(pp.motion.rollout, "projected_step", _interrupting(3))
-        m.setattr(pp.motion.rollout, "_plan", _no_code)
+        m.setattr(pp.simulation.runs.rollout, "projected_step", _interrupting(3))
+        m.setattr(pp.simulation.runs.rollout, "_plan", _no_code)
         with pytest.warns(PhipsiWarning, match="interrupted after 0 of 60 steps"):
             part = pp.rollout(SYSTEM, *start, every=5)
         assert_array_equal(part[0], whole[0][:, :1])
@@ -111,7 +111,7 @@ def _no_code(*args):
 
 
 def _interrupting(calls):
-    from phipsi.motion.rollout import projected_step
+    from phipsi.simulation.runs.rollout import projected_step
 
     left = iter(range(calls))
 

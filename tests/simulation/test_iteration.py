@@ -10,17 +10,17 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.backends.native.native_backend import KernelSource
-from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import in_order
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
-from phipsi.motion.fixed_point import UNSOLVED
-from phipsi.motion.graph_steps import solution
-from phipsi.motion.run_memory import RunMemory
-from phipsi.motion.run_program import RunProgram
+from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import in_order
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.native.native_backend import KernelSource
+from phipsi.simulation.integrators.fixed_point import UNSOLVED
+from phipsi.simulation.integrators.graph_steps import solution
+from phipsi.simulation.runs.run_memory import RunMemory
+from phipsi.simulation.runs.run_program import RunProgram
 
 E, M = ops.given("E", (3,)), ops.given("m", (3,))
 ECC = ops.given("e", ())

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.forces import JointDamper, JointFriction, JointSpring, JointStop
+from phipsi.simulation.forces.joint_forces import JointDamper, JointFriction, JointSpring
+from phipsi.simulation.forces.joint_stops import JointStop
 
 ARM = pp.examples.planar_arm(2)
 NONE = np.inf

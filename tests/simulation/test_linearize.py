@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.motion.step_derivatives import step_derivatives
+from phipsi.simulation.analysis.step_derivatives import step_derivatives
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 

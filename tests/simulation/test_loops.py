@@ -27,9 +27,9 @@ def worst(run: pp.Trajectory) -> float:
 def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     """With singular values, and compiled where the rows are regular."""
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-    from phipsi.motion.motion import Motion
-    from phipsi.simulation.equations import Equations
-    from phipsi.simulation.run_constraints import RunConstraints
+    from phipsi.simulation.integrators.motion import Motion
+    from phipsi.simulation.simulate.equations import Equations
+    from phipsi.simulation.simulate.run_constraints import RunConstraints
 
     rng = np.random.default_rng(seed)
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:5]]

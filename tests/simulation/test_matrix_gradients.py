@@ -7,13 +7,13 @@ from circuits_by_hand import slope
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
-from phipsi.motion.group_calls import lower
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
 from phipsi.operators import A, J, Lambda, P, frame_pose, mass_matrix, phi
+from phipsi.simulation.integrators.group_calls import lower
+from phipsi.simulation.integrators.step_calls import ProgramCall
 
 FOUR_BAR = known_systems.four_bar()
 TREE = random_tree(3, 4)

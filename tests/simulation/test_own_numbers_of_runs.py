@@ -12,9 +12,11 @@ from random_models import model_from_parents, random_tree
 from random_systems import admissible, random_system
 
 import phipsi as pp
-from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.forces import Bushing, GravityField, JointSpring, PointSpring, TorsionSpring
+from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.forces.body_forces import GravityField, PointSpring
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring
+from phipsi.simulation.forces.joint_forces import JointSpring
 
 COUNT = 3
 

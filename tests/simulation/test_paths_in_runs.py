@@ -6,11 +6,11 @@ import pytest
 from amounts import mostly
 
 import phipsi as pp
-from phipsi.control import dependent_joints as following_joints
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.errors import SimulationError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
+from phipsi.simulation.control import dependent_joints as following_joints
 
 FOUR_BAR = known_systems.four_bar()
 START, THERE = (FOUR_BAR.assemble([crank, -1.0, -1.5]) for crank in (1.0, 1.4))

@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.motion.motion import Motion
-from phipsi.simulation.equations import Equations
-from phipsi.simulation.prescribed import Prescribed
-from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.simulation.integrators.motion import Motion
+from phipsi.simulation.simulate.equations import Equations
+from phipsi.simulation.simulate.prescribed import Prescribed
+from phipsi.simulation.simulate.run_constraints import RunConstraints
 
 PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
 FOUR_BAR = pp.System(pp.examples.planar_arm(3), [PIN])

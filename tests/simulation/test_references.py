@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from random_models import chain
 
 import phipsi as pp
-from phipsi.control.references import FourierPath
 from phipsi.errors import InputError
+from phipsi.simulation.control.references import FourierPath
 
 ARM = pp.examples.planar_arm(3)
 

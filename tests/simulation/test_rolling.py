@@ -13,7 +13,7 @@ from scipy.linalg import expm
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.motion.linear_system import LinearSystem
+from phipsi.simulation.analysis.linear_system import LinearSystem
 
 WEAVE, CAPSIZE = 4.29238253634111, 6.02426201538837  # m/s, the speeds where stability changes
 

@@ -11,9 +11,9 @@ from amounts import ALL as EVERYTHING
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.backends.native.targets.target import host_target
-from phipsi.model.model import Model
-from phipsi.motion.rollout import COMPILED
+from phipsi.core.model.model import Model
+from phipsi.native.targets.target import host_target
+from phipsi.simulation.runs.rollout import COMPILED
 
 METHODS = pytest.mark.parametrize("integrator", COMPILED)
 

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.backends.native.targets.target import host_target
+from phipsi.core.arrays.trace import as_node
 from phipsi.errors import PhipsiError, SimulationError
 from phipsi.laws.circuit import Circuit
-from phipsi.laws.trace import as_node
+from phipsi.native.targets.target import host_target
 
 STEPS = 7
 MANY = 37  # more than are multiplied at once

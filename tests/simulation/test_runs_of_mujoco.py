@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from peers import InMujoco
 
 import phipsi as pp
-from phipsi.forces import JointDamper, JointSpring
+from phipsi.simulation.forces.joint_forces import JointDamper, JointSpring
 
 DT, STEPS = 2e-3, 60
 METHODS = {"rk4": mujoco.mjtIntegrator.mjINT_RK4, "semi_implicit": mujoco.mjtIntegrator.mjINT_EULER}

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.core.arrays.trace import as_node
 from phipsi.errors import PhipsiError, SimulationError
 from phipsi.laws.circuit import Circuit
-from phipsi.laws.trace import as_node
 
 
 def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
@@ -26,7 +26,7 @@ def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
         f_ext = None if loads is None else loads(t, q, v)
         return pp.forward_dynamics(model, q, v, efforts(t, q, v), f_ext=f_ext)
 
-    from phipsi.motion.exponential_chart import chart_of
+    from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
 
     chart = chart_of(model)
     if integrator == "semi_implicit":

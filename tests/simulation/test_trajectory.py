@@ -13,7 +13,7 @@ from known_mechanisms import pendulum, slider
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi.trajectory import storage
+from phipsi.simulation.trajectory import storage
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 

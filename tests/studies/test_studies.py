@@ -18,7 +18,7 @@ from small_studies import same, small
 
 import phipsi as pp
 from phipsi.errors import InputError, ParseError, SimulationError
-from phipsi.interfaces.page.study_page import study_report
+from phipsi.pages.study_page import study_report
 from phipsi.studies.draws import Draws
 from phipsi.studies.study_folder import StudyFolder
 

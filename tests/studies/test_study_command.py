@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.interfaces.cli.commands import app
+from phipsi.cli.commands import app
 
 FILE = """
 import phipsi as pp

@@ -22,8 +22,8 @@ from chaotic_study import make
 from small_studies import same, small
 
 import phipsi as pp
+from phipsi.cli.run_commands import _describe
 from phipsi.errors import InputError, ParseError, PhipsiError
-from phipsi.interfaces.cli.run_commands import _describe
 from phipsi.studies import folder_lock
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.folder_lock import LOCK, FolderLock

@@ -7,8 +7,8 @@ from scipy.stats import norm, uniform
 from small_studies import same
 
 import phipsi as pp
+from phipsi.cli.commands import app
 from phipsi.errors import InputError, ModelError
-from phipsi.interfaces.cli.commands import app
 
 FILE = """
 model = "seven_joint_arm"

@@ -19,12 +19,12 @@ from random_models import ALL, branching, chain, model_from_parents, random_tree
 from rounding import ALLOWED, RoundedOracle, applied, excess
 
 import phipsi as pp
-from phipsi.backends.storage_layout import vector_shape
+from phipsi.core.backends.storage_layout import vector_shape
+from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions.spaces import Space
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet, point_set
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError
-from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import Space
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
     B,
     Bdot,

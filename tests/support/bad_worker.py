@@ -6,8 +6,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from phipsi.interfaces.formats.mjcf import worker as mjcf_worker
-from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled as good
+from phipsi.files.mjcf import worker as mjcf_worker
+from phipsi.files.mjcf.mujoco_arrays import compiled as good
 
 
 def _kill() -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
-from phipsi.backends.native import pipeline
-from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text import c_text
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I1, POINTER
+from phipsi.native import pipeline
+from phipsi.native.targets.target import Target
+from phipsi.native.text import c_text
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import I1, POINTER
 
 FLAGS = "-std=c99 -O2 -ffp-contract=off -Wall -Wextra -Werror -pedantic".split()
 

@@ -16,7 +16,7 @@ import numpy as np
 from amounts import ALL
 
 import phipsi as pp
-from phipsi.backends.native.targets.target import host_target
+from phipsi.native.targets.target import host_target
 
 RUNS, BLOCK = 1000, 20
 STEPS = 1000 if ALL else 100

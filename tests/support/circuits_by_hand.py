@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
-from phipsi.laws import law_operations as ops
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.laws.circuit import Circuit, Quantity, Sampling
-from phipsi.laws.trace import Traced, as_node
 
 H = 2e-3
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import POINTER, Emitter
-from phipsi.laws.graph import in_order
+from phipsi.core.arrays.graph import in_order
+from phipsi.native.kernel.law_code import Area, LawCode
+from phipsi.native.targets.target import MachineCode, generic_target, host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import POINTER, Emitter
 
 
 def compiled(results, lanes, fused, shared=()):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem, Groups, nearest_on_cones
+from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, Groups, nearest_on_cones
 
 MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
 

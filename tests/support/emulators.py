@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phipsi.exporting.export import Exported
+from phipsi.codegen.export import Exported
 
 _SHARED = """
 typedef unsigned int u32;

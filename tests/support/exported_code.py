@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native.targets.target import MachineCode, Target
-from phipsi.backends.program import Program
-from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
-from phipsi.exporting.exported_step import exported_step
-from phipsi.exporting.targets import target_named
+from phipsi.codegen.exported_module import ExportedFunction, Source, exported_module
+from phipsi.codegen.exported_step import exported_step
+from phipsi.codegen.targets import target_named
+from phipsi.core.backends.backend import SweepProgram
+from phipsi.core.backends.program import Program
+from phipsi.native.targets.target import MachineCode, Target
 
 GUARD = 64  # bytes behind the work memory that no function may touch
 
@@ -82,7 +82,7 @@ class InProcess:
 
 def output_shapes(source: SweepProgram) -> list[tuple[int, ...]]:
     """The shapes of one element of all results."""
-    from phipsi.backends.native.native_backend import KernelSource
+    from phipsi.native.native_backend import KernelSource
 
     return list(KernelSource(source).output_shapes)
 

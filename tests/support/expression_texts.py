@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
+from phipsi.core.expressions.node import SELECTABLE, Expr
+from phipsi.core.expressions.spaces import SPACES
+from phipsi.core.model.model import Model
+from phipsi.core.operators import VOCABULARY
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.sweeps.request import NEEDS_ROWS
 from phipsi.errors import ParseError, PhipsiError
-from phipsi.expressions.node import SELECTABLE, Expr
-from phipsi.expressions.spaces import SPACES
-from phipsi.model.model import Model
-from phipsi.operators import VOCABULARY
-from phipsi.operators.inputs import leaves_of
-from phipsi.sweeps.request import NEEDS_ROWS
 
 PER_BODY = {name for name, space in SPACES.items() if space.per_body}
 LONGEST_MESSAGE = 4000

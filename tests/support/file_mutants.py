@@ -313,7 +313,7 @@ def outcome(path: str) -> str:
     import numpy as np
 
     from phipsi.errors import FileError, ModelError
-    from phipsi.interfaces.formats.load import load
+    from phipsi.files.load import load
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

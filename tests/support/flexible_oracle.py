@@ -24,8 +24,8 @@ import numpy as np
 from random_models import JOINTS, Rng, random_pose, random_rotation
 
 import phipsi as pp
-from phipsi.model.joint import Joint
-from phipsi.model.scalars import NUMPY_OPS
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.scalars import NUMPY_OPS
 
 STEP = 1e-30
 ALL_FLEXIBLE = (*JOINTS, "fixed")

@@ -16,8 +16,8 @@ import numpy as np
 from random_models import ALL, Rng, random_axis, random_inertia, random_tree
 
 import phipsi as pp
-from phipsi.model.model import Model
-from phipsi.model.rotors import Carrier
+from phipsi.core.model.model import Model
+from phipsi.core.model.rotors import Carrier
 
 GEARED = ("revolute", "prismatic", "helical", "cylindrical", "planar")
 

@@ -1,6 +1,6 @@
 """An integrator with the numbers that it uses, for tests over many of them."""
 
-from phipsi.motion.tableaux import METHODS
+from phipsi.simulation.integrators.tableaux import METHODS
 
 
 def steps_of(integrator: str, **given: float) -> dict[str, object]:

@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
 

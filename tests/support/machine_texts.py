@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phipsi.backends.machine.array_machine import ArrayMachine
-from phipsi.backends.machine.machine import Machine
-from phipsi.backends.native import lane_function
-from phipsi.backends.native.lane_machine import LaneMachine
-from phipsi.backends.native.targets.target import target_for
+from phipsi.core.machine.array_machine import ArrayMachine
+from phipsi.core.machine.machine import Machine
+from phipsi.native import lane_function
+from phipsi.native.lane_machine import LaneMachine
+from phipsi.native.targets.target import target_for
 
 Shapes = Mapping[str, tuple[int, ...]]
 Text = Callable[[Machine, Mapping[str, Any], Mapping[str, Any]], None]

@@ -17,16 +17,16 @@ from fractions import Fraction
 import numpy as np
 from random_expressions import Generator
 
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr, product, rebuild, total_of
+from phipsi.core.operators.catalogue import definition
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.rewrite.identity import Identity
+from phipsi.core.rewrite.patterns import REWRITTEN
+from phipsi.core.rewrite.rewriter import rewrite_one
 from phipsi.errors import PhipsiError
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, product, rebuild, total_of
 from phipsi.operators import parse
-from phipsi.operators.catalogue import definition
-from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.identity import Identity
-from phipsi.rewrite.patterns import REWRITTEN
-from phipsi.rewrite.rewriter import rewrite_one
-from phipsi.theorems import identities, prove
+from phipsi.papers.theorems import identities, prove
 
 Rng = np.random.Generator
 Found = tuple[str, Expr, Expr]  # what was changed, the part, and what it became

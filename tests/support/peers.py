@@ -13,8 +13,9 @@ import numpy as np
 import pinocchio as pin
 from random_models import model_from_parents, random_axis
 
-from phipsi.model import Model, joints
-from phipsi.spatial import matrix_to_quat, quat_to_matrix, skew
+from phipsi.core.model import joints
+from phipsi.core.model.model import Model
+from phipsi.core.spatial import matrix_to_quat, quat_to_matrix, skew
 
 SWAP = [3, 4, 5, 0, 1, 2]  # linear first ↔ angular first
 

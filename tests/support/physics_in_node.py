@@ -14,7 +14,7 @@ from typing import Any
 
 from exported_code import node_program
 
-from phipsi.interfaces.page.live_page import LivePhysics
+from phipsi.pages.live_page import LivePhysics
 
 _SCRIPT = """
 const fs = require("fs");
@@ -31,7 +31,7 @@ PhipsiPhysics.load(JSON.parse(read("physics.json")), read("physics.wasm")).then(
 
 def physics_folder(place: Path) -> Path:
     """The folder, with the page's own script in it."""
-    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
+    asset = files("phipsi.pages") / "assets" / "physics.js"
     (place / "physics.js").write_text(asset.read_text())
     return place
 

@@ -7,10 +7,10 @@ from solid_supports import SHAPES
 
 from phipsi.contact.geometry.pair_formulas import FORMULAS
 from phipsi.contact.geometry.placed_shapes import Placed
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced, as_node
-from phipsi.spatial import quat_to_matrix, so3_exp
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.spatial import quat_to_matrix, so3_exp
 
 
 @cache

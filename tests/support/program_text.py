@@ -5,8 +5,8 @@ Two programs are the same if their texts are; the golden files hold such texts.
 
 from __future__ import annotations
 
-from phipsi.backends.program import Program
-from phipsi.sweeps.ir import Field, StepKind
+from phipsi.core.backends.program import Program
+from phipsi.core.sweeps.ir import Field, StepKind
 
 DIRECTED = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
 

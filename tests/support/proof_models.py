@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random_models import ALL, branching, chain, model_from_parents, random_tree, star
 
-from phipsi.model import Model, ModelBuilder
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.model import Model
 
 MODELS: dict[str, Model] = {
     "revolute chain": chain(4, 21, ["revolute"]),

@@ -18,8 +18,8 @@ from typing import TypeVar
 import numpy as np
 
 from phipsi import operators as ops
-from phipsi.expressions.node import Expr, Number, identity, product
-from phipsi.expressions.spaces import (
+from phipsi.core.expressions.node import Expr, Number, identity, product
+from phipsi.core.expressions.spaces import (
     EFFORTS,
     FORCES,
     MOTIONS,

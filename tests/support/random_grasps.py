@@ -14,7 +14,7 @@ from random_systems import admissible
 
 import phipsi as pp
 from phipsi import grasping
-from phipsi.spatial import skew, so3_exp
+from phipsi.core.spatial import skew, so3_exp
 
 KINDS = ("Rigid", "Edge", "Point", "SoftFinger")
 FREE = {"Rigid": 0, "Edge": 1, "Point": 3, "SoftFinger": 2}

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from phipsi.model.builder import ModelBuilder
-from phipsi.model.inertia import SpatialInertia
-from phipsi.model.joint import Joint
-from phipsi.model.joints import (
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.joints import (
     Composite,
     Cylindrical,
     Fixed,
@@ -29,9 +29,9 @@ from phipsi.model.joints import (
     Translation,
     Universal,
 )
-from phipsi.model.model import Model
-from phipsi.model.pose import Pose
-from phipsi.spatial import quat_to_matrix
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.spatial import quat_to_matrix
 
 Rng = np.random.Generator
 

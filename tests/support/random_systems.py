@@ -20,7 +20,7 @@ from random_models import random_axis, random_pose, random_tree
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.spatial import so3_exp
+from phipsi.core.spatial import so3_exp
 
 KINDS = (
     "Weld", "Spherical", "Revolute", "Prismatic", "Cylindrical", "Universal", "Planar",

@@ -21,12 +21,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends import dense as oracle
-from phipsi.backends.dense.evaluation import Evaluation, gain
+from phipsi.core import dense as oracle
+from phipsi.core.dense.evaluation import Evaluation, gain
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr
+from phipsi.core.operators.catalogue import Riccati
 from phipsi.errors import SingularHingeError, SingularMatrixError
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr
-from phipsi.operators.catalogue import Riccati
 
 Array = NDArray[Any]
 E = TypeVar("E", bound=Evaluation)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.backend import backend_of
-from phipsi.backends.native.pipeline import Unit, plan_native
-from phipsi.backends.native.targets.target import MachineCode, Target, host_target
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import POINTER
+from phipsi.core.backends.backend import backend_of
+from phipsi.native.pipeline import Unit, plan_native
+from phipsi.native.targets.target import MachineCode, Target, host_target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import POINTER
 
 
 def single_target(lanes: int = 1, *, fused: bool | None = None) -> Target:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from phipsi.laws import law_operations as ops
-from phipsi.laws.numpy_functions import table
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.numpy_functions import table
+from phipsi.core.arrays.trace import Traced, as_node
 
 X = ops.given("x", (4,))
 Y = ops.given("y", (4,))

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.operators import parse
-from phipsi.operators.inputs import leaves_of
-from phipsi.proofs.claim_decision import equal, sides
-from phipsi.proofs.digits import Digits, agree, long_decimals
-from phipsi.proofs.proof_state import State
-from phipsi.rewrite.identity import Claim, Identity
+from phipsi.papers.proofs.claim_decision import equal, sides
+from phipsi.papers.proofs.digits import Digits, agree, long_decimals
+from phipsi.papers.proofs.proof_state import State
 
 SMALL = Fraction(1, 10**12)
 _OPERATORS = (

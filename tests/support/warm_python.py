@@ -25,7 +25,7 @@ IMPORTS = (
     "numpy", "scipy.integrate", "scipy.optimize", "scipy.sparse.linalg", "scipy.linalg",
     "scipy.stats", "scipy.spatial", "cyclopts", "rich.console", "llvmlite.binding",
     "concurrent.futures.process", "multiprocessing.connection", "http.server", "urllib.request",
-    "phipsi.interfaces.cli.commands",
+    "phipsi.cli.commands",
 )  # fmt: skip
 
 

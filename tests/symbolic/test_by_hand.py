@@ -10,13 +10,13 @@ from random_expressions import Generator
 from random_models import branching
 
 import phipsi as pp
-from phipsi.derivations.by_hand import occurs, replace
-from phipsi.derivations.normal_form import words_of
+from phipsi.core.expressions.node import Expr
 from phipsi.errors import InputError, SpaceError
-from phipsi.expressions.node import Expr
 from phipsi.operators import mass_matrix, parse
-from phipsi.proofs.claim_decision import equal, modular_state
-from phipsi.theorems.book_index import all_identities
+from phipsi.papers.derivations.by_hand import occurs, replace
+from phipsi.papers.derivations.normal_form import words_of
+from phipsi.papers.proofs.claim_decision import equal, modular_state
+from phipsi.papers.theorems.book_index import all_identities
 
 TREE = branching(4, 8, armature=True)
 STATE = modular_state(TREE, 0, 0, False)

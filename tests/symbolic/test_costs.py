@@ -23,12 +23,12 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet, point_set
 from phipsi.errors import LoweringError
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet, point_set
 
 FILE = Path(__file__).parent / "golden" / "costs.json"
 UPDATE = bool(os.environ.get("PHIPSI_UPDATE_GOLDEN"))

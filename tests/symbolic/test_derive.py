@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 import phipsi as pp
-from phipsi.derivations.derive import latex_text
-from phipsi.derivations.paper_derivations import DERIVATIONS, derivation_of
 from phipsi.errors import InputError, SpaceError
 from phipsi.operators import parse
+from phipsi.papers.derivations.derive import latex_text
+from phipsi.papers.derivations.paper_derivations import DERIVATIONS, derivation_of
 
 
 @pytest.mark.parametrize("row", DERIVATIONS, ids=lambda row: row.name)

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.errors import LoweringError, ParseError, SpaceError
-from phipsi.expressions import remembered
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
-from phipsi.expressions.spaces import (
+from phipsi.core.expressions import remembered
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
+from phipsi.core.expressions.spaces import (
     EFFORTS,
     FORCES,
     MOTIONS,
@@ -26,7 +25,7 @@ from phipsi.expressions.spaces import (
     SPACES,
     Space,
 )
-from phipsi.expressions.structure import (
+from phipsi.core.expressions.structure import (
     ANTICAUSAL,
     CAUSAL,
     GENERAL,
@@ -41,6 +40,8 @@ from phipsi.expressions.structure import (
     is_strict,
     structure_word,
 )
+from phipsi.core.operators.catalogue import CATALOGUE, definition, family_of, with_arguments
+from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.operators import (
     B,
     D,
@@ -76,7 +77,6 @@ from phipsi.operators import (
     total,
     v,
 )
-from phipsi.operators.catalogue import CATALOGUE, definition, family_of, with_arguments
 
 STYLES = ("greek", "ascii", "latex")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
@@ -227,7 +227,7 @@ def test_equal_expressions_are_the_same_object():
 
 
 def test_what_is_no_longer_used_is_forgotten():
-    from phipsi.expressions.node import _INTERNED
+    from phipsi.core.expressions.node import _INTERNED
 
     def made() -> int:
         return sum(1 for x in list(_INTERNED.values()) if x.op is Op.PRODUCT)

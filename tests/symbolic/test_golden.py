@@ -17,11 +17,11 @@ import pytest
 from program_text import directions, kinds, program_text
 
 import phipsi as pp
-from phipsi.expressions.node import Expr
-from phipsi.model.builder import ModelBuilder
-from phipsi.model.inertia import SpatialInertia
-from phipsi.model.joints import Free, Revolute
-from phipsi.model.model import Model
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.joints import Free, Revolute
+from phipsi.core.model.model import Model
 from phipsi.operators import (
     B,
     D,

@@ -11,14 +11,15 @@ import pytest
 from expression_texts import Bad, check_message, mutated, outcome, text_of
 
 import phipsi as pp
+from phipsi.core.expressions import node
+from phipsi.core.expressions.parse import LONGEST
+from phipsi.core.operators import identity
+from phipsi.core.rewrite import rewriter
+from phipsi.core.rewrite.collect import count_products, count_recursions
+from phipsi.core.rewrite.rewriter import Rewriter
+from phipsi.core.sweeps import equation_builder as builder
 from phipsi.errors import InputError, LoweringError, ParseError, PhipsiError, SpaceError
-from phipsi.expressions import node
-from phipsi.expressions.parse import LONGEST
-from phipsi.operators import D, E_phi, H, I, K, M, identity, mass_matrix, parse, phi, psi
-from phipsi.rewrite import rewriter
-from phipsi.rewrite.collect import count_products, count_recursions
-from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps import equation_builder as builder
+from phipsi.operators import D, E_phi, H, I, K, M, mass_matrix, parse, phi, psi
 
 ARM = pp.examples.planar_arm(2)
 

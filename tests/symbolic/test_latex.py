@@ -6,10 +6,10 @@ import pytest
 from expression_texts import EQUATIONS, by_space, fitting
 
 import phipsi as pp
+from phipsi.core.expressions.node import Expr
+from phipsi.core.operators.catalogue import hinge_variation
 from phipsi.errors import ParseError, PhipsiError, SpaceError
-from phipsi.expressions.node import Expr
 from phipsi.operators import Jr, R, Riccati, parse, unit_rate
-from phipsi.operators.catalogue import hinge_variation
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rooms import ring_of
 from sources import imports, modules, private_accesses, statements, text_of, tree_of
 
 import phipsi
@@ -21,51 +22,11 @@ import phipsi
 ROOT = Path(__file__).parents[2] / "src" / "phipsi"
 PACKAGE = "phipsi"
 
-# A module may import its own layer and those before it.
-LAYERS = [
-    "views",
-    "loaded",
-    "errors",
-    "whole_files",
-    "array_archives",
-    "progress",
-    "spatial",
-    "flexible",
-    "model",
-    "expressions",
-    "laws",
-    "operators",
-    "constraints",
-    "rewrite",
-    "sweeps",
-    "backends",
-    "compiler",
-    "calculus",
-    "proofs",
-    "theorems",
-    "derivations",
-    "algorithms",
-    "examples",
-    "demo",
-    "contact",
-    "circuits",
-    "motion",
-    "forces",
-    "trajectory",
-    "control",
-    "simulation",
-    "molecules",
-    "studies",
-    "exporting",
-    "interfaces",
-    "torch",
-    "jax",
-    "gym",
-]
-
-# `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
-# written as a user would write them and may use it.
-USER_PROGRAMS = {"demo"}
+# `import phipsi` itself re-exports all rooms. One module is written as a user would write it, and
+# one is a table that answers with names of any room.
+NAMES_ALL_ROOMS = {"__init__.py", "cli/demo.py", "files/other_names.py"}
+# Modules that have the name of a public namespace and offer what is in a room: texts name them.
+DOORS = {"constraints", "gym", "jax", "operators", "torch"}
 
 MAX_LINES = 600
 
@@ -74,99 +35,88 @@ def sources() -> list[Path]:
     return sorted(ROOT.rglob("*.py"))
 
 
-def module_parts(path: Path) -> list[str]:
-    """src/phipsi/model/tree.py -> ["phipsi", "model", "tree"]; a package ends in "__init__"."""
-    return [PACKAGE, *path.relative_to(ROOT).with_suffix("").parts]
-
-
-def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line and absolute dotted name of everything imported, at any depth, relative or not."""
-    for node in statements(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name.split(".")
-        elif isinstance(node, ast.ImportFrom):
-            base = parts[: len(parts) - node.level] if node.level else []
-            base = base + (node.module.split(".") if node.module else [])
-            for alias in node.names:
-                yield node.lineno, [*base, alias.name]
-
-
-def modules_as_text(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
-    """The same of strings that are the name of a module: what `import_module` takes."""
+def names_of_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and room of strings that are the name of a module: what `import_module` takes."""
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(text, str) and re.fullmatch(rf"{PACKAGE}(\.\w+)+(:\w+)?", text):
-            yield node.lineno, text.partition(":")[0].split(".")
+            yield node.lineno, text.split(".")[1].partition(":")[0]
 
 
-def breaches(tree: ast.AST, parts: list[str]) -> Iterator[str]:
-    """Imports of a later layer in the module named by `parts`."""
-    mine = parts[1]
-    for line, target in modules_as_text(tree):
-        if target[1] in LAYERS and LAYERS.index(target[1]) > LAYERS.index(mine):
-            where = f"{'/'.join(parts)}.py:{line} names {'.'.join(target)}"
-            yield f"{where}, which is a later layer; ask for a view (phipsi/views.py)"
-    for line, target in imported_modules(tree, parts):
-        if target[0] != PACKAGE:
-            continue
-        where = f"{'/'.join(parts)}.py:{line} imports {'.'.join(target)}"
-        if len(target) > 1 and target[1] in LAYERS:
-            if LAYERS.index(target[1]) > LAYERS.index(mine):
-                yield f"{where}, which is a later layer"
-        elif mine not in USER_PROGRAMS:
-            yield f"{where} through the package itself; import it from its layer"
+def breaches(tree: ast.AST, room: str) -> Iterator[str]:
+    """Names of later rooms as strings, which import-linter cannot see; imports of the package."""
+    rings = ring_of()
+    for line, target in names_of_modules(tree):
+        if target in rings and target not in DOORS and rings[target] > rings[room]:
+            yield f"line {line} names {target}, a later room; ask for a view (phipsi/views.py)"
+    for node in statements(tree):
+        names = [x.name for x in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
+            names = [PACKAGE for x in node.names if x.name not in rings]
+        if PACKAGE in names:
+            yield f"line {node.lineno} imports the package itself; import from the room"
 
 
-def test_every_module_belongs_to_a_layer():
-    unknown = {module_parts(path)[1] for path in sources()} - {"__init__", *LAYERS}
-    assert not unknown, f"give {sorted(unknown)} a place in LAYERS"
+def linted(project: Path, sources: Path) -> subprocess.CompletedProcess[str]:
+    """What import-linter says of a project whose package is in a folder."""
+    code = (
+        "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(sources)},
+    )  # fmt: skip
 
 
-def test_imports_flow_downhill():
+def test_imports_keep_the_contracts():
+    """Who may import whom is in pyproject.toml."""
+    run = linted(ROOT.parents[1], ROOT.parent)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_an_import_of_a_later_room_breaks_the_contract(tmp_path: Path):
+    package = tmp_path / "house"
+    for name, text in {"early": "from house import late\n", "late": "", "__init__": ""}.items():
+        package.mkdir(exist_ok=True)
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_package = "house"\n[[tool.importlinter.contracts]]\n'
+        'name = "rings"\ntype = "layers"\ncontainers = ["house"]\nexhaustive = true\n'
+        'layers = ["late", "early"]\n',
+        encoding="utf-8",
+    )
+    run = linted(tmp_path, tmp_path)
+    assert run.returncode == 1 and "house.early -> house.late" in run.stdout
+
+
+def test_no_module_reaches_a_later_room_by_its_name():
     found = [
-        breach
+        f"{path.relative_to(ROOT)}: {breach}"
         for path in sources()
-        if path != ROOT / "__init__.py"
-        for breach in breaches(tree_of(path), module_parts(path))
+        if str(path.relative_to(ROOT)) not in NAMES_ALL_ROOMS
+        for breach in breaches(tree_of(path), path.relative_to(ROOT).with_suffix("").parts[0])
     ]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "legal"),
+    ("room", "source", "legal"),
     [
-        ("rewrite.rewriter", "from phipsi.model import Model", True),
-        ("rewrite.rewriter", "from phipsi.rewrite.identities import RULES", True),
-        ("rewrite.rewriter", "from .identities import RULES", True),
-        ("rewrite.rewriter", "from ..expressions import Expr", True),
-        ("rewrite.rewriter", "from phipsi import errors", True),
-        ("rewrite.rewriter", "import numpy, math", True),
-        ("model.__init__", "from . import tree", True),
-        ("model.__init__", "from .tree import Tree", True),
-        ("demo", "import phipsi as pp", True),
-        ("model.tree", "from phipsi.rewrite import rewriter", False),
-        ("model.tree", "import phipsi.rewrite.rewriter", False),
-        ("model.tree", "import math, phipsi.sweeps as s", False),
-        ("model.tree", "from ..rewrite import rewriter", False),
-        ("model.tree", "from .. import compiler", False),
-        ("model.__init__", "from ..compiler import compile", False),
-        ("errors", "from .model import Model", False),
-        ("errors", "from . import model", False),
-        ("model.tree", "from phipsi import errors, compiler", False),
-        ("model.tree", "import phipsi as pp", False),
-        ("model.tree", "from phipsi import Model", False),
-        ("model.tree", "def f():\n    from phipsi.backends import reference", False),
-        ("model.tree", "if TYPE_CHECKING:\n    import phipsi.compiler", False),
-        ("demo", "from phipsi.interfaces import urdf", False),
-        ("compiler", "import_module('phipsi.backends.reference')", True),
-        ("model.tree", "import_module('phipsi.backends.reference')", False),
-        ("model.tree", "view('phipsi.interfaces.page.displays:html_of')", False),
-        ("model.tree", "raise ValueError('see phipsi.interfaces')", True),
+        ("core", "from phipsi.core.model import Model", True),
+        ("core", "from phipsi import errors", True),
+        ("core", "import numpy, math", True),
+        ("core", "import phipsi as pp", False),
+        ("core", "from phipsi import Model", False),
+        ("core", "def f():\n    import phipsi", False),
+        ("codegen", "import_module('phipsi.native.pipeline')", True),
+        ("core", "import_module('phipsi.native.pipeline')", False),
+        ("core", "view('phipsi.pages.displays:html_of')", False),
+        ("core", "raise ValueError('see phipsi.pages')", True),
     ],
 )
-def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
-    found = list(breaches(ast.parse(source), [PACKAGE, *module.split(".")]))
+def test_the_checker_sees_names_of_later_rooms(room: str, source: str, legal: bool):
+    found = list(breaches(ast.parse(source), room))
     assert legal == (not found), found
 
 
@@ -184,8 +134,8 @@ def test_rooms_read_no_private_attributes_of_others():
         ("class A:\n    def f(self, b): return b.plan()._steps", False),
         ("class A:\n    def f(self): return self._graph", True),
         ("class A:\n    _graph: int\ndef f(a): return a._graph", True),
-        ("from phipsi.exporting.fmu import Fmu\ndef f(a): return a._near", True),
-        ("from phipsi.simulation.run import Run\ndef f(a): return a._far", False),
+        ("from phipsi.codegen.fmu import Fmu\ndef f(a): return a._near", True),
+        ("from phipsi.simulation.simulate.run import Run\ndef f(a): return a._far", False),
         ("import sys\nsys._getframe(1)", True),
         ("from phipsi import loaded\nloaded._time", False),
         ("def f(a): return a._replace(q=1), a.__dict__", True),
@@ -193,12 +143,12 @@ def test_rooms_read_no_private_attributes_of_others():
 )
 def test_reading_private_attributes_of_others_is_seen(source: str, legal: bool):
     trees = {
-        "phipsi.exporting.fmu_model": ast.parse(source),
-        "phipsi.exporting.fmu": ast.parse("class Fmu:\n    def _near(self): ..."),
-        "phipsi.simulation.run": ast.parse("class Run:\n    def _far(self): ..."),
+        "phipsi.codegen.fmu_model": ast.parse(source),
+        "phipsi.codegen.fmu": ast.parse("class Fmu:\n    def _near(self): ..."),
+        "phipsi.simulation.simulate.run": ast.parse("class Run:\n    def _far(self): ..."),
     }
-    targets = {"phipsi.exporting.fmu", "phipsi.simulation.run"}
-    graph = {"phipsi.exporting.fmu_model": frozenset(x for x in targets if x in source)}
+    targets = {"phipsi.codegen.fmu", "phipsi.simulation.simulate.run"}
+    graph = {"phipsi.codegen.fmu_model": frozenset(x for x in targets if x in source)}
     assert legal == (not list(private_accesses(trees, graph)))
 
 
@@ -305,13 +255,13 @@ def test_the_package_lists_its_public_names_only():
 
 def test_modules_that_are_not_public_can_be_reached_too():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert "sweeps" in packages and "sweeps" not in dir(phipsi)
+    assert "core" in packages and "core" not in dir(phipsi)
     for name in packages:
         assert getattr(phipsi, name).__name__ == f"phipsi.{name}"
 
 
 def test_names_that_stand_elsewhere_say_where():
-    from phipsi.interfaces import other_names
+    from phipsi.files import other_names
 
     for where, names in other_names._ELSEWHERE.items():
         for name in names.split():
@@ -457,7 +407,7 @@ def test_every_name_that_is_written_down_is_there():
         "body_poses",
         "forces.Damping",
     }
-    written = {"src/phipsi/interfaces/other_names.py": {"rnea"}}  # a name of others, explained
+    written = {"src/phipsi/files/other_names.py": {"rnea"}}  # a name of others, explained
     root = ROOT.parents[1]
     for folder in ("src", "examples", "benchmarks", "scripts"):
         for path in (root / folder).rglob("*.py"):
@@ -475,7 +425,7 @@ def test_names_of_pinocchio_answer_with_the_name_here(name: str, ours: list[str]
 
 
 def test_names_of_other_libraries_exist_here():
-    from phipsi.interfaces import other_names
+    from phipsi.files import other_names
 
     tables = (other_names._PINOCCHIO, other_names._MUJOCO, other_names._DRAKE)
     for theirs, ours in (row for table in tables for row in table.items()):

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import phipsi as pp
-from phipsi.backends.native import native_legality as native
-from phipsi.backends.native.kernel.phases import Phase
-from phipsi.backends.native.pipeline import Unit
+from phipsi.core.sweeps import legality
+from phipsi.core.sweeps.ir import Domain, Step, StepKind, dependencies
+from phipsi.core.sweeps.legality import LEGAL, IllegalProgram, check
+from phipsi.native import native_legality as native
+from phipsi.native.kernel.phases import Phase
+from phipsi.native.pipeline import Unit
 from phipsi.operators import mass_matrix, tau
-from phipsi.sweeps import legality
-from phipsi.sweeps.ir import Domain, Step, StepKind, dependencies
-from phipsi.sweeps.legality import LEGAL, IllegalProgram, check
 
 SOLVE = mass_matrix.inv @ tau
 

@@ -6,6 +6,11 @@ import warnings
 import numpy as np
 import pytest
 
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.joints import Fixed, Planar, Revolute, Spherical, Universal
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
 from phipsi.errors import (
     InputError,
     ModelError,
@@ -15,11 +20,6 @@ from phipsi.errors import (
     SpaceError,
     did_you_mean,
 )
-from phipsi.model.builder import ModelBuilder
-from phipsi.model.inertia import SpatialInertia
-from phipsi.model.joints import Fixed, Planar, Revolute, Spherical, Universal
-from phipsi.model.model import Model
-from phipsi.model.pose import Pose
 
 
 def build(*bodies, frames=(), **options):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import phipsi
-from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text.lane_arithmetic import NUMBERS, WORD, Emitter
+from phipsi.native.targets.target import Target
+from phipsi.native.text.lane_arithmetic import NUMBERS, WORD, Emitter
 
-NATIVE = Path(phipsi.__file__).parent / "backends" / "native"
+NATIVE = Path(phipsi.__file__).parent / "native"
 WIDTHS = (4, 8)
 
 

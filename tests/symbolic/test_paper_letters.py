@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.core.operators.papers import LETTERS, NOT_OPERATORS, explain_letter, paper_named
 from phipsi.errors import InputError, ParseError
 from phipsi.operators import parse
-from phipsi.operators.papers import LETTERS, NOT_OPERATORS, explain_letter, paper_named
 
 
 @pytest.mark.parametrize("paper", LETTERS)
@@ -59,7 +59,7 @@ def test_one_letter_two_meanings():
 def test_unknown_letters_are_answered_with_their_name_here(text: str, said: str):
     with pytest.raises(ParseError, match=said):
         parse(text)
-    assert explain_letter("no such letter", pp.operators.VOCABULARY) == ""
+    assert explain_letter("no such letter", pp.core.operators.VOCABULARY) == ""
 
 
 C = pp.own.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
@@ -115,7 +115,7 @@ def test_papers_have_names():
     assert paper_named("jpl 88-11".upper()) == "88-11" and paper_named("soa") == "SOA"
     with pytest.raises(InputError, match="SOA, MM, MC, 88-11, 88-11 II, MS"):
         parse("H", paper="SOB")
-    assert all(explain_letter(x, pp.operators.VOCABULARY) for x in NOT_OPERATORS)
+    assert all(explain_letter(x, pp.core.operators.VOCABULARY) for x in NOT_OPERATORS)
 
 
 def test_the_gain_of_88_11_compiles_to_the_same_program():

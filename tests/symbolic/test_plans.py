@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.backends.backend import SweepProgram, backend_of
-from phipsi.backends.program import Program
-from phipsi.model.points import point_set
-from phipsi.sweeps import cheapest_plan as planning
-from phipsi.sweeps.cheapest_plan import (
+from phipsi.core.backends.backend import SweepProgram, backend_of
+from phipsi.core.backends.program import Program
+from phipsi.core.model.points import point_set
+from phipsi.core.sweeps import cheapest_plan as planning
+from phipsi.core.sweeps.cheapest_plan import (
     CHOICES,
     PROCESSORS,
     STANDARD,
@@ -21,8 +21,8 @@ from phipsi.sweeps.cheapest_plan import (
     plans_of,
     work_of,
 )
-from phipsi.sweeps.request import Request
-from phipsi.sweeps.schedule import reachable
+from phipsi.core.sweeps.request import Request
+from phipsi.core.sweeps.schedule import reachable
 
 EXPRESSIONS = [
     "mass_matrix",

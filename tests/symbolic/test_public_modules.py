@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import phipsi as pp
-from phipsi.algorithms.grasping import grasp
+from phipsi.grasping import grasp
 
 MODULES = {name: x for name in pp.__all__ if inspect.ismodule(x := getattr(pp, name))}
 

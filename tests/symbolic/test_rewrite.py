@@ -7,9 +7,14 @@ import pytest
 from random_expressions import Generator
 
 import phipsi as pp
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr
-from phipsi.expressions.structure import is_strict
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions.structure import is_strict
+from phipsi.core.rewrite.causal import diagonal_and_strict
+from phipsi.core.rewrite.collect import collect, count_recursions
+from phipsi.core.rewrite.identities import RULES
+from phipsi.core.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
+from phipsi.core.rewrite.rewriter import Rewriter, RewriteStep
 from phipsi.operators import (
     D,
     E_psi,
@@ -33,11 +38,6 @@ from phipsi.operators import (
     tau,
     v,
 )
-from phipsi.rewrite.causal import diagonal_and_strict
-from phipsi.rewrite.collect import collect, count_recursions
-from phipsi.rewrite.identities import RULES
-from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
-from phipsi.rewrite.rewriter import Rewriter, RewriteStep
 
 TIDYING = ("definition of ", "collect", "cancel", "invert factor by factor", "split causal")
 

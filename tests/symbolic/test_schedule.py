@@ -11,14 +11,14 @@ from random_expressions import Generator
 from random_models import branching
 
 import phipsi as pp
-from phipsi.backends.program import Program
+from phipsi.core.backends.program import Program
+from phipsi.core.sweeps import schedule as scheduling
+from phipsi.core.sweeps.equation_builder import Builder
+from phipsi.core.sweeps.ir import Domain, StepKind, Type
+from phipsi.core.sweeps.legality import LEGAL, check
+from phipsi.core.sweeps.schedule import schedule
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
-from phipsi.sweeps import schedule as scheduling
-from phipsi.sweeps.equation_builder import Builder
-from phipsi.sweeps.ir import Domain, StepKind, Type
-from phipsi.sweeps.legality import LEGAL, check
-from phipsi.sweeps.schedule import schedule
 
 MODEL = branching(5, 2, armature=True)
 POINTS = ["b2", "b4", "world"]

@@ -14,11 +14,11 @@ from random_expressions import Generator, with_adjoints
 from random_models import branching
 
 import phipsi as pp
-from phipsi.backends.dense import dense
+from phipsi.core.dense import dense
+from phipsi.core.expressions.node import Expr, identity, total_of
+from phipsi.core.expressions.spaces import FORCES
+from phipsi.core.expressions.structure import Structure
 from phipsi.errors import InputError, LoweringError, ParseError, PhipsiError, SpaceError
-from phipsi.expressions.node import Expr, identity, total_of
-from phipsi.expressions.spaces import FORCES
-from phipsi.expressions.structure import Structure
 from phipsi.operators import (
     D,
     E_phi,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.model.model import Model
+from phipsi.core.model.model import Model
+from phipsi.transmissions.motors import Motor
 
 Describes = Callable[[int], str] | None
 

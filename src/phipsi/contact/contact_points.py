@@ -18,13 +18,9 @@ from typing import Any, NamedTuple, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.native.lane_function import (
-    LaneFunction,
-    graph_after_program,
-    graph_function,
-)
-from phipsi.backends.options import CallOptions, Calls
-from phipsi.compiler import compile, default_backend
+from phipsi.attached.shapes import BodyShape, bounding_ball, is_surface
+from phipsi.contact.contact_pairs import ContactPair, Contacts
+from phipsi.contact.contact_shapes import near_balls
 from phipsi.contact.geometry.pair_code import unless
 from phipsi.contact.geometry.pair_formulas import (
     NOWHERE,
@@ -35,17 +31,17 @@ from phipsi.contact.geometry.pair_formulas import (
     pair_graph,
     slot_geometry,
 )
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.compiler import compile, default_backend
+from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.tree import WORLD
+from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import Node
-from phipsi.laws.law_values import Evaluation
-from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.contact_shapes import near_balls
-from phipsi.model.numbers import as_floats
-from phipsi.model.shapes import BodyShape, bounding_ball, is_surface
-from phipsi.model.tree import WORLD
-from phipsi.operators import frame_pose
+from phipsi.native.lane_function import LaneFunction, graph_after_program, graph_function
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.certificate import Certificate, EventCertificate
+from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_points import ContactPoints, contact_points
 from phipsi.errors import InputError, did_you_mean
-from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.failures import BLOCK
+from phipsi.attached.shapes import farthest_point, is_surface
 from phipsi.contact.certificate import first_numbers
-from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
+from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.geometry.placed_shapes import across
+from phipsi.contact.solver.cone_problem import INACTIVE, ROWS, ConeLayout
+from phipsi.core.backends.failures import BLOCK
+from phipsi.core.model.entry_units import entry_units
+from phipsi.core.model.model import Model
+from phipsi.core.model.value import read_only
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
-from phipsi.model.contact_pairs import Contacts
-from phipsi.model.entry_units import entry_units
-from phipsi.model.model import Model
-from phipsi.model.shapes import farthest_point, is_surface
-from phipsi.model.value import read_only
 
 Array = NDArray[Any]
 

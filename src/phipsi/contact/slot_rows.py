@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.cone_problem import ROWS
+from phipsi.attached.shapes import is_surface
+from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_rows import (
     AXIS,
     SLIDES,
@@ -40,12 +41,11 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.graph import Node
-from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import Contacts
-from phipsi.model.shapes import is_surface
+from phipsi.contact.solver.cone_problem import ROWS
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.trace import Traced, as_node
 
 
 class RowBlocks(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.core.spatial import skew
 from phipsi.errors import ModelError, one_of
-from phipsi.spatial import skew
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

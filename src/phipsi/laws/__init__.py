@@ -3,7 +3,9 @@
 Laws are functions in plain arithmetic, traced to a graph that every backend runs.
 """
 
-from phipsi.laws.numpy_functions import table as table  # it registers what traced values know
+from phipsi.core.arrays.numpy_functions import (
+    table as table,  # it registers what traced values know
+)
 from phipsi.loaded import offer
 
 __getattr__, __dir__, __all__ = offer(

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.expressions.node import Expr
-from phipsi.laws.graph import Array, Node, Shape
-from phipsi.laws.law_operations import given
-from phipsi.laws.law_values import evaluate
-from phipsi.model.points import PointSet
+from phipsi.core.arrays.graph import Array, Node, Shape
+from phipsi.core.arrays.law_operations import given
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.points import PointSet
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""

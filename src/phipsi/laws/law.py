@@ -9,13 +9,13 @@ from typing import Any, TypedDict, Unpack, final, overload
 
 import numpy as np
 
+from phipsi.core.arrays.graph import Array
+from phipsi.core.arrays.law_errors import fail, place_of, short
+from phipsi.core.arrays.named_numbers import called_with_numbers, named_numbers
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.numbers import is_masked
 from phipsi.errors import LawError, did_you_mean, is_real, is_whole
-from phipsi.expressions.node import Expr
-from phipsi.laws.graph import Array
-from phipsi.laws.law_errors import fail, place_of, short
-from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal
-from phipsi.model.numbers import is_masked
 
 RESERVED = ("t", "q", "v", "tau_given")
 """Arguments that every law may have: time (s), configuration, rates, efforts given from outside."""

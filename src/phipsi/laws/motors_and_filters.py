@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from phipsi.core.arrays.graph import Array
+from phipsi.core.arrays.law_errors import short
+from phipsi.core.arrays.numpy_functions import table
+from phipsi.core.model.numbers import as_floats
 from phipsi.errors import InputError, LawError, one_of
 from phipsi.laws import signals
-from phipsi.laws.graph import Array
 from phipsi.laws.law import Law, law
-from phipsi.laws.law_errors import short
-from phipsi.laws.numpy_functions import table
-from phipsi.model.numbers import as_floats
 
 __all__ = ["low_pass", "motor", "pid", "policy"]
 

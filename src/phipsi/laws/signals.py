@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.core.arrays.graph import Array
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.points import checked_axes
 from phipsi.errors import LawError, is_whole, one_of
-from phipsi.expressions.node import Expr
-from phipsi.laws.graph import Array
 from phipsi.loaded import only_public
-from phipsi.model.points import checked_axes
 
 __all__ = [
     "Signal",

@@ -23,8 +23,8 @@ from threading import Timer
 from typing import Any, final
 from urllib.parse import urlsplit
 
+from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError, SimulationError, shown, warn
-from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.block_workers import Blocks, Finished, NotWritten, failed
 
 _AHEAD = 2

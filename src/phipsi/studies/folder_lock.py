@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, final
 
-from phipsi.array_archives import opened_file
+from phipsi.core.support.array_archives import opened_file
 from phipsi.errors import InputError, shown, warn
 
 LOCK = "driver.lock"

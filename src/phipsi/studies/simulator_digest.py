@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.program import Program
-from phipsi.model.model import Model
-from phipsi.simulation.simulator import Simulator
+from phipsi.core.backends.program import Program
+from phipsi.core.model.model import Model
+from phipsi.simulation.compiled.simulator import Simulator
 
 
 def simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:

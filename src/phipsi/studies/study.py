@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
+from phipsi.core.model.numbers import as_list, plain_numbers, whole_number
 from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
-from phipsi.model.numbers import as_list, plain_numbers, whole_number
-from phipsi.simulation.events import Event
-from phipsi.simulation.run_options import DT
-from phipsi.simulation.simulator import Simulator
-from phipsi.simulation.simulator_results import SimulatorRun, recorded_run
-from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.simulation.compiled.simulator_results import SimulatorRun, recorded_run
+from phipsi.simulation.compiled.simulator_state import SimulatorState
+from phipsi.simulation.simulate.events import Event
+from phipsi.simulation.simulate.run_options import DT
+from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
@@ -32,7 +33,6 @@ from phipsi.studies.study_functions import (
     recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results
-from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 Start = Callable[[dict[str, Array]], Mapping[str, Any]]

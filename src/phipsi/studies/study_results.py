@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.core.model.numbers import plain_numbers, whole_number
+from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import (
     InputError,
     ParseError,
@@ -19,8 +21,6 @@ from phipsi.errors import (
     true_or_false,
     warn,
 )
-from phipsi.model.numbers import plain_numbers, whole_number
-from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
 Array = NDArray[Any]

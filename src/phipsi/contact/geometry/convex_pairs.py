@@ -40,12 +40,12 @@ from phipsi.contact.geometry.placed_shapes import (
     across,
     four_of,
 )
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
-from phipsi.laws.graph import Array, Node
-from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.law_operations import substituted
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import Callee, call
+from phipsi.core.arrays.graph import Array, Node
+from phipsi.core.arrays.law_derivatives import adjoints, tangents
+from phipsi.core.arrays.law_operations import substituted
+from phipsi.core.arrays.trace import Traced, as_node
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same
 _EDGE_ON = 1e-13  # of squared lengths: a face that is seen from the side covers nothing

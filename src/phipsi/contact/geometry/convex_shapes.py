@@ -13,13 +13,13 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.machine.machine import Candidate, Index, Machine, Mask, Memory, Number
 from phipsi.contact.geometry.graph_calls import Choice, called
 from phipsi.contact.geometry.placed_shapes import across, one_of_three
 from phipsi.contact.geometry.row_tables import dot
-from phipsi.laws import law_operations as ops
-from phipsi.laws.law_values import Evaluation
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.machine.machine import Candidate, Index, Machine, Mask, Memory, Number
 
 _TINY = 1e-30  # of a squared length: no direction
 ROUND = ("Sphere", "Capsule")

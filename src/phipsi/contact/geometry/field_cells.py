@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.machine.machine import Machine, Memory, Number
+from phipsi.attached.shapes import HeightField
 from phipsi.contact.geometry.graph_calls import Choice, Repeated, called
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
 from phipsi.contact.geometry.row_tables import Constants, Row
-from phipsi.laws import law_operations as ops
-from phipsi.laws.trace import Traced, as_node
-from phipsi.model.shapes import HeightField
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.machine.machine import Machine, Memory, Number
 
 FACES, EDGES, POINT = (0, 1), (2, 3, 4), 5
 """Numbers of what belongs to a cell."""

@@ -9,14 +9,14 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.machine.machine import Index, Machine, Memory
-from phipsi.backends.machine_call import MachineCall
-from phipsi.backends.native.kernel.law_code import LawCode
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing
-from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_values import Evaluation
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import Callee, call, listing
+from phipsi.core.arrays.graph import Array, Node, in_order
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.machine.machine import Index, Machine, Memory
+from phipsi.native.kernel.law_code import LawCode
+from phipsi.native.machine_call import MachineCall
 
 
 def all_called(callee: Callee, *args: Any) -> Sequence[Any]:

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.backends.machine.machine import Index, Item, Machine, Memory, Number
-from phipsi.backends.machine_call import MachineCall
 from phipsi.contact.geometry.graph_calls import digest_of
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.graph import Array, Node, Shape
-from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.law_values import Evaluation
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.graph import Array, Node, Shape
+from phipsi.core.arrays.law_derivatives import adjoints, tangents
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.machine.machine import Index, Item, Machine, Memory, Number
+from phipsi.native.machine_call import MachineCall
 
 
 class Read(NamedTuple):

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phipsi.attached.shapes import BodyShape, Shape, bounding_ball, is_surface
+from phipsi.contact.contact_pairs import ContactPair, Contacts
 from phipsi.contact.geometry import (
     box_cylinder_field_pairs,
     box_pairs,
@@ -24,16 +26,14 @@ from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot, Weighted
 from phipsi.contact.geometry.polygon_pairs import feature_pair, polygon_pair
-from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
-from phipsi.laws.graph import Array, Node
-from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.pair_slots import ground_slots
-from phipsi.model.shapes import BodyShape, Shape, bounding_ball, is_surface
-from phipsi.model.tree import WORLD
+from phipsi.contact.pair_slots import ground_slots
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.graph import Array, Node
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.model.tree import WORLD
 
-# For every pair of kinds of model/contact_pairs.py, the formula of its slots.
+# For every pair of kinds of contact/contact_pairs.py, the formula of its slots.
 FORMULAS: dict[tuple[str, str], Formula] = {
     ("Sphere", "Plane"): explicit_pairs.sphere_plane,
     ("Capsule", "Plane"): explicit_pairs.capsule_plane,

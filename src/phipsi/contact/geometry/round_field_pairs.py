@@ -74,8 +74,8 @@ from phipsi.contact.geometry.placed_shapes import (
     common_normal,
     unit,
 )
-from phipsi.laws import law_operations as ops
-from phipsi.laws.trace import Traced, as_node
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.trace import Traced, as_node
 
 CONTACTS = 3
 """A body rests on three points."""

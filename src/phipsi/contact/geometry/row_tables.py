@@ -12,9 +12,9 @@ from typing import final
 
 import numpy as np
 
-from phipsi.backends.machine.machine import Candidate, Index, Machine, Memory, Number
 from phipsi.contact.geometry.graph_calls import Choice
-from phipsi.laws.graph import Array
+from phipsi.core.arrays.graph import Array
+from phipsi.core.machine.machine import Candidate, Index, Machine, Memory, Number
 
 _ROW = 4
 _FAR = 1e30

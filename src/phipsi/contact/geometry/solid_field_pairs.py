@@ -71,7 +71,7 @@ from phipsi.contact.geometry.placed_shapes import (
     weighted,
 )
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
-from phipsi.model.pair_slots import QUARTERS
+from phipsi.contact.pair_slots import QUARTERS
 
 LEAN = 0.02
 """How far (rad) normals may be beside their cones."""

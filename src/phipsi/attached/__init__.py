@@ -1,0 +1,1 @@
+"""What is attached to bodies: shapes, and what robot files say of them."""

@@ -1,0 +1,3 @@
+"""The command line."""
+
+from phipsi.cli.commands import main as main

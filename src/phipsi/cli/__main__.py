@@ -1,0 +1,5 @@
+"""`python -m phipsi.cli` is the command `phipsi`."""
+
+from phipsi.cli.commands import main
+
+main()

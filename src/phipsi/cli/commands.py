@@ -1,0 +1,542 @@
+"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `export` and others.
+
+Heavy imports are inside the functions, so that help is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import App, CycloptsError
+
+from phipsi.cli.bench import bench
+from phipsi.cli.common import (
+    BAD_USAGE,
+    INTERRUPTED,
+    READING,
+    SOURCE,
+    Files,
+    Reading,
+    Source,
+    aligned,
+    command,
+    complain,
+    say,
+    speaks_unicode,
+)
+from phipsi.cli.run_commands import Several, Vector, scenario_of, simulate, study_app
+
+if TYPE_CHECKING:
+    from phipsi.core.model.model import Model
+    from phipsi.simulation.compiled.simulator import Simulator
+
+app = App(
+    name="phipsi",
+    help="""Multibody dynamics on the Spatial Operator Algebra.
+
+    FILE is a robot file (URDF, SDF or MJCF) or a robot that ships with phipsi:
+    seven_joint_arm, free_flyer, quadruped or humanoid. Try
+
+        phipsi info seven_joint_arm
+
+        phipsi simulate seven_joint_arm --set elbow_pitch=45deg --duration 2
+
+        phipsi view seven_joint_arm
+
+        phipsi explain "(H φ M φ* H* + Jr)⁻¹"
+
+    and --help after any command.
+    """,
+    help_format="markdown",
+    version_flags=["--version"],
+)
+
+
+@command
+def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int:
+    """Show the tree of a robot file: names, joints, degrees of freedom and masses.
+
+    For example
+
+        phipsi info seven_joint_arm --frames
+
+    Parameters
+    ----------
+    file
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+    frames
+        Also show the frames fixed in each body.
+    """
+    from phipsi.errors import counted, shown
+    from phipsi.pages.model_tree import draw_tree, sizes_of
+
+    robot = source.robot(file)
+    mass = sum(inertia.mass for inertia in robot.inertias)
+    name = shown(robot.name or file.name)[:80]
+    say(f"{name}: {sizes_of(robot)}, {mass:.4g} kg that can move")
+    for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
+        say(line)
+    if robot.constraints:
+        listed = ", ".join(shown(c.name)[:60] for c in robot.constraints)
+        say(f"{counted(len(robot.constraints), 'constraint')}: {listed}")
+    rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
+    print(", ".join(counted(n, word) for word, n in rest))
+    if robot.diagnosis:
+        print(f"{counted(len(robot.diagnosis), 'finding')} in the file; phipsi check lists them")
+    return 0
+
+
+# ---- of robots and expressions -------------------------------------------------------------------
+
+
+@command
+def check(file: Path, /, *, seed: int = 0, source: Source = SOURCE) -> int:
+    """Check a robot file: its inertias, its dynamics, and every operator identity on it.
+
+    The exit code is 0 if all checks pass, 1 if one fails, 2 if the file cannot be read.
+
+    Parameters
+    ----------
+    file
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+    seed
+        Of the random state at which dynamics is checked.
+    """
+    from phipsi.papers.model_checks import check_model
+
+    robot = source.robot(file)
+    failed = 0
+    for result in check_model(robot.model, seed):
+        say(str(result))
+        failed += result.passed is False
+    for finding in robot.diagnosis:
+        if not finding.is_problem:
+            say(f"note  {finding}")
+    print("all checks pass" if not failed else f"{failed} check(s) fail")
+    return 1 if failed else 0
+
+
+@command
+def explain(
+    expression: str,
+    /,
+    *,
+    model: Path | None = None,
+    latex: bool = False,
+    mode: Literal["apply", "dense"] = "apply",
+    points: list[str] | None = None,
+    as_written: bool = False,
+    reading: Reading = READING,
+) -> int:
+    """Show how an operator expression is computed: rewrites, recursion and cost.
+
+    Type it as in the papers or in ASCII; * or .T is the adjoint, ⁻¹ or .inv the inverse:
+
+        phipsi explain "H φ M φ* H*"
+
+        phipsi explain "(H φ M φ* H* + Jr)⁻¹"
+
+        phipsi explain "(H @ phi @ M @ phi.T @ H.T + Jr).inv" --latex
+
+    With a robot the flops are counted for it, and the whole matrix can be asked for:
+
+        phipsi explain "mass_matrix" --model seven_joint_arm --mode dense
+
+        phipsi explain "J mass_matrix⁻¹ J*" --model seven_joint_arm --points tool
+
+    The exit code is 1 if the expression has no O(N) form, 2 if the text is not an expression.
+
+    Parameters
+    ----------
+    expression
+        Operators and vectors of the algebra; docs/expressions.md lists them.
+    model
+        A robot file, or a robot that ships with phipsi.
+    latex
+        Print LaTeX.
+    mode
+        apply: to a vector; dense: the matrix, which needs a model.
+    points
+        Bodies or frames that B and J refer to; by default the last body.
+    as_written
+        Do not rewrite; only share and fuse.
+    """
+    from phipsi.core.compiler import explain as explained
+    from phipsi.core.operators import parse
+    from phipsi.errors import InputError
+
+    if model is None and (mode == "dense" or points):
+        what = "--mode dense" if mode == "dense" else "--points"
+        raise InputError(
+            f"{what} needs a robot: add  --model FILE, for example  --model seven_joint_arm"
+        )
+    expr = parse(expression)
+    robot = None if model is None else reading.load(model)
+    rewrite = "as_written" if as_written else "full"
+    say(str(explained(expr, robot, latex=latex, mode=mode, points=points, rewrite=rewrite)))
+    return 0
+
+
+@command
+def workbench(
+    expression: str = "",
+    /,
+    *,
+    model: Path | None = None,
+    port: int = 0,
+    seconds: float = 20.0,
+    open: bool = True,
+    reading: Reading = READING,
+) -> int:
+    """Serve a page on which expressions are typed, explained, proved and derived.
+
+    It shows the spaces, every rewrite, the recursion, the blocks, the cost, the code and the value
+    of what you type, in Greek, ASCII or LaTeX:
+
+        phipsi workbench "J mass_matrix⁻¹ J*"
+
+        phipsi workbench --model arm.urdf --no-open
+
+    The page is for this machine only: its address holds a token, and Ctrl-C ends it.
+
+    Parameters
+    ----------
+    expression
+        What the page begins with.
+    model
+        A robot file, offered beside the robots that ship with phipsi.
+    port
+        The port to listen on; 0 takes any that is free.
+    seconds
+        The longest that one answer may take.
+    open
+        Open the page in the browser.
+    """
+    from phipsi.papers.workbench.server import Workbench
+
+    robot = None if model is None else reading.load(model)
+    with Workbench(robot, expression=expression, port=port, seconds=seconds) as bench:
+        say(f"{bench.address}\nCtrl-C ends the workbench.")
+        sys.stdout.flush()
+        if open:
+            bench.open_browser()
+        bench.wait()
+    return 0
+
+
+@command
+def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
+    """Load an arm, explain its dynamics, simulate it, check it, and write a report.
+
+    For example
+
+        phipsi demo --open
+
+    The report is one HTML file with an animation and plots that opens without a network.
+
+    Parameters
+    ----------
+    out
+        Folder for the robot file, the recording and the report; created if it does not exist.
+    open
+        Open the report in the browser.
+    """
+    from phipsi.cli.demo import run
+
+    return run(out, open_report=open)
+
+
+# ---- pages, pictures, files ----------------------------------------------------------------------
+
+
+@command
+def view(
+    file: Path,
+    /,
+    *,
+    out: Path | None = None,
+    set: Several = None,
+    ratings: bool = False,
+    ground: bool = False,
+    gravity: Vector = None,
+    dt: float | None = None,
+    meshes: bool = True,
+    open: bool = True,
+    source: Source = SOURCE,
+) -> int:
+    """Write a live page: sliders, a hand that pulls, and the compiled dynamics in the browser.
+
+    For example
+
+        phipsi view seven_joint_arm
+
+        phipsi view humanoid --ratings --out humanoid.html --no-open
+
+    The page is one file that needs no network. It stands still at first; the space bar lets time go
+    on. A scenario (.toml) runs with its springs and controllers, without its events.
+
+    Parameters
+    ----------
+    file
+        A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
+    out
+        The page to write, by default the name of the file with -live.html behind it.
+    set
+        Initial coordinate of a joint, in rad or m, as for phipsi simulate.
+    ratings
+        Apply damping, friction and joint limits that the file gives.
+    ground
+        Bodies with shapes touch each other and the ground z = 0.
+    gravity
+        Three numbers, m/s², world axes; by default those of the robot.
+    dt
+        The step, s; by default 1e-3, with contacts 2e-3.
+    meshes
+        Draw the meshes of the file.
+    open
+        Open the page in the browser.
+    """
+    from phipsi.pages.live_page import live_page
+
+    simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
+    target = out or Path(f"{file.stem}-live.html")
+    title = simulator.model.name or file.stem
+    page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
+    how = f"{simulator.integrator}, steps of {simulator.dt:g} s"
+    say(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {how}")
+    if open:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def _to_view(
+    file: Path, stated: Several, gravity: Vector, dt: float | None, source: Source, *,
+    ratings: bool, ground: bool,
+) -> tuple[Simulator, Any, Any]:  # fmt: skip
+    """The simulator of a robot or a scenario, and its first state."""
+    from phipsi.errors import InputError
+    from phipsi.files.joint_values import assignments
+    from phipsi.simulation.compiled.simulator import Simulator
+
+    if file.suffix.lower() == ".npz":
+        raise InputError(
+            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
+            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
+            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
+        )
+    scenario = scenario_of(file, source, assignments(stated or (), "--set"), {})
+    model, laws = scenario.model, scenario.laws
+    dt = scenario.dt if dt is None else dt
+    if scenario.events:
+        complain("the events of the scenario are not on the page")
+    if gravity is not None:
+        model = model.with_gravity(gravity)
+    if ground:
+        from phipsi.contact.contact_pairs import Contacts
+        from phipsi.core.algorithms.constrained.system import System
+
+        model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
+    touches = model.contact_pairs is not None
+    if ratings:
+        from phipsi.simulation.forces.joint_forces import from_ratings
+
+        laws += from_ratings(model, exact=touches)
+    integrator = "time_stepping" if touches else "rk4"
+    step = (2e-3 if touches else 1e-3) if dt is None else dt
+    simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
+    return simulator, scenario.q0, scenario.v0
+
+
+@command
+def render(
+    file: Path,
+    out: Path,
+    /,
+    *,
+    fps: float | None = None,
+    speed: float | None = None,
+    size: str = "1280x720",
+    time: float | None = None,
+    theme: str = "light",
+    package_dirs: Files = None,
+) -> int:
+    """Draw a recorded run as a video (.mp4, .webm, .gif) or as a picture (.png).
+
+    For example
+
+        phipsi simulate seven_joint_arm --set shoulder_pitch=60deg --duration 2 --out fall.npz
+
+        phipsi render fall.npz fall.mp4 --speed 0.5
+
+        phipsi render fall.npz fall.png --time 1.5 --size 1920x1080
+
+    Chromium or Chrome draws, without a screen; ffmpeg encodes videos, Pillow GIFs.
+
+    Parameters
+    ----------
+    file
+        A recording (.npz) of phipsi simulate or of trajectory.save.
+    out
+        The file to write.
+    fps
+        Pictures per second of the video.
+    speed
+        1 is real time, 0.5 half of it.
+    size
+        Pixels, width x height.
+    time
+        Of the picture, s; by default the last one.
+    theme
+        light or dark.
+    package_dirs
+        Folders with meshes that the file names outside of its own folder.
+    """
+    from phipsi.errors import InputError
+    from phipsi.pages.render_run import render as draw
+    from phipsi.simulation.trajectory.trajectory import Trajectory
+
+    wide, _, high = size.partition("x")
+    if not (wide.isdigit() and high.isdigit()):
+        raise InputError(f"--size {size}: write it as 1280x720")
+    pixels = int(wide), int(high)
+    if file.suffix.lower() in (".urdf", ".sdf", ".xml", ".mjcf", ".toml"):
+        raise InputError(
+            f"{file}: this is a mechanism or a scenario; render draws a recorded run of it:  "
+            f"phipsi simulate {file} --out {file.stem}.npz  and then  "
+            f"phipsi render {file.stem}.npz {out}"
+        )
+    run = Trajectory.load(file, package_dirs=package_dirs or ())
+    written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
+    say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
+    return 0
+
+
+@command
+def export(
+    file: Path,
+    /,
+    *,
+    what: str | None = None,
+    target: str = "host",
+    out: Path | None = None,
+    name: str = "robot",
+    scratch: str = "caller",
+    precision: str = "double",
+    shared: bool = False,
+    reproducible: bool = False,
+    fmu: Path | None = None,
+    fmi: str = "3.0",
+    dt: float = 1e-3,
+    source: Source = SOURCE,
+) -> int:
+    """Write functions of a robot as an object file with a C interface, or as WebAssembly.
+
+    For example
+
+        phipsi export seven_joint_arm --what forward_dynamics,jacobian:tool --target aarch64-linux
+
+        phipsi export humanoid --target wasm32 --name humanoid
+
+        phipsi export seven_joint_arm --fmu arm.fmu
+
+    Parameters
+    ----------
+    file
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+    what
+        Names of functions, joined by commas: forward_dynamics, inverse_dynamics, bias_forces,
+        gravity_forces, mass_matrix, mass_matrix_inverse, poses, and with points behind a
+        colon, joined by +, jacobian:POINT and poses:POINT. By default forward and inverse
+        dynamics.
+    target
+        The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32 and
+        others; a wrong one lists them all. c writes C99, nvptx64 PTX.
+    out
+        The folder to write, by default the name with the target behind it.
+    name
+        What everything in C begins with.
+    scratch
+        Whose the work memory is: caller, or static for memory inside the object.
+    precision
+        The numbers: double, or single for arrays of float; errors are measured and printed.
+    shared
+        Also link a shared library, for this machine.
+    reproducible
+        Give the same bits on every target, without fused multiply-add.
+    fmu
+        Write the robot as an FMU instead, for other simulation tools: the name of the file.
+    fmi
+        The version of FMI: 3.0 or 2.0.
+    dt
+        The step of the FMU in co-simulation, s.
+    """
+    if fmu is not None:
+        return _export_fmu(source.robot(file), fmu, fmi, dt)
+    from phipsi.codegen.export import export as write
+    from phipsi.codegen.named_programs import programs_named
+
+    robot = source.robot(file)
+    programs = programs_named(robot, what, reproducible=reproducible)
+    folder = out or Path(f"{name}-{target}")
+    found = write(
+        programs, folder, name=name, target=target, scratch=scratch, precision=precision,
+        shared=shared,
+    )  # fmt: skip
+    rows = [("function", "takes", "gives", "bytes of work")]
+    for f in found.functions:
+        takes, gives = (", ".join(a.name for a in part) for part in (f.inputs, f.outputs))
+        rows.append((f.name, takes, gives, str(f.work_bytes)))
+    for line in aligned(rows):
+        say(line)
+    for f in found.functions:
+        if f.accuracy is not None:
+            say(f"{f.name}: errors of single precision: {f.accuracy}")
+    say(f"{found.folder}: {', '.join(found.files)}")
+    size = f"{found.code_bytes} bytes of code and tables"
+    say(f"{size} for {found.target}; README.md says how to use it")
+    return 0
+
+
+def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
+    import zipfile
+
+    from phipsi.codegen.fmu import export_fmu
+    from phipsi.simulation.compiled.simulator import Simulator
+
+    written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
+    names = zipfile.ZipFile(written).namelist()
+    what = "with a library for this machine" if len(names) > 3 - (fmi == "2.0") else "source only"
+    say(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")
+    say(f"inputs tau.…, outputs q.… and v.… of {robot.nv} degrees of freedom; steps of {dt:g} s")
+    return 0
+
+
+# ---- the command line itself ---------------------------------------------------------------------
+
+for one in (info, check, simulate, view, render, explain, export, workbench, bench, demo):
+    app.command(one)
+app.command(study_app)
+
+
+def main() -> None:
+    """Entry point of the `phipsi` command."""
+    for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show must not end us
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(exit_on_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError:  # it is reported already
+        code = BAD_USAGE
+    except BrokenPipeError:  # whoever read the output, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)

@@ -1,0 +1,169 @@
+"""A step of a `Simulator` with its laws as C functions, in place on the caller's arrays.
+
+    int NAME_step(double *q, double *v, double *t, …, double *step, const double *tau…, void *work)
+    int NAME_rollout(int n, the same)
+
+States of laws and contacts, and parameters, are further arrays. `step` counts: sampled laws run in
+steps whose numbers are multiples of their period. With static work memory there is no `work`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from phipsi.codegen.exported_module import STATUSES, ExportedArray, ExportedFunction
+from phipsi.codegen.named_programs import OWN_NAMES, free_name, identifier
+from phipsi.core.arrays.graph import in_order
+from phipsi.errors import InputError
+from phipsi.native.native_backend import KernelSource
+from phipsi.native.runs import run_job
+from phipsi.native.targets.target import Target
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import I32, I64, NUMBERS, POINTER, WORD, Number, i64
+from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.simulation.runs.run_emitter import RunEmitter as Run
+from phipsi.simulation.runs.run_program import RunProgram
+
+_KNOWN = {
+    "q": ("rad, m", "configuration"),
+    "v": ("rad/s, m/s", "joint rates"),
+    "t": ("s", "time"),
+    "tau": ("N m, N", "joint efforts besides those of the laws"),
+}
+
+
+def exported_step(simulator: Any, target: Target, name: str, *, static: bool = False) -> Any:
+    """What writes the functions of a step; see `exported_module`."""
+    if not isinstance(simulator, Simulator):
+        raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
+    if simulator.episodes is not None:
+        raise InputError("step=: episodes start again in Python; export a Simulator without them")
+    plan = simulator.compiled.plan()
+    one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
+    if target.number != "double":
+        _check_width(plan)
+
+    def write(module: Any) -> tuple[list[Any], ExportedFunction]:
+        return PlanWriter(module, plan, simulator.dt, one, name, static=static).write()
+
+    return write
+
+
+def _check_width(plan: RunProgram) -> None:
+    """Steps that solve equations do so to the tolerances of doubles."""
+    for x in in_order(plan.nodes()):
+        if x.operation.name == "call" and not x.data.any_width:
+            raise InputError(
+                f"step=: this step solves equations to the tolerances of doubles ({x.data.name}). "
+                'Export it with precision="double". With precision="single", steps are those of '
+                "mechanisms without loops and contacts, by explicit integrators"
+            )
+
+
+class PlanWriter:
+    """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a run, with steps of `dt` s."""
+
+    def __init__(
+        self, module: Any, plan: RunProgram, dt: float, target: Target, name: str, *,
+        static: bool = False,
+    ) -> None:  # fmt: skip
+        self.module, self.plan, self.dt, self.name = module, plan, dt, name
+        self.number: Number = NUMBERS[target.number]
+        self.static = static
+        sources = [KernelSource(native.program, target) for native in plan.sources]
+        self.run = Run(module, plan, plan.natives, 1, f"phipsi_{name}", sources)
+        scratch = max(source.scratch_bytes for source in sources)
+        own = self.number.bytes * self.run.size + WORD
+        self.scratch_at = -(-own // 16) * 16
+        self.work = -(-(self.scratch_at + scratch) // 16) * 16
+        for end in ("step", "run_size"):
+            del module.globals[f"phipsi_{name}_{end}"]
+        self.inner = module.globals[f"phipsi_{name}_run"]
+        self.inner.linkage = "internal"
+
+    def arrays(self) -> tuple[ExportedArray, ...]:
+        """States, the counter, efforts and parameters."""
+        taken = {*OWN_NAMES, "step"}
+
+        def array(name: str, size: int, role: str, text: str) -> ExportedArray:
+            units, known = _KNOWN.get(name, ("", text))
+            return ExportedArray(free_name(identifier(name), taken), (size,), units, role, known)
+
+        ports = self.plan.ports
+        out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
+        out.append(ExportedArray("step", (1,), "", "inout", "steps so far, a whole number"))
+        out += [array(n, ports[n], "in", f"input {n}") for n in self.plan.inputs]
+        parameters = (*self.plan.own, *self.plan.shared)
+        out += [array(n, ports[n], "in", f"parameter {n}") for n in parameters]
+        return tuple(out)
+
+    def write(self) -> tuple[list[Any], ExportedFunction]:
+        """The functions, and their description."""
+        arrays = self.arrays()
+        n = len(arrays) + (not self.static)
+        kind, rollout_name = ir.FunctionType(I32, [I32, *[POINTER] * n]), f"{self.name}_rollout"
+        steps = ir.Function(self.module, kind, f"phipsi_{self.name}_steps", "internal")
+        self._body(steps)
+        rollout = ir.Function(self.module, kind, rollout_name)
+        b = rollout.begin()
+        b.ret(b.call(steps, rollout.args))
+        step = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
+        b = step.begin()
+        b.ret(b.call(steps, [ir.Constant(I32, 1), *step.args]))
+        function = ExportedFunction(
+            f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
+        )
+        return [rollout, step], function
+
+    def _body(self, function: Any) -> None:
+        """Fill the job of the run, run it, and count."""
+        b = function.begin()
+        count, *given = function.args
+        none = ir.Constant(I32, 0)
+        count = b.select(b.icmp_signed("<", count, none), none, count)
+        inside = f"phipsi.{self.name}_step.work"
+        work = ir.Memory(self.module, self.work, inside) if self.static else given.pop()
+        names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
+        places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
+        counter = given[names.index(None)]
+        ports = list(self.plan.ports)
+        programs = run_job.PORTS + 3 * len(ports)
+        words = programs + 2 * len(self.plan.natives)
+        kind, unit, integer = self.number, self.number.bytes, self.number.integer
+        job, status = b.alloca(I64, size=words), b.alloca(I64, size=2)
+        b.store(i64(0), status)
+        b.store(i64(0), b.at(status, WORD))
+
+        def put(word: int, value: Any) -> None:
+            b.store(value, b.at(job, WORD * word), align=WORD)
+
+        def address(word: int, value: Any) -> None:
+            put(word, b.ptrtoint(value, I64))
+
+        large = 2.0**kind.fraction  # a whole number added to this is in its last bits
+        first = b.load(counter, typ=kind.type, align=unit)
+        shifted = b.bitcast(b.fadd(first, ir.Constant(kind.type, large)), integer)
+        steps = b.and_(shifted, ir.Constant(integer, 2**kind.fraction - 1))
+        for word in range(words):
+            put(word, i64(0))
+        for word in (run_job.COUNT, run_job.EVERY, run_job.DIRECTION):
+            put(word, i64(1))
+        put(run_job.STEPS, b.sext(count, I64))
+        put(run_job.FIRST, steps if integer is I64 else b.zext(steps, I64))
+        put(run_job.STEP_LENGTH, ir.Constant(kind.type, self.dt))
+        address(run_job.WORK, work)
+        address(run_job.STATUS, status)
+        address(run_job.FAILED_AT, b.at(status, WORD))
+        for i, port in enumerate(ports):
+            address(run_job.PORTS + 3 * i, places[port])
+        for i in range(len(self.plan.natives)):
+            address(programs + 2 * i + 1, b.at(work, self.scratch_at))
+        nowhere = ir.Constant(POINTER, None)
+        b.call(self.inner, [job, nowhere, nowhere, nowhere])
+        found = b.load(status, typ=I64)  # of floats: the upper half is zero
+        steps = b.load(b.at(job, WORD * run_job.FIRST), typ=I64)
+        steps = steps if integer is I64 else b.trunc(steps, integer)
+        bits = b.bitcast(b.or_(steps, ir.Constant(integer, kind.count_bits)), kind.type)
+        b.store(b.fsub(bits, ir.Constant(kind.type, large)), counter, align=unit)
+        b.ret(b.trunc(found, I32))

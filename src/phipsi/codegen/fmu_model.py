@@ -1,0 +1,289 @@
+"""A simulator as the model of an FMU: variables with value references, and the runs that it calls.
+
+All numbers of an instance are in one row, in which a value reference is the place of a variable:
+
+    time | q | v | states of laws | tau | parameters | derivatives of the states | records
+
+Runs (run_code.py) work on that row, each written with one lane:
+
+    step     one step of the simulator: for co-simulation
+    slope    the derivatives of the continuous states: for model exchange
+    look     samples of laws at their times, and what is recorded
+    close    the state on the constraints nearest to this one, of a system
+    pull     derivatives of a weighted sum of what is calculated, by what is given
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.codegen.named_programs import free_name
+from phipsi.codegen.quoted_texts import xml_text
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import Node, in_order
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.model.entry_names import joint_units, modal_rates, rates_of
+from phipsi.errors import InputError, did_you_mean
+from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.simulation.integrators.group_calls import unit_places, velocity
+from phipsi.simulation.integrators.step_graph import Place
+from phipsi.simulation.runs.run_program import RunProgram
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A scalar variable: its name as XML has it, place, FMI's words, first value and unit.
+
+    With the causality "hidden" it is not described; `derivative` is the place of the state that it
+    is the derivative of; `reinit` says that events may change it.
+    """
+
+    name: str
+    place: int
+    causality: str
+    variability: str
+    start: float | None = None
+    unit: str = ""
+    derivative: int | None = None
+    reinit: bool = False
+
+
+@final
+class FmuModel:
+    """The variables and runs of a simulator.
+
+    **Attributes:** `variables`, in the order of their places; `plans`, the runs by name; `places`,
+    where each quantity begins, and `sizes`, by name; `continuous`, the names of quantities that
+    have derivatives; `inputs_end`, the first place that is calculated; `periods` of samples in
+    steps; `unfit`, why there is no model exchange, or "". Without `exchange` and `derivatives` the
+    runs for them are left out.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        q: ArrayLike | None = None,
+        v: ArrayLike | None = None,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] = ("q", "v"),
+        parameters: Mapping[str, ArrayLike] | Sequence[str] | None = None,
+        exchange: bool = True,
+        derivatives: bool = True,
+    ) -> None:
+        if simulator.episodes is not None:
+            raise InputError(
+                "an FMU runs one trajectory, without episodes: export  pp.Simulator(…) without them"
+            )
+        self.simulator, self.model = simulator, simulator.model
+        self._shown = self._parameters_shown(parameters)
+        values = dict(parameters) if isinstance(parameters, Mapping) else {}
+        self._first = simulator.start(q, v, parameters=values).arrays()
+        if np.shape(self._first["q"])[0] != 1:
+            raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
+        circuit = simulator.compiled.circuit
+        self.continuous = ("q", "v", *circuit.rates)
+        stepwise = *circuit.samplings, *circuit.delays
+        self.periods = tuple(sorted({x.period for x in stepwise}))
+        self.unfit = self._unfit()
+        self._exchange, self._derivatives = exchange and not self.unfit, derivatives
+        self._outputs = self._checked(outputs)
+        self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
+        self._driven = {int(k) for k in rates_of(self.model, inputs)}
+        if inputs is None:  # modes have no drive
+            self._driven -= {int(k) for k in modal_rates(self.model)}
+        self.places: dict[str, int] = {"t": 0}
+        self.sizes: dict[str, int] = {"t": 1}
+        self._taken = {"time"}
+        self.variables: list[Variable] = [
+            Variable("time", 0, "independent", "continuous", unit="s")
+        ]
+        self._list_variables()
+        self.plans = self._plans()
+
+    # ---- what is asked for --------------------------------------------------------------------
+
+    def _unfit(self) -> str:
+        step = self.simulator.compiled
+        if step.mechanism.contact_pairs is not None:
+            return "impulses of contacts are found step by step"
+        if step.circuit.delays:
+            return "previous(…) is the value of the step before"
+        forces = step.graph.forces(step.graph.start)
+        acting = [
+            x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
+        ]
+        read = {x.data[0] for x in in_order(acting) if x.operation.name == "input"}
+        return "noise is drawn step by step" if "step" in read else ""
+
+    def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
+        known = [x for x in self.simulator.recordable if x != "t"]
+        _check_known("outputs", names, known)
+        return names
+
+    def _parameters_shown(self, parameters: Any) -> tuple[str, ...]:
+        known = list(self.simulator.parameters)
+        if parameters is None:
+            return tuple(known)
+        names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+        _check_known("parameters", names, known)
+        return tuple(known) if isinstance(parameters, Mapping) else names
+
+    # ---- variables ----------------------------------------------------------------------------
+
+    def _list_variables(self) -> None:
+        model, step = self.model, self.simulator.compiled
+        shown = {name: "output" for name in ("q", "v") if name in self._outputs}
+        others = [x for x in step.states if x not in ("t", *self.continuous)]
+        for name in (*self.continuous, *others):
+            state, continuous = step.states[name], name in self.continuous
+            self._add(
+                name,
+                state.entries,
+                shown.get(name, "local"),
+                "continuous" if continuous else "discrete",
+                self._first[name],
+                state.units,
+                reinit=continuous,
+            )
+        tau = step.inputs["tau"]
+        causality = ["input" if k in self._driven else "hidden" for k in range(model.nv)]
+        self._add("tau", tau.entries, causality, "continuous", tau.first, tau.units)
+        for name, parameter in step.parameters.items():
+            fixed = step.fixed_entries(name).ravel() | (name not in self._shown)
+            kind = ["hidden" if x else "parameter" for x in fixed]
+            self._add(name, parameter.entries, kind, "tunable", self._first[name])
+        self.inputs_end = len(self.variables)
+        units = joint_units(model)
+        for name in self.continuous:
+            first = self.places[name]
+            listed = [f"der({x.name})" for x in self.variables[first : first + self.sizes[name]]]
+            per = {"q": "der q", "v": "der v"}.get(name, "")
+            self._add(
+                f"der {name}", listed, "local", "continuous", None, units.get(per, ()), of=first
+            )
+        for name in self._records:
+            record = step.record(name)
+            listed = map(xml_text, record.entries)
+            listed = [f"total.{x}" if x in self._taken else x for x in listed]
+            self._add(f"record {name}", listed, "output", "continuous", None, record.units)
+
+    def _add(
+        self,
+        quantity: str,
+        names: Sequence[str],
+        causality: str | Sequence[str],
+        variability: str,
+        start: Any,
+        units: Sequence[str] = (),
+        *,
+        of: int | None = None,
+        reinit: bool = False,
+    ) -> None:
+        first = len(self.variables)
+        self.places[quantity], self.sizes[quantity] = first, len(names)
+        numbers = None if start is None else np.ravel(start)
+        for i, name in enumerate(names):
+            self.variables.append(
+                Variable(
+                    free_name(xml_text(name), self._taken),
+                    first + i,
+                    causality if isinstance(causality, str) else causality[i],
+                    variability,
+                    None if numbers is None else float(numbers[i]),
+                    units[i] if units else "",
+                    derivative=None if of is None else of + i,
+                    reinit=reinit,
+                )
+            )
+
+    # ---- runs ---------------------------------------------------------------------------------
+
+    def _plans(self) -> dict[str, RunProgram]:
+        step = self.simulator.compiled
+        graph, start, stay = step.graph, step.graph.start, step.before
+        out = {"step": step.plan()}
+        records = {name: step.node(name) for name in self._records}
+        tau = {"tau": self.model.nv}
+        samples = out["step"].samples
+        if records or (samples and self._exchange):
+            out["look"] = step.other_plan(stay, inputs=tau, samples=samples, records=records)
+        if not self._exchange:
+            return out
+        q = unit_places(self.model, start.q)
+        place = Place(start.t, q, start.v, start.states)
+        forces = graph.forces(place)
+        slopes: dict[str, Node] = {"der q": velocity(self.model, q, start.v)}
+        slopes["der v"] = graph.accelerations(place, forces)
+        slopes |= {f"der {name}": x for name, x in forces.rates.items()}
+        own = {name: max(1, x.size) for name, x in step.states.items()} | tau
+        out["slope"] = step.other_plan(slopes, own=own)
+        pulled = self._pulled(slopes, records, stay) if self._derivatives else None
+        if pulled is not None:
+            weights = {_weight(name): self.sizes[name] for name in self._unknowns}
+            out["pull"] = step.other_plan(pulled, own={**own, **weights})
+        if step.mechanism.n_rows:
+            end = graph.closed(place)
+            closed = {**stay, "q": end.q, "v": end.v}
+            out["close"] = step.other_plan(closed, inputs=tau)
+        return out
+
+    @property
+    def _unknowns(self) -> list[str]:
+        """The quantities that are calculated."""
+        return [x for x, place in self.places.items() if place >= self.inputs_end]
+
+    def _pulled(
+        self, slopes: Mapping[str, Node], records: Mapping[str, Node], stay: Mapping[str, Node]
+    ) -> dict[str, Node] | None:
+        """Derivatives of weighted unknowns by all that is given; None if one is not known."""
+        results = {**slopes, **{f"record {name}": x for name, x in records.items()}}
+        bars = [ops.given(_weight(name), x.shape) for name, x in results.items()]
+        given = {name: x for name, x in stay.items() if name != "t"}
+        given["tau"] = self.simulator.compiled.graph.tau
+        first = self._first
+        given |= {x: ops.given(x, np.shape(first[x])) for x in self.simulator.parameters}
+        try:
+            found = adjoints(list(results.values()), bars, list(given.values()))
+        except (InputError, NotImplementedError):
+            return None
+        zeros = (ops.constant(np.zeros(x.shape)) for x in given.values())
+        sums = [zero if y is None else y for y, zero in zip(found, zeros, strict=True)]
+        return {f"by {name}": x for name, x in zip(given, sums, strict=True)}
+
+    def room_of(self, port: str) -> str:
+        """Where a run finds a quantity, as C says it."""
+        if port.startswith("by "):
+            return f"(m->by + {self.places[port[3:]]})"
+        if port.startswith(_WEIGHT):
+            return f"(m->weights + {self.places[port[len(_WEIGHT) :]] - self.inputs_end})"
+        return f"(m->values + {self.places[port]})"
+
+    @property
+    def starts(self) -> Iterator[float]:
+        """The first value of every place; 0 for what is calculated."""
+        return (x.start or 0.0 for x in self.variables)
+
+
+def _check_known(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{option}: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
+                f"{did_you_mean(str(name), known)}"
+            )
+
+
+_WEIGHT = "weight of "
+
+
+def _weight(name: str) -> str:
+    return f"{_WEIGHT}{name}"

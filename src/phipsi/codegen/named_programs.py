@@ -1,0 +1,243 @@
+"""Functions that are exported by name, and what the arrays of any program are called in C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from phipsi.codegen.exported_module import ExportedArray
+from phipsi.codegen.quoted_texts import comment
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    FORWARD_DYNAMICS,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+    forward_with_rows,
+)
+from phipsi.core.backends.backend import SweepProgram
+from phipsi.core.backends.program import Program
+from phipsi.core.compiler import compile
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.model import Model
+from phipsi.core.operators import J, frame_pose, mass_matrix, pose
+from phipsi.errors import InputError, did_you_mean
+
+Names = tuple[str, str, str]
+"""Of a result: its name in C, units, and meaning."""
+
+RATES, EFFORTS = "rad/s, m/s", "N m, N"
+ACCELERATIONS = "rad/s^2, m/s^2"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function by name: its expression, results, and whether it needs points.
+
+    `at_points` is the expression where points are named, of a function that takes none as well.
+    With `trees`, constraint forces would change it: it is for mechanisms without constraints.
+    """
+
+    expression: Expr
+    result: Names
+    mode: str = "apply"
+    points: bool = False
+    at_points: Expr | None = None
+    trees: bool = False
+
+
+NAMED = {
+    "forward_dynamics": Named(
+        FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations that tau causes")
+    ),
+    "inverse_dynamics": Named(
+        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs"), trees=True
+    ),
+    "bias_forces": Named(BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0"), trees=True),
+    "gravity_forces": Named(
+        GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest"), trees=True
+    ),
+    "mass_matrix": Named(
+        mass_matrix, ("mass_matrix", "kg m^2, kg m, kg", "row by row"), "dense"
+    ),
+    "mass_matrix_inverse": Named(
+        mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense",
+        trees=True,
+    ),
+    "poses": Named(
+        pose, ("poses", "1, m", "4 x 4 pose of every body or point in the world, row by row"),
+        at_points=frame_pose,
+    ),
+    "jacobian": Named(
+        J, ("jacobian", "1, m", "six rows per point in world axes: angular, then linear"),
+        "dense", points=True,
+    ),
+}  # fmt: skip
+
+
+def programs_named(
+    model: Model, what: str | Sequence[str] | None = None, **options: Any
+) -> dict[str, Program]:
+    """Programs by the names of their functions, such as "forward_dynamics" or "jacobian:tool0".
+
+    Behind the colon stand the points, several of them joined by +; one text may have several names,
+    joined by commas. Without names: forward dynamics, and inverse dynamics of trees.
+    """
+    out: dict[str, Program] = {}
+    if what is None:
+        what = ("forward_dynamics", *(() if model.n_rows else ("inverse_dynamics",)))
+    for text in what.split(",") if isinstance(what, str) else what:
+        if not isinstance(cast(object, text), str):
+            raise InputError(f"what={text!r} is not the name of a function: {', '.join(NAMED)}")
+        name, _, listed = text.strip().partition(":")
+        found = NAMED.get(name)
+        if found is None:
+            known = f"there is no function {name!r} to export: {', '.join(NAMED)}."
+            raise InputError(f"{known} {did_you_mean(name, NAMED, ' ')}".rstrip())
+        if found.points != bool(listed) and found.at_points is None:
+            example = f"{name}:{model.body_names[-1]}" if found.points else name
+            raise InputError(f"{text!r}: write  {example}")
+        points = listed.split("+") if listed else None
+        _check_forces(model, name, found)
+        form = found.at_points if found.at_points and listed else found.expression
+        if form is FORWARD_DYNAMICS and model.n_rows:
+            form = forward_with_rows(None, False, False)[0]
+        key = identifier("_".join([name, *(points or ())]))
+        out[key] = compile(form, model, mode=found.mode, points=points, **options)
+    return out
+
+
+def _check_forces(model: Model, name: str, found: Named) -> None:
+    """Reject functions that would ignore the forces of constraints or contacts."""
+    if found.trees and model.n_rows:
+        raise InputError(
+            f"{name} of a mechanism with constraints depends on their forces, and is not exported "
+            "by name. For the tree alone, with its loops cut open, give system.model"
+        )
+    if found.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
+        raise InputError(
+            f"{name} does not know the forces of contacts. Export a step, which does:  "
+            'pp.export({}, folder, step=pp.Simulator(system, dt=1e-3, integrator="time_stepping"))'
+        )
+
+
+def name_of(program: Program) -> str:
+    """The name of a program's function, if it has one."""
+    for name, found in NAMED.items():
+        if _is(program.request.expressions, program.request.modes, found):
+            return name
+    return "program"
+
+
+def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: Named) -> bool:
+    forms = [found.expression, *([found.at_points] if found.at_points else [])]
+    if found.expression is FORWARD_DYNAMICS:
+        forms.append(forward_with_rows(None, False, False)[0])
+    return expressions in [(x,) for x in forms] and modes == (found.mode,)
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+_INPUTS = {
+    "q": ("rad, m", "configuration: joint by joint"),
+    "v": (RATES, "joint rates"),
+    "vdot": (ACCELERATIONS, "joint accelerations"),
+    "tau": (EFFORTS, "joint efforts"),
+    "f_ext": ("N m, N", "force on each body at its origin in body axes: moment, force"),
+    "f0": ("N m, N", "force at each point: moment, force"),
+    "gravity": ("m/s^2", "acceleration of gravity in the world"),
+    "pose": ("1, m", "4 x 4 pose of every body, row by row"),
+    "placement": ("1, m", "4 x 4 pose of every joint in its parent, row by row"),
+}
+
+
+def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -> tuple[
+    ExportedArray, ...
+]:  # fmt: skip
+    """The arguments of a program's function; `shapes` are those of all its arrays."""
+    expressions, modes = program.request.expressions, program.request.modes
+    taken: set[str] = set(OWN_NAMES)
+    out: list[ExportedArray] = []
+    for name, shape in zip(program.inputs, shapes, strict=False):
+        units, text = _INPUTS.get(name, ("", ""))
+        if not text:
+            given = name in program.request.given
+            text = f"value of {name}" if given else "operand"
+        out.append(ExportedArray(numbered_name(identifier(name), taken), shape, units, "in", text))
+    known = [n.result for n in NAMED.values() if _is(expressions, modes, n)]
+    rest = list(zip(expressions, program.lowered.results, strict=True))
+    for i, (shape, (x, r)) in enumerate(zip(shapes[len(program.inputs) :], rest, strict=True)):
+        number = str(i + 1) if len(rest) > 1 else ""
+        phrase = comment(f"{r.gives}: {x}")
+        name, units, text = known[0] if known else (f"result{number}", "", phrase)
+        out.append(ExportedArray(numbered_name(name, taken), shape, units, "out", text[:200]))
+    return tuple(out)
+
+
+# ---- names in C ----------------------------------------------------------------------------------
+
+_WORDS = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+    constinit continue decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int linux long main mutable namespace new noexcept
+    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
+    restrict return short signed sizeof static static_assert static_cast std struct switch template
+    this thread_local throw true try typedef typeid typename union unix unsigned using virtual void
+    volatile wchar_t while xor xor_eq
+    abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move
+    mut override priv pub ref self Self super trait type typeof unsafe unsized use where yield
+    arguments debugger eval extends finally function implements import instanceof interface null
+    package undefined var with""".split()
+)
+"""Words of C, C++, Rust and JavaScript, and names that some compilers define."""
+OWN_NAMES = frozenset({"n", "status", "work", "Work", "Status", "Ok", "Err", "NQ", "NV"})
+"""Names that the functions around exported code have beside their arrays."""
+
+
+LONGEST = 63  # characters that C99 compilers tell apart
+
+
+def identifier(name: str) -> str:
+    """A name as close to this one as C, C++ and Rust allow."""
+    out = re.sub(r"\W+", "_", comment(name).replace("?", "_")).strip("_") or "x"
+    out = f"_{out}" if out[0].isdigit() else out
+    return f"{out}_" if out in _WORDS else out
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, with underscores behind it if it is taken; then it is."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def numbered_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken; then it is."""
+    found, i = name, 1
+    while found in taken:
+        i += 1
+        found = f"{name}{i}"
+    taken.add(found)
+    return found
+
+
+def checked_identifier(what: str, name: Any) -> str:
+    """A name that the user chose: it must be an identifier already."""
+    if not isinstance(name, str):
+        raise InputError(f"{what}={name!r} must be a name in C, such as 'robot'")
+    if len(name) > LONGEST:
+        raise InputError(
+            f"{what}={name[:20] + '…'!r} has {len(name)} characters; names in C have up to "
+            f"{LONGEST} that compilers tell apart. For example  {what}={name[:20]!r}"
+        )
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
+        close = identifier(name)
+        close = f"x{close}" if close.startswith("_") else close
+        raise InputError(
+            f"{what}={name!r} is not a name in C: letters, digits and underscores, beginning with "
+            f"a letter, and not a word of the language. For example  {what}={close!r}"
+        )
+    return name

@@ -1,0 +1,1 @@
+"""The frictional contact problem and its solvers."""

@@ -1,0 +1,1 @@
+"""The algebra and its compiler: from a mechanism and an expression to a program."""

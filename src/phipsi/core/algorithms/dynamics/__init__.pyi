@@ -1,0 +1,10 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.core.algorithms.dynamics import (
+    constraint_forces,
+    derivatives,
+    inverse_with_actuators,
+    rotor_reactions,
+)
+
+__all__ = ["constraint_forces", "derivatives", "inverse_with_actuators", "rotor_reactions"]

@@ -1,0 +1,553 @@
+"""Effects of constraints: multipliers, forces at closures, impulses, the matrix of the rows.
+
+Forward dynamics may be solved for a small secondary system, the primary one reflected into it. With
+primary P and secondary S in separate trees, rows 1 that involve P, rows 2 inside S, and
+L = (A_P Λ A_P*)⁻¹ on rows 1 (theory/closed-chains 4),
+
+    [ ℳ_S + G₁* L G₁   G₂* ] [v̇_S]   [ T_S − G₁* L r₁ ]
+    [ G₂                0  ] [ f₂ ] = [ U₂            ],    r₁ = A_P J v̇_free − U₁,   G = A_S J
+
+    f₁ = L (r₁ + G₁ v̇_S),    v̇_P = v̇_free − ℳ⁻¹ J* A_P* f₁
+
+S moves with its own inertia and that of the primary system, as felt through the rows. L falls into
+blocks, one per tree of P that rows connect: one per arm.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows, rows_of
+from phipsi.core.algorithms.constrained.row_rank import DEPENDENT
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+    FORMS,
+    HINGE_LOADS,
+    IMPULSE,
+    ROW_DRIFT,
+    ROW_MATRIX,
+    VELOCITY_CHANGE,
+    body_forces,
+    forward,
+    forward_with_rows,
+    free_load,
+    hinges_and_motion,
+    loaded,
+    through_hinges,
+)
+from phipsi.core.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
+from phipsi.core.backends.arguments import state_arrays
+from phipsi.core.backends.array_algebra import natural_square
+from phipsi.core.backends.failures import CONTRADICTION
+from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends.program import Program
+from phipsi.core.compiler import Form, compile, evaluate, program_of
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.capabilities import supports, tree_of
+from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import entries_of
+from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
+from phipsi.core.operators.row_laws import ARRAY_NUMBERS
+from phipsi.errors import InputError, SingularMatrixError, one_of
+
+Array = NDArray[Any]
+Inputs = dict[str, Array]
+WITHOUT_OPTIONS = Calls({})
+_ROW_MATRIX = Form(ROW_MATRIX, "dense")
+
+
+class Dynamics(NamedTuple):
+    """One solution of the equations of motion, ℳ vdot + bias + (A J)* f = tau with A J vdot = U.
+
+    `vdot` and `tau` (..., nv), and the constraint multipliers `f` (..., rows): given or found.
+    """
+
+    vdot: Array
+    tau: Array
+    f: Array
+
+
+class Impulse(NamedTuple):
+    """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
+
+    v: Array
+    p: Array
+
+
+class Reactions(NamedTuple):
+    """Forces [moment (N·m); force (N)] that pass through joints and closures.
+
+    `joints` (..., bodies, 6): that of the parent on each body, at the body's origin in body axes.
+    `closures` (..., frames, 6): that of each closure on the body of each of its frames, at the
+    frame's origin in its axes, in the order of `model.closures.points.names`.
+    """
+
+    joints: Array
+    closures: Array
+
+
+def motion_and_multipliers(
+    system: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+    algorithm: str | None = None,
+    calls: Calls = WITHOUT_OPTIONS,
+) -> tuple[Array, Array]:
+    """(vdot, f) of a mechanism.
+
+    Where rows are redundant vdot is unique, and f is one of the possible ones: zero on rows that
+    follow from others (`constraint_forces` gives the least).
+    """
+    plain = f_ext is Udot is algorithm is None
+    if plain:
+        program = system.cache.get(motion_and_multipliers)  # the shortest way, for single calls
+        if program is not None:
+            return calls(program, q, v, tau)
+    if not system.n_rows:  # nothing holds: the tree moves freely
+        reject_rates_of_rows(Udot)
+        loads = () if f_ext is None else (f_ext,)
+        program = program_of(loaded(forward, f_ext is not None), system.model)
+        vdot = calls(program, q, v, tau, *loads)
+        return vdot, np.zeros((*vdot.shape[:-1], 0))
+    if isinstance(algorithm, str) and algorithm == "secondary":
+        loads = tuple(x for x in (Udot, f_ext) if x is not None)
+        solve = partial(_secondary_dynamics, system, Udot is not None, f_ext is not None)
+        return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
+    program, extras = _program(system, f_ext, Udot, algorithm)
+    if plain:
+        system.cache[motion_and_multipliers] = program
+    return calls(program, q, v, tau, *extras)
+
+
+def reject_rates_of_rows(Udot: ArrayLike | None) -> None:
+    """Reject the rates of constraint rows where there are no rows."""
+    if Udot is not None and np.size(Udot):
+        raise InputError(
+            "Udot= is the rate of what constraint rows prescribe, and this mechanism has no rows: "
+            "it would do nothing. Leave it out, or give the constraints:\n"
+            "    pp.System(model, constraints)"
+        )
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def constraint_forces(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
+) -> Array:
+    """Multipliers f of the constraint rows in forward dynamics.
+
+    ℳ vdot = tau − bias − (A J)* f: the mechanism exerts f on the closure. In N along linear and N·m
+    about angular rows, in the order of `model.row_names`. Redundant rows leave the distribution of
+    f among them undetermined (it would need elastic bodies); the one of least norm is returned.
+
+    **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
+    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J.
+    **Source:** SOA eq. 0.23; theory/closed-chains 6.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pin = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
+    >>> f = pp.constraint_forces(pp.System(arm, [pin]), [0.0], [0.0], [0.0])
+    >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
+    [4.905]
+    """
+    tree_of(model, constraint_forces)
+    calls = Calls(options)
+    return calls.finish(_motion_and_least_forces(model, q, v, tau, f_ext, Udot, calls)[1])
+
+
+def _motion_and_least_forces(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    calls: Calls,
+) -> tuple[Array, Array]:
+    vdot, f = motion_and_multipliers(model, q, v, tau, f_ext, Udot=Udot, calls=calls)
+    # zero on rows that follow from others: if none is zero, all are independent
+    return vdot, f if f.all() else calls.solve(partial(least_multipliers, model), q, f)
+
+
+def hinge_reactions(
+    system: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+    calls: Calls = WITHOUT_OPTIONS,
+) -> Reactions:
+    """The forces through the hinges of the tree and through its closures."""
+    vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
+    loads = () if f_ext is None else (f_ext,)
+    if system.model.rotors:
+        reject_unseen(system.model, "joint_reactions")
+        forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
+        needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+        needed = at_joints(system.model, needed, q, v, vdot, V, A)
+    else:
+        forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
+        needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+    whole = needed + added
+    if getattr(system, "shaft_forces", ()):
+        whole = whole + calls.solve(partial(_forces_on_shafts, system), q, f)
+    return Reactions(whole, calls.solve(partial(closure_forces, system), q, f))
+
+
+def _forces_on_shafts(system: Any, q: Array, f: Array) -> Array:
+    """What teeth and belts add to forces through joints (n, bodies, 6), from f (n, rows)."""
+    poses = rows_of(system).poses(q)
+    poses = np.broadcast_to(poses, (len(f), *poses.shape[1:]))
+    out = np.zeros((len(f), system.n_bodies, 6))
+    for row, known in system.shaft_forces:
+        added = known.missing(f[:, row : row + known.rows], poses)
+        for body, force in zip(known.bodies, added, strict=True):
+            out[:, body] += force
+    return out
+
+
+def closure_forces(system: Model, q: Array, f: Array) -> Array:
+    """Forces (n, frames, 6) of multipliers (n, rows) on the bodies, at the closure frames.
+
+    −A* f. The world has no columns in A: on it acts the force that keeps the closure in
+    equilibrium, or that of its constant rows.
+    """
+    forces = -program_of(A.T, system)(q, f)
+    closures, rows = system.closures, rows_of(system)
+    R, x = rows.frames(rows.poses(q))
+    for closure, first in zip(closures.closures, closures.first_point, strict=True):
+        own = closures.row_closure == closures.closures.index(closure)
+        for p, (body, _) in enumerate(closure.points):
+            w, m = int(first) + p, int(closures.mate[first + p])
+            if body >= 0:
+                continue
+            back = np.swapaxes(R[..., w, :, :], -1, -2)
+            if closure.matrix is None:
+                loads = forces[..., m, :].reshape(*forces.shape[:-2], 2, 3, 1)
+                turned = ((back @ R[..., m, :, :])[..., None, :, :] @ loads)[..., 0]
+                arm = (back @ (x[..., m, :] - x[..., w, :])[..., None])[..., 0]
+                forces[..., w, :3] = -turned[..., 0, :] - np.cross(arm, turned[..., 1, :])
+                forces[..., w, 3:] = -turned[..., 1, :]
+            else:
+                multipliers = f[..., own]
+                if closure.laws:
+                    at = [q[..., i] for i in closure.places]
+                    slopes = [law.slope(p // 2, at, (), ARRAY_NUMBERS) for law in closure.laws]
+                    multipliers = multipliers * np.stack(np.broadcast_arrays(*slopes), axis=-1)
+                loads = -(multipliers @ closure.matrix[:, 6 * p : 6 * p + 6])
+                if closure.axes == "world":
+                    halves = loads.reshape(*loads.shape[:-1], 2, 3, 1)
+                    loads = (back[..., None, :, :] @ halves).reshape(loads.shape)
+                forces[..., w, :] = loads
+    return forces
+
+
+def least_multipliers(system: Model, q: Array, f: Array) -> Array:
+    """The f (n, rows) of least norm that loads the joints as f does: without self-stress."""
+    if len(q) > 1 and (q == q[0]).all():  # one configuration does for all motions
+        q = q[:1]
+    return ConstraintMetric(rows_of(system), q).without_self_stress(f)
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def constraint_impulse(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    rates: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
+) -> Impulse:
+    """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
+
+    ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = rates. It is the projection of v on the constraints in the
+    mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A Λ A* p.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), by default those that
+    the system prescribes: zero, except for `Motor` and `Rows` with rates.
+    **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
+    **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> weld = pp.constraints.Coupling(name="lock", joints=[arm.joint_names[1]], coefficients=[1])
+    >>> after, p = pp.constraint_impulse(pp.System(arm, [weld]), [0.0, 0.0], [1.0, 1.0])
+    >>> after.round(4).tolist()
+    [1.3125, 0.0]
+    """
+    tree_of(model, constraint_impulse)
+    calls = Calls(options)
+    if not model.n_rows:
+        q, v = state_arrays(model.model, q=q, v=v)
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        same = np.array(np.broadcast_to(v, (*batch, model.nv)))
+        return calls.finish(Impulse(same, np.zeros((*batch, 0))), batch)
+    wanted = model.rates if rates is None else rates  # type: ignore[attr-defined]
+    program = program_of((VELOCITY_CHANGE, IMPULSE), model)
+    if program.resolve is None:
+        program.resolve = partial(_impulses, rows_of(model))
+    change, p = calls(program, q, v, wanted)
+    return calls.finish(Impulse(np.asarray(v, dtype=np.float64) - change, p))
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """A Λ A*: constraint multipliers → accelerations of the rows.
+
+    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., rows, rows), symmetric, semidefinite where rows
+    are redundant. **Cost:** O(N + rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (2, 0, 0)))
+    >>> pp.delassus_matrix(pp.System(arm, [pin]), [0.0, 0.0]).round(3)
+    array([[0.   , 0.   , 0.   ],
+           [0.   , 3.429, 0.   ],
+           [0.   , 0.   , 0.   ]])
+    """
+    if not getattr(model, "n_rows", 0):
+        model = tree_of(model, delassus_matrix)
+        (q,) = state_arrays(model.model, q=q)
+        return Calls(options).finish(np.zeros((*q.shape[:-1], 0, 0)), q.shape[:-1])
+    return evaluate(_ROW_MATRIX, None, model, (q,), options)
+
+
+def _program(
+    system: Model,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    algorithm: str | None,
+) -> tuple[Program, tuple[ArrayLike, ...]]:
+    if algorithm is not None:
+        one_of("algorithm", algorithm, (*FORMS, "secondary"), "The default is None.")
+    pair = forward_with_rows(algorithm, f_ext is not None, Udot is not None)
+    extras = tuple(x for x in (f_ext, Udot) if x is not None)
+    if algorithm is None:
+        program = program_of(pair, system)
+    else:
+        program = compile(pair, system, rewrite="as_written")
+    if program.resolve is None:
+        program.resolve = partial(_accelerations, rows_of(system))
+    return program, extras
+
+
+# ---- rows in doubt -----------------------------------------------------------------------------
+#
+# Machine code eliminates rows in a fixed order and takes a pivot that is rounding error for a row
+# that follows from those before it. Where such a row then asks for something else than they give,
+# the row may be independent after all (near a singular configuration), the loops may be open a
+# little, or the constraints contradict each other. These elements of a batch are flagged, and are
+# solved here by singular values. Those of G L⁻*, ℳ = L L*, are the roots of those of A Λ A*, so
+# that rows count as independent down to 1e-9 of the largest instead of 1e-5, and not down to what
+# the gap of the loops explains (`row_rank`): redundant rows are as far from dependent as the loops
+# are open.
+
+
+def _accelerations(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array], Array]:
+    """(vdot, f) of constrained dynamics at n states, and a status for each."""
+    q, v, tau = (inputs[name] for name in ("q", "v", "tau"))
+    loads = [inputs["f_ext"]] if "f_ext" in inputs else []
+    free = program_of(loaded(forward, bool(loads)), rows.model)(q, v, tau, *loads)
+    at = ConstraintMetric(rows, q)
+    vdot, f, gap = at.accelerations(free, inputs.get("Udot", 0.0) - rows.bias(q, v))
+    return (vdot, f), _status(at, gap)
+
+
+def _impulses(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array], Array]:
+    """(v − v⁺, p) of rows that are switched on at n states, and a status for each."""
+    q, v = inputs["q"], inputs["v"]
+    at = ConstraintMetric(rows, q)
+    wanted = np.einsum("nrv,nv->nr", at.jacobian, v) - inputs["Udot"]
+    return (at.solve(wanted), at.multipliers(wanted)), _status(at, wanted)
+
+
+def _status(at: ConstraintMetric, gap: Array) -> Array:
+    """0, or that of the row that is furthest from the motions that the others allow."""
+    row, amount = at.contradicted(gap)
+    return np.where(amount > 0, CONTRADICTION + 8 * (row + 1), 0)
+
+
+# ---- the secondary system ------------------------------------------------------------------------
+
+SINGULAR = DEPENDENT**2
+"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is rejected."""
+
+_REFLECTED = A["P"] @ Lambda @ A["P"].T
+_BACK = mass_matrix.inv @ J.T @ A["P"].T
+
+
+@cache
+def _secondary_terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
+    """v̇ of the free trees, T, and r = A_P J v̇_free − U."""
+    load = free_load(body_forces(external))
+    free = mass_matrix.inv @ load
+    gap = A["P"] @ J @ free + ROW_DRIFT
+    return free, load, gap - Udot if prescribed else gap
+
+
+def _secondary_dynamics(
+    system: Model, prescribed: bool, external: bool, q: Array, v: Array, tau: Array, *loads: Array
+) -> tuple[Array, Array]:
+    """Accelerations (..., nv) and multipliers (..., rows), solving for the secondary system.
+
+    `loads`, U̇ if it is prescribed, then external forces, if there are any. It raises
+    `SingularMatrixError` where A_P Λ A_P* is singular: the primary system then cannot give way
+    along some rows, whose multipliers only the whole system determines.
+    **Cost:** O(N) sweeps, O(rows) small blocks for separate arms, O(nv_S³).
+    **Source:** SOA, below eq. 0.35; theory/closed-chains 4.
+    """
+    mine = split(system)
+    program = compile(_secondary_terms(external, prescribed), system)
+    free, load, gap = program(q, v, tau, *reversed(loads))  # type: ignore[misc]
+    batch = free.shape[:-1]
+    q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
+    rates, one, two = mine.rates, mine.outer, mine.inner
+    G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
+    solve = _Blocks(system, mine, q)
+    n = len(rates)
+    columns = np.zeros((system.model.nv, n))
+    columns[rates, np.arange(n)] = 1.0
+    own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
+    G1 = G[..., one, :]
+    reflected = solve(gap[..., one, None])
+    back = np.swapaxes(G1, -1, -2)
+    right = load[..., rates] - (back @ reflected)[..., 0], -gap[..., two]
+    moved, held = _blockwise(system, mine, q, own + back @ solve(G1), right)
+    f = np.zeros((*batch, system.closures.n_rows))
+    f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
+    f[..., two] = held
+    vdot = free - compile(_BACK, system)(q, f)
+    vdot[..., rates] = moved
+    return vdot, f
+
+
+class _Split:
+    """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
+
+    def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
+        model, closures = system.model, system.closures
+        self.rates = entries_of(s for i, s in enumerate(model.v_slices) if i in S)
+        root = _roots(model)
+        trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
+        for point, row in zip(closures.link_point, closures.link_row, strict=True):
+            body = closures.points.body[point]
+            if body in P:
+                trees[row].add(root[body])
+        self.outer = np.array([i for i, x in enumerate(trees) if x], dtype=int)
+        self.inner = np.array([i for i, x in enumerate(trees) if not x], dtype=int)
+        # rows that share a tree of P are in one block; `blocks` are places among `outer`
+        label = list(range(len(self.outer)))
+        seen: dict[int, int] = {}
+        for k, row in enumerate(self.outer):
+            for tree in trees[row]:
+                first = seen.setdefault(tree, k)
+                old, new = label[k], label[first]
+                label = [new if x == old else x for x in label]
+        groups = sorted(set(label), key=label.index)
+        self.blocks = [np.flatnonzero(np.array(label) == g) for g in groups]
+
+
+class _Blocks:
+    """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
+
+    def __init__(self, system: Model, mine: _Split, q: Array) -> None:
+        matrix = compile(_REFLECTED, system, mode="dense")(q)
+        size = np.sqrt(_natural_squares(system, q))
+        self._parts: list[tuple[Array, Array]] = []
+        for block in mine.blocks:
+            rows = mine.outer[block]
+            part, own = matrix[..., rows[:, None], rows], size[..., rows]
+            low = np.linalg.eigvalsh(part / (own[..., :, None] * own[..., None, :]))[..., 0]
+            if (low < SINGULAR).any():
+                names = ", ".join(repr(system.closures.row_names[i]) for i in rows[:8])
+                raise SingularMatrixError(
+                    f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
+                    f"system cannot give way along all of the rows {names} (smallest eigenvalue "
+                    f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
+                    f"has fewer degrees of freedom than the contact has rows. Leave "
+                    f"algorithm=None, which solves for the rows of the whole system."
+                )
+            self._parts.append((block, part))
+
+    def __call__(self, right: Array) -> Array:
+        """L x for columns (..., rows 1, k)."""
+        out = np.zeros_like(right)
+        for block, part in self._parts:
+            out[..., block, :] = np.linalg.solve(part, right[..., block, :])
+        return out
+
+
+def split(system: Model) -> _Split:
+    """The split of a system into primary and secondary; rejects one whose trees mix them."""
+    chosen = system.closures.selections
+    if "P" not in chosen or not chosen["S"]:
+        raise InputError(
+            "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
+            "    pp.System(model, constraints, secondary=['box'])      or pp.grasping.Grasp(…)"
+        )
+    model, P, S = system.model, chosen["P"], chosen["S"]
+    for i, parent in enumerate(model.parent):
+        if parent >= 0 and (i in S) != (parent in S):
+            raise InputError(
+                f"algorithm='secondary': joint {model.joint_names[i]!r} joins body "
+                f"{model.body_names[i]!r} of the {'secondary' if i in S else 'primary'} system to "
+                f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
+                f"Primary and secondary must be separate trees, joined by constraints."
+            )
+    return system.cached(_Split, lambda: _Split(system, P, S))
+
+
+def _roots(model: Model) -> list[int]:
+    out: list[int] = []
+    for i, parent in enumerate(model.parent):
+        out.append(i if parent < 0 else out[parent])
+    return out
+
+
+def _natural_squares(system: Model, q: Array) -> Array:
+    """How large the diagonal of A_P Λ A_P* (..., rows) would be if nothing in it cancelled."""
+    points = range(len(system.closures.points))
+    own = compile(Lambda, system, mode="blocks", blocks=[(p, p) for p in points])(q)
+    rows = compile(A["P"], system, mode="dense")(q)
+    z = rows.reshape(*rows.shape[:-1], len(points), 6)
+    squares = natural_square(z, np.stack(list(own), axis=-3)[..., None, :, :, :]).sum(axis=-1)
+    return np.where(squares > 0, squares, 1.0)
+
+
+def _blockwise(
+    system: Model,
+    mine: _Split,
+    q: Array,
+    inertia: Array,
+    right: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """x and f of inertia x + G* f = load, G x = wanted, with the least f and the rows inside S."""
+    load, wanted = right
+    if not len(mine.inner):
+        return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
+    rows, inner = rows_of(system), mine.inner
+    used = np.isin(np.arange(rows.n_rows), inner)
+    at = ConstraintMetric(rows, q, rows_used=used, rates_used=mine.rates, inertia=inertia)
+    asked = np.zeros((len(q), rows.n_rows))
+    asked[:, inner] = wanted
+    x, f, _ = at.accelerations(at.unconstrained(load), asked)
+    return x, f[:, inner]

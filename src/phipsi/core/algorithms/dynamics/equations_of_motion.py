@@ -1,0 +1,556 @@
+"""Equations of motion: inverse and forward dynamics, inertias, bias forces, reactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.algorithms import dynamics
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    FORWARD_DYNAMICS,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+    MASS_MATRIX_INVERSE,
+    OPERATIONAL_SPACE_INERTIA,
+    TREE_FORMS,
+    forward,
+    inverse,
+    loaded,
+    reactions,
+    reactions_and_motion,
+)
+from phipsi.core.backends.arguments import state_arrays
+from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends.program import Program
+from phipsi.core.compiler import Form, compile, evaluate, program_at, program_of
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.capabilities import UNAFFECTED, Refusal, mechanism_of, supports, tree_of
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet
+from phipsi.core.operators import B
+from phipsi.core.operators import mass_matrix as mass_matrix_operator
+from phipsi.errors import InputError, one_of, true_or_false
+
+if TYPE_CHECKING:
+    from phipsi.core.algorithms.dynamics.constraint_forces import Dynamics, Reactions
+
+Array = NDArray[Any]
+Points = Sequence[Any] | PointSet
+
+
+def _program(
+    form: Callable[[Expr], Any],
+    tree: Model,
+    external: ArrayLike | None,
+    points: Points | None,
+    tip: ArrayLike | None,
+    rewrite: str = "full",
+) -> tuple[Program, tuple[ArrayLike, ...]]:
+    """The program of a form, and the loads it takes as last inputs."""
+    _check_tip(points, tip)
+    expr = loaded(form, external is not None, tip is not None)
+    loads = tuple(x for x in (external, tip) if x is not None)
+    if points is None:
+        return program_of(expr, tree, rewrite=rewrite), loads
+    if rewrite == "full" and type(points) in (list, tuple):
+        return program_at(expr, tree, points, "world", inverse_dynamics), loads
+    return compile(expr, tree, points=points, rewrite=rewrite), loads
+
+
+_PLAIN_INVERSE, _PLAIN_FORWARD = Form(INVERSE_DYNAMICS), Form(FORWARD_DYNAMICS)
+_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (Form(loaded(form, True)) for form in (inverse, forward))
+_MASS_MATRIX = Form(mass_matrix_operator, "dense")
+_MASS_MATRIX_INVERSE = Form(MASS_MATRIX_INVERSE, "dense")
+_BIAS_FORCES, _GRAVITY_FORCES = Form(BIAS_FORCES), Form(GRAVITY_FORCES)
+# Where `program_of` and `program_at` keep the programs of trees. A system with constraints has none
+# of them, because its way is another one.
+_PLAIN_REACTIONS, _EXTERNAL_REACTIONS = (
+    (loaded(reactions, external), "apply", "as_written") for external in (False, True)
+)
+
+
+def _kept(model: Any, key: Any) -> Program | None:
+    """The shortest way for single calls: a program that was found before."""
+    try:
+        return model.cache.get(key)
+    except AttributeError:  # not a model, which is reported later
+        return None
+
+
+def _kept_at(
+    form: Callable[[Expr], Any],
+    model: Any,
+    f_ext: ArrayLike | None,
+    points: Any,
+    f0: ArrayLike,
+) -> tuple[Program | None, tuple[ArrayLike, ...]]:
+    """The same with forces at points, and the loads it takes as last inputs."""
+    loads = (f0,) if f_ext is None else (f_ext, f0)
+    try:
+        key = (loaded(form, f_ext is not None, True), "apply", "world", tuple(points))
+        return model.cache.get(key), loads
+    except (AttributeError, TypeError):  # not a model, or points that are no keys
+        return None, loads
+
+
+def _check_tip(points: Points | None, tip: ArrayLike | None) -> None:
+    if (points is None) != (tip is None):
+        given, missing = ("points", "f0") if tip is None else ("f0", "points")
+        raise InputError(
+            f"{given}= was given without {missing}=: f0 are forces at points, so both are needed:\n"
+            "    points=[('hand', (0, 0, 0.1))], f0=[[0, 0, 0, 0, 0, 10]]"
+        )
+
+
+def _on_bodies(
+    tree: Model, q: ArrayLike, f_ext: ArrayLike | None, points: Points | None, f0: ArrayLike | None
+) -> ArrayLike | None:
+    """All loads as forces on bodies: f_ext − B f0."""
+    _check_tip(points, f0)
+    if f0 is None:
+        return f_ext
+    at_points = compile(B, tree, points=points)(q, f0)
+    return -at_points if f_ext is None else np.asarray(f_ext, dtype=np.float64) - at_points
+
+
+# ---- the named functions ----------------------------------------------------------------------
+
+
+class _Loads(CallOptions, total=False):
+    points: Points | None
+    f0: ArrayLike | None
+
+
+class _Driven(_Loads, total=False):
+    actuated: Sequence[str] | None
+    weights: ArrayLike | None
+
+
+class _Forced(_Loads, total=False):
+    algorithm: str | None
+    Udot: ArrayLike | None
+
+
+@overload
+def inverse_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[False] = False, **more: Unpack[_Driven],
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def inverse_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[True], **more: Unpack[_Driven],
+) -> Dynamics: ...  # fmt: skip
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def inverse_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    actuated: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    multipliers: bool = False,
+    **options: Unpack[CallOptions],
+) -> Array | Dynamics:
+    """Joint efforts that a motion needs (recursive Newton–Euler).
+
+    tau = H φ [M φ* (H* vdot + a + gravity) + b − f_ext + B f0] + Jr vdot. In N·m for turning and N
+    for sliding joints, in the directions of v.
+
+    With constraints, tau = ID(q, v, vdot) + (A J)* f: only the part along admissible motions
+    matters, Z* tau = Z* ID with Z = null(A J), so the efforts depend on which joints have a drive.
+    They are zero at the others; where there are more drives than degrees of freedom they minimise
+    Σ weights · tau², and f is the least one with that tau.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv), which must keep the constraints; `f_ext`
+    (..., n, 6), the force on each body at its origin in body axes, [moment; force]; `points` with
+    `f0` (..., nC, 6), the papers' forces exerted by the mechanism at the points, in world axes;
+    `actuated`, names of the joints that have a drive (default: all); `weights` (nv,), above 0, what
+    an effort costs (default: 1); `multipliers`, whether to return them too; `threads`, `out`,
+    `on_error` as for a compiled program.
+    **Returns:** tau (..., nv), or with `multipliers` (vdot, tau, f). It raises `InputError` if v or
+    vdot break the constraints, or if the drives do not suffice: it then names the joints of the
+    motion that lacks one, and how much.
+    **Cost:** two sweeps, O(N); with constraints or `actuated` O(nv³), dense.
+    **Source:** SOA eq. 0.1; MM eq. 6–12; theory/closed-chains 2 (KKT).
+
+    >>> import numpy as np, phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.inverse_dynamics(arm, [0.0], [0.0], [0.0])            # hold a rod of 1 kg and 1 m
+    array([4.905])
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])
+    >>> q, rest = four_bar.assemble([1.0, -1.0, -1.5]), np.zeros(3)
+    >>> held = pp.inverse_dynamics(four_bar, q, rest, rest, actuated=["joint1"])
+    >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
+    True
+    """
+    if multipliers is not False:
+        multipliers = true_or_false("multipliers", multipliers)
+    if actuated is weights is None and not multipliers and not getattr(model, "n_rows", 0):
+        if f_ext is points is f0 is None:
+            return evaluate(_PLAIN_INVERSE, inverse_dynamics, model, (q, v, vdot), options)
+        if points is f0 is None:
+            args = (q, v, vdot, f_ext)
+            return evaluate(_EXTERNAL_INVERSE, inverse_dynamics, model, args, options)
+        if f0 is not None:
+            program, loads = _kept_at(inverse, model, f_ext, points, f0)
+            if program is not None:
+                return program.evaluate((q, v, vdot, *loads), options)
+    tree = tree_of(model, inverse_dynamics)
+    program, loads = _program(inverse, tree if model.n_rows else model, f_ext, points, f0)
+    if not model.n_rows and actuated is weights is None and not multipliers:
+        return program(q, v, vdot, *loads, **options)
+    calls = Calls(options)
+    q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
+    drives = dynamics.inverse_with_actuators.Drives(model, actuated, weights)
+    needed = calls(program, q, v, vdot, *loads)
+    efforts, f = calls.solve(drives.efforts, q, v, vdot, needed)
+    vdot = np.broadcast_to(vdot, efforts.shape)
+    return calls.finish(
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else efforts
+    )
+
+
+@overload
+def forward_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[False] = False, **more: Unpack[_Forced],
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def forward_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[True], **more: Unpack[_Forced],
+) -> Dynamics: ...  # fmt: skip
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def forward_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    algorithm: str | None = None,
+    Udot: ArrayLike | None = None,
+    multipliers: bool = False,
+    **options: Unpack[CallOptions],
+) -> Array | Dynamics:
+    """Joint accelerations that efforts cause.
+
+    vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext + B f0]), which the compiler turns into
+    the innovations form. With `algorithm`, one of the papers' four forms exactly as written, with
+    a' = a + gravity, w = b − f_ext + B f0 and W = I − H ψ K:
+
+        FD1  vdot = W* D⁻¹ W (tau − H φ [M φ* a' + w])
+        FD2  ν = D⁻¹ W (tau − H φ [M φ* a' + w]),  vdot = W* ν,  and  α = ψ* H* ν + φ* a'
+        FD3  vdot = W* D⁻¹ (tau − H ψ [K tau + M φ* a' + w])
+        FD4  vdot = W* D⁻¹ (W tau − H ψ̃ P a' − H ψ w) − K* ψ* π̄* a' − G* a'
+
+    FD4 in body axes is the articulated-body algorithm. With constraints the accelerations obey
+    them, ℳ vdot = tau − bias − (A J)* f with A J vdot = U, U = Udot − d/dt(A J) v, and the papers'
+    forms are "A-F", "0.37", "RCCFD1" … "RCCFD3", and "secondary": solve for the small secondary
+    system, with the primary one reflected into it. Where rows are redundant vdot is unique, and f
+    is one of the possible ones: zero on rows that follow from others (`constraint_forces` gives the
+    least). Units rad/s² and m/s², in the directions of v.
+
+    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
+    `inverse_dynamics`; `algorithm`, None or the name of a form; `Udot` (..., rows), the rate of
+    prescribed rates; `multipliers`, whether to return them too; `threads`, `out`, `on_error` as for
+    a compiled program. **Returns:** vdot (..., nv), or with `multipliers` (vdot, tau, f). A joint
+    with nothing to move raises `SingularHingeError`.
+    **Cost:** three sweeps, O(N); with constraints five, and the elimination of the rows: O(rows)
+    for loops of separate trees, O(rows³) where all are coupled.
+    **Source:** MM sec. VII; 88-11 sec. 4–5; SOA steps A–F; 88-11 Part II RCCFD2.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.forward_dynamics(arm, [0.0], [0.0], [0.0])            # a rod released: 3 g / 2 l
+    array([-14.715])
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])
+    >>> q = four_bar.assemble([1.0, -1.0, -1.5])
+    >>> vdot, tau, f = pp.forward_dynamics(four_bar, q, [0, 0, 0], [0, 0, 0], multipliers=True)
+    >>> vdot.shape, f.shape
+    ((3,), (3,))
+    """
+    if multipliers is not False:
+        multipliers = true_or_false("multipliers", multipliers)
+    if algorithm is Udot is None and not multipliers:
+        if f_ext is points is f0 is None:
+            if not getattr(model, "n_rows", 0):
+                return evaluate(_PLAIN_FORWARD, forward_dynamics, model, (q, v, tau), options)
+            program = _kept(model, dynamics.constraint_forces.motion_and_multipliers)
+            if program is not None and not options:
+                return program(q, v, tau)[0]
+        elif points is f0 is None:
+            if not getattr(model, "n_rows", 0):
+                args = (q, v, tau, f_ext)
+                return evaluate(_EXTERNAL_FORWARD, forward_dynamics, model, args, options)
+        elif f0 is not None:
+            program, loads = _kept_at(forward, model, f_ext, points, f0)
+            if program is not None:
+                return program.evaluate((q, v, tau, *loads), options)
+    tree = tree_of(model, forward_dynamics)
+    if model.n_rows or multipliers:
+        return _with_constraints(
+            model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
+            options,
+        )  # fmt: skip
+    if Udot is not None:
+        dynamics.constraint_forces.reject_rates_of_rows(Udot)
+    if algorithm is None:
+        program, loads = _program(forward, model, f_ext, points, f0)
+        return program(q, v, tau, *loads, **options)
+    form = TREE_FORMS[one_of("algorithm", algorithm, TREE_FORMS, "The default is None.")]
+    program, loads = _program(form, model, f_ext, points, f0, "as_written")
+    calls = Calls(options)
+    found = calls(program, q, v, tau, *loads)
+    return calls.finish(found[0] if isinstance(found, tuple) else found)
+
+
+def _with_constraints(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    algorithm: str | None,
+    multipliers: bool,
+    options: CallOptions,
+) -> Any:
+    """vdot, or the whole solution of the equations of motion."""
+    calls = Calls(options)
+    rows = dynamics.constraint_forces
+    vdot, f = rows.motion_and_multipliers(
+        model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, calls=calls
+    )
+    efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape)
+    return calls.finish(
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else vdot
+    )
+
+
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
+def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Joint-space mass matrix.
+
+    ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
+    joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints. For a
+    `System` it is the ℳ of ℳ vdot + bias + (A J)* f = tau, of all rates of its tree: ½ v* ℳ v is
+    the kinetic energy.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
+    **Cost:** O(N²) for the N² entries. **Source:** SOA eq. 0.7; MM eq. 22, 28–33.
+
+    >>> from phipsi import mass_matrix
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix(planar_arm(2), [0.0, 0.0]).round(4)
+    array([[2.6667, 0.8333],
+           [0.8333, 0.3333]])
+    """
+    return evaluate(_MASS_MATRIX, mass_matrix, model, (q,), options)
+
+
+@supports(
+    loops=Refusal(
+        "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
+        "into accelerations",
+        "Accelerations that efforts cause, and their derivatives by the efforts:\n"
+        "    pp.forward_dynamics(system, q, v, tau)\n"
+        "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
+    ),
+    flexible=True,
+    rotors=True,
+)
+def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Inverse of the joint-space mass matrix, without forming the mass matrix.
+
+    ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K): joint efforts → joint accelerations.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv). A joint with nothing to move raises
+    `SingularHingeError`.
+    **Cost:** O(N²) for the N² entries. To solve with ℳ for a few right-hand sides compile
+    ``mass_matrix.inv`` itself, O(N) each. **Source:** SOA Lemma 0.3; MM eq. 46.
+
+    >>> from phipsi import mass_matrix_inverse
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix_inverse(planar_arm(2), [0.0, 0.0]).round(4)
+    array([[ 1.7143, -4.2857],
+           [-4.2857, 13.7143]])
+    """
+    return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
+
+
+@supports(
+    loops=Refusal(
+        "constraint forces resist too, so that the points feel heavier than they would on the tree",
+        "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+    ),
+    flexible=True,
+    rotors=True,
+)
+def operational_space_inertia(
+    model: Model,
+    q: ArrayLike,
+    points: Sequence[Any],
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
+) -> Array:
+    """Inertia felt at points: accelerations of the points → forces at them.
+
+    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be
+    on any bodies of the tree. One 6×6 block per pair of points, [angular; linear], in kg·m², kg·m
+    and kg.
+
+    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
+    independently) it raises `SingularMatrixError`; J ℳ⁻¹ J* itself always exists, as
+    ``compile(Lambda, …)``.
+    **Cost:** O(N) per column and O(nC³). **Source:** SOA eq. 0.34; MC eq. 19–20.
+
+    >>> from phipsi import operational_space_inertia
+    >>> from phipsi.examples import seven_joint_arm
+    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
+    >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
+    (6, 6)
+    """
+    return program_at(
+        OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
+    ).evaluate((q,), options)
+
+
+@supports(
+    loops=Refusal(
+        "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are "
+        "not the efforts that it needs at vdot = 0",
+        "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+    ),
+    flexible=True,
+    rotors=True,
+)
+def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
+
+    C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions
+    of v.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv).
+    **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.14; 88-11 eq. 3.20–3.21.
+
+    >>> from phipsi import bias_forces
+    >>> from phipsi.examples import planar_arm
+    >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
+    array([13.215,  0.5  ])
+    """
+    return evaluate(_BIAS_FORCES, bias_forces, model, (q, v), options)
+
+
+@supports(
+    loops=Refusal(
+        "which efforts hold it against gravity depends on which joints are driven: constraint "
+        "forces carry a part of the weight",
+        "Say which joints have a drive:\n"
+        "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+    ),
+    flexible=True,
+    rotors=True,
+)
+def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Joint efforts that hold the mechanism still against gravity.
+
+    H φ M φ* gravity, the gradient of `potential_energy`. In N·m and N, in the directions of v.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv).
+    **Cost:** two sweeps, O(N). **Source:** 88-11 eq. 3.21.
+
+    >>> from phipsi import gravity_forces
+    >>> from phipsi.examples import planar_arm
+    >>> gravity_forces(planar_arm(2), [0.0, 0.0])
+    array([19.62 ,  4.905])
+    """
+    return evaluate(_GRAVITY_FORCES, gravity_forces, model, (q,), options)
+
+
+@supports(loops=True, flexible=True, rotors=True)
+def joint_reactions(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
+) -> Reactions:
+    """Whole force that passes through every joint and every closure in forward dynamics.
+
+    f = φ [M φ* (H* vdot + a + gravity) + b − f_ext + B A* λ] with vdot in the form FD3, and with
+    the multipliers λ of `constraint_forces` where there are constraints. Row k of `joints` is the
+    force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
+    the actuator effort in it: H f = tau − Jr vdot. The rotor of a geared motor is part of the body
+    that carries it. `closures` are the forces −A* λ of the closures
+    on their frames. Where rows are redundant only some components of the reactions are determined
+    by rigid bodies, and those of the least λ are returned.
+
+    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
+    `inverse_dynamics`; `Udot` as for `forward_dynamics`.
+    **Returns:** `Reactions`: `joints` (..., n, 6), `closures` (..., frames, 6) at each frame in its
+    axes, in the order of `model.closures.points.names`; a tree has none.
+    **Cost:** four sweeps, O(N); with constraints that of `constraint_forces` and two sweeps.
+    **Source:** theory/open-chains 11.1.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.joint_reactions(arm, [0.0], [0.0], [4.905]).joints.round(3)     # at rest: the weight
+    array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
+    >>> string = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
+    >>> held = pp.joint_reactions(pp.System(arm, [string]), [0.0], [0.0], [0.0])
+    >>> held.joints[0, 4:5].round(3), held.closures[0, 4:5].round(3)       # half the weight each
+    (array([4.905]), array([4.905]))
+    """
+    rows = dynamics.constraint_forces
+    if Udot is None and not options:
+        program = _kept(model, _PLAIN_REACTIONS if f_ext is None else _EXTERNAL_REACTIONS)
+        if program is not None:
+            found = program(q, v, tau) if f_ext is None else program(q, v, tau, f_ext)
+            return rows.Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
+    calls = Calls(options)
+    if mechanism_of(model, joint_reactions).n_rows:
+        return calls.finish(
+            dynamics.constraint_forces.hinge_reactions(
+                model, q, v, tau, f_ext, Udot=Udot, calls=calls
+            )
+        )
+    if Udot is not None:
+        dynamics.constraint_forces.reject_rates_of_rows(Udot)
+    if model.rotors:
+        dynamics.rotor_reactions.reject_unseen(model, "joint_reactions")
+        program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
+        found, vdot, V, A = calls(program, q, v, tau, *loads)
+        found = dynamics.rotor_reactions.at_joints(model, found, q, v, vdot, V, A)
+    else:
+        program, loads = _program(reactions, model, f_ext, None, None, "as_written")
+        found = calls(program, q, v, tau, *loads)
+    return calls.finish(
+        dynamics.constraint_forces.Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
+    )

@@ -1,0 +1,1 @@
+"""The one graph language of arithmetic: traced functions, their values and derivatives."""

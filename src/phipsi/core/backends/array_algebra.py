@@ -1,0 +1,216 @@
+"""Arithmetic that works for float, complex and object arrays (SymPy, mpmath) alike.
+
+Complex numbers are never conjugated, so that complex-step derivatives pass through.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from phipsi.core.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.core.operators.recorded_steps import Numbers
+
+
+class Scalars:
+    """Elementary functions for one array type; passed to the joint formulas as `ops`."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def sin(self, x: Any) -> Any:
+        """Sine, elementwise."""
+        return _call("sin", x)
+
+    def cos(self, x: Any) -> Any:
+        """Cosine, elementwise."""
+        return _call("cos", x)
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root, elementwise."""
+        return _call("sqrt", x)
+
+    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Any:
+        """An operation of laws on single numbers, elementwise."""
+        if all(np.asarray(x).dtype != object for x in args):
+            return Numbers.entrywise(name, args, data)
+        return np.vectorize(lambda *xs: _on_objects(name, xs, data), otypes=[object])(*args)
+
+    def log(self, x: Any) -> Any:
+        """Natural logarithm, elementwise."""
+        return _call("log", x)
+
+
+def _call(name: str, x: Any) -> Any:
+    if isinstance(x, (int, float, complex)):
+        x = np.asarray(x)
+    if getattr(x, "dtype", None) is not None and x.dtype != object:
+        return getattr(np, name)(x)
+    if isinstance(x, np.ndarray):
+        return np.vectorize(lambda e: _object_function(name, e)(e), otypes=[object])(x)
+    return _object_function(name, x)(x)
+
+
+def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
+    """An operation of laws on numbers of other libraries."""
+    kind = next((type(x) for x in xs if not isinstance(x, (int, float))), float)
+    if kind in FUNCTIONS:
+        return FUNCTIONS[kind].entrywise(name, xs, data)
+    if kind is float:
+        return float(Numbers.entrywise(name, xs, data))
+    package = kind.__module__.split(".")[0]
+    module: Any = sys.modules.get(package)
+    if package not in ("sympy", "mpmath") or name == "curve":
+        raise TypeError(f"{name} of {kind.__name__} is not known; use SymPy or mpmath numbers")
+    if name in _RELATIONS or name == "where":
+        holds = _RELATIONS[name](*xs) if name in _RELATIONS else xs[0] != 0
+        yes, no = xs[1:] if name == "where" else (1, 0)
+        if package == "sympy":
+            return module.Piecewise((yes, holds), (no, True))
+        return yes if holds else no
+    if name in ("minimum", "maximum"):
+        less = xs[0] < xs[1] if name == "minimum" else xs[1] < xs[0]
+        return (
+            module.Piecewise((xs[0], less), (xs[1], True))
+            if package == "sympy"
+            else (xs[0] if less else xs[1])
+        )
+    if name in _OF_TWO:
+        return _OF_TWO[name](*xs)
+    if name == "floor_divide":
+        return module.floor(xs[0] / xs[1])
+    return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
+
+
+_RELATIONS: dict[str, Callable[..., Any]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "equal": lambda x, y: (x <= y) & (y <= x),
+    "both": lambda x, y: (x != 0) & (y != 0),
+    "either": lambda x, y: (x != 0) | (y != 0),
+    "not": lambda x: (x <= 0) & (0 <= x),
+}
+
+_OF_TWO: dict[str, Callable[..., Any]] = {"power": operator.pow, "remainder": operator.mod}
+
+FUNCTIONS: dict[type, Any] = {}
+"""Classes of numbers, and an object with the functions of them; SymPy and mpmath are known."""
+
+
+def _object_function(name: str, x: Any) -> Callable[[Any], Any]:
+    if type(x) in FUNCTIONS:
+        return getattr(FUNCTIONS[type(x)], name)
+    package = type(x).__module__.split(".")[0]
+    module = sys.modules.get(package)
+    found = getattr(module, name, None) if package in ("sympy", "mpmath") else None
+    if found is None:
+        if isinstance(x, (int, float)):
+            return lambda e: getattr(np, name)(float(e))
+        raise TypeError(f"{name} of {type(x).__name__} is not known; use SymPy or mpmath numbers")
+    return found
+
+
+def result_dtype(arrays: list[np.ndarray]) -> np.dtype[Any]:
+    """float64, complex128 or object, whichever holds all inputs."""
+    if any(a.dtype == object for a in arrays):
+        return np.dtype(object)
+    if any(np.iscomplexobj(a) for a in arrays):
+        return np.dtype(np.complex128)
+    return np.dtype(np.float64)
+
+
+def generic_inverse(a: np.ndarray) -> np.ndarray:
+    """Inverse by elimination without pivoting, for complex and object blocks."""
+    n = a.shape[-1]
+    work = a.copy()
+    out = np.zeros_like(a)
+    for i in range(n):
+        out[..., i, i] = 1 if a.dtype != object else 1 + 0 * a[..., i, i]
+    for i in range(n):
+        # without a batch, an object is not an array
+        pivot = np.asarray(1 / work[..., i, i])[..., None]
+        work[..., i, :] = work[..., i, :] * pivot
+        out[..., i, :] = out[..., i, :] * pivot
+        for j in range(n):
+            if j != i:
+                factor = np.array(work[..., j, i])[..., None]
+                work[..., j, :] = work[..., j, :] - factor * work[..., i, :]
+                out[..., j, :] = out[..., j, :] - factor * out[..., i, :]
+    return out
+
+
+def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
+    """Lower L with L L* = A (no conjugation), for complex and object blocks."""
+    n = a.shape[-1]
+    out = np.zeros_like(a)
+    for j in range(n):
+        s = a[..., j, j] - (out[..., j, :j] * out[..., j, :j]).sum(axis=-1)
+        out[..., j, j] = scalars.sqrt(s)
+        for i in range(j + 1, n):
+            t = a[..., i, j] - (out[..., i, :j] * out[..., j, :j]).sum(axis=-1)
+            out[..., i, j] = t / out[..., j, j]
+    return out
+
+
+def natural_square(z: np.ndarray, admittance: np.ndarray) -> np.ndarray:
+    """How large z* Υ z of a row z (..., 6) would be if its body moved in all directions alike.
+
+    |z|² times the trace of Υ (..., 6, 6), apart for turning and sliding.
+    """
+    halves = slice(0, 3), slice(3, 6)
+    diagonal = np.diagonal(admittance, axis1=-2, axis2=-1)
+    return sum((z[..., h] * z[..., h]).sum(-1) * diagonal[..., h].sum(-1) for h in halves)  # type: ignore[return-value]
+
+
+def solve_semidefinite(
+    a: np.ndarray, u: np.ndarray, sizes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """y with A y = u for a symmetric A ≥ 0, by elimination in the given order.
+
+    A pivot that is rounding error of the row's own diagonal entry, or of `sizes` (..., n), how
+    large that entry would be if nothing in it cancelled, marks a row that depends on those before
+    it: its unknown is set to zero, and the others solve the equations. With y, how much the
+    dependent rows ask for beyond what the others give, zero for all other rows. Where the sizes are
+    not known, the largest entry is taken for all of them.
+    """
+    n = a.shape[-1]
+    work, y = a.copy(), u.copy()
+    recips: list[np.ndarray] = []
+    known = _largest(a)[..., None] if sizes is None else abs(sizes)
+    floors = np.broadcast_to(known * (ROW_FLOOR / ROW_TOLERANCE), a.shape[:-1])
+    gap = np.zeros_like(y)
+    for i in range(n):
+        pivot, own = np.asarray(work[..., i, i]), np.asarray(abs(a[..., i, i]))
+        floor = np.asarray(floors[..., i])
+        recip = _reciprocal_pivot(pivot, np.where(own > floor, own, floor))
+        recips.append(recip)
+        gap[..., i, :] = np.where(np.asarray(recip == 0)[..., None], y[..., i, :], 0)
+        for j in range(i + 1, n):
+            factor = np.asarray(work[..., j, i] * recip)[..., None]
+            work[..., j, i + 1 :] = work[..., j, i + 1 :] - factor * work[..., i, i + 1 :]
+            y[..., j, :] = y[..., j, :] - factor * y[..., i, :]
+    for i in reversed(range(n)):
+        above = np.matmul(work[..., i : i + 1, i + 1 :], y[..., i + 1 :, :])[..., 0, :]
+        y[..., i, :] = (y[..., i, :] - above) * np.asarray(recips[i])[..., None]
+    return y, gap
+
+
+def _largest(a: np.ndarray) -> np.ndarray:
+    """The largest entry on the diagonal."""
+    sizes = abs(np.diagonal(a, axis1=-2, axis2=-1))
+    return np.asarray(sizes.max(-1) if a.shape[-1] else 0.0)
+
+
+def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """1 / pivot, or 0 for a dependent row."""
+    if pivot.dtype == object:
+        invert = np.vectorize(
+            lambda p, s: 1 / p if abs(p) > ROW_TOLERANCE * abs(s) else 0 * p, otypes=[object]
+        )
+        return invert(pivot, size)
+    good = np.abs(pivot) > ROW_TOLERANCE * np.abs(size)
+    return np.where(good, 1 / np.where(good, pivot, 1), 0)

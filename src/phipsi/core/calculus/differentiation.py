@@ -1,0 +1,310 @@
+"""diff: the derivative of an expression as an expression, and vector–Jacobian products on top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, cast, overload
+
+from phipsi.core.backends.program import Program
+from phipsi.core.calculus.change import VARIABLES, variable_operator, variable_space
+from phipsi.core.calculus.directional import Directional
+from phipsi.core.calculus.families import Family
+from phipsi.core.calculus.gradient import Gradient
+from phipsi.core.calculus.tangent import NoOperatorError, Tangent
+from phipsi.core.compiler import compile
+from phipsi.core.expressions import check
+from phipsi.core.expressions.node import Expr, identity, zero
+from phipsi.core.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
+from phipsi.core.expressions.structure import is_memoryless
+from phipsi.core.model.capabilities import UNAFFECTED, supports
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet
+from phipsi.core.operators import parse, unit_effort, unit_inertia, unit_rate
+from phipsi.core.operators.catalogue import catalogue_leaf, operand
+from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.operators.modal_definitions import (
+    depends_on_modes,
+    is_of_rigid_bodies,
+    knows_modes,
+)
+from phipsi.errors import InputError, SpaceError, not_too_deep, true_or_false
+
+_ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
+
+
+@overload
+def diff(
+    expr: Family, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
+) -> Family: ...
+@overload
+def diff(expr: Expr, wrt: str | Expr, along: Expr | str, *, modes: bool = False) -> Expr: ...
+@overload
+def diff(
+    expr: Expr, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
+) -> Any: ...  # it depends
+def diff(
+    expr: Expr | Family,
+    wrt: str | Expr,
+    along: Expr | str | None = None,
+    *,
+    modes: bool = False,
+) -> Expr | Family:
+    """Differentiate an expression; the result is an expression of the same algebra.
+
+    `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
+    every body (the order of `pp.identification.inertial_parameters`), or a vector, scalar or
+    operator of your own that is in the expression, by its name or itself; an operator changes along
+    an operator between the same spaces. Derivatives by q are along the joint rates,
+    nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
+
+    - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
+      of y. Its adjoint gives gradients: ``diff(y, "q").T @ c`` is the gradient of c* y.
+    - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
+    - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
+      by one degree of freedom.
+    - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
+      with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
+      in the direction but not a product with it.
+    - A `Family` gives one with the derivative by another degree of freedom on one more axis:
+      entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
+      joints with q̇ = v.
+
+    Derivatives are those of rigid bodies, whose M is constant and whose E_φ depends on one joint.
+    If bodies deform, ``modes=True`` adds the terms by their modes, Ṁ{…} and Ė{…}. Compiling the
+    short form for a mechanism with flexible bodies is an error. Where no part of it knows bodies,
+    as in ``diff(M @ x, "q")``, the long form is returned, which is right for all.
+
+    **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import H, M, phi, gravity
+    >>> stiffness = pp.diff(H @ phi @ M @ phi.T @ gravity, "q")
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.compile(stiffness, arm, mode="dense")([0.0]).round(9).tolist()
+    [[0.0]]
+    >>> print(pp.diff(phi, "q", along="dq"))
+    −φ E_φ cross(H* dq)* φ
+    """
+    name = wrt.name if isinstance(wrt, Expr) else wrt
+    inner = _inside(expr)
+    _check_expression(inner, "pp.diff")
+    if true_or_false("modes", modes) or knows_modes(inner):
+        return _diff(expr, name, along, True)
+    found = _diff(expr, name, along, False)
+    if not depends_on_modes(inner) or is_of_rigid_bodies(_inside(found)):
+        return found
+    return _diff(expr, name, along, True)
+
+
+def _inside(x: Expr | Family) -> Expr:
+    return x.expr if isinstance(x, Family) else x
+
+
+def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:
+    if isinstance(expr, Family):
+        return _diff_family(expr, wrt, along, modal)
+    found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
+    if found:
+        if along is not None:
+            raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
+        wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
+        along = _unit(wrt, name, i, expr)
+    changing = variable_operator(wrt, expr) if isinstance(cast(object, wrt), str) else None
+    if changing is not None:
+        return _change(expr, wrt, _operator_change(changing, along), modal)
+    space = _variable(wrt, expr)
+    if along is None and expr.is_vector:
+        try:
+            with not_too_deep("differentiated"):
+                return Tangent(wrt, space, modal)(expr)
+        except NoOperatorError:
+            if space is not ONE and not _directions(wrt, space):
+                raise
+    if space is ONE and along is None:
+        along = identity(ONE)
+    if along is None:
+        direction = _direction(expr, wrt)
+        return Family(_change(expr, wrt, direction, modal), direction)
+    direction = parse(along) if isinstance(along, str) else along
+    if not isinstance(cast(object, direction), Expr):
+        raise InputError(
+            f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
+            "differentiate along an input, such as along='dq', and pass the numbers to the program"
+        )
+    if not direction.is_vector or direction.gives is not space:
+        raise SpaceError(
+            f"along={direction} must be a vector of {space.phrase}, because it is a "
+            f"change of {wrt}, but it is: {check.signature(direction)}"
+        )
+    return _change(expr, wrt, direction, modal)
+
+
+def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
+    """The change of an own operator X: a memoryless operator between the same spaces."""
+    found = parse(along, own=[X]) if isinstance(along, str) else along
+    symmetric = X.T is X
+    if isinstance(found, Expr) and (found.takes, found.gives) == (X.takes, X.gives):
+        if is_memoryless(found.structure) and (found.T is found or not symmetric):
+            return found
+    words = ", symmetric=True" if symmetric else ""
+    raise SpaceError(
+        f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
+        f"operator {check.signature(X)}, not {'without along=' if found is None else found}:\n"
+        f"    dX = pp.own.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
+        f"    pp.diff(expr, {X.name!r}, along=dX)\n"
+        f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
+    )
+
+
+def _change(expr: Expr, wrt: str, direction: Expr, modal: bool) -> Expr:
+    with not_too_deep("differentiated"):
+        return Directional({wrt: direction}, modal)(expr)
+
+
+def _diff_family(family: Family, wrt: str, along: Expr | str | None, modal: bool) -> Family:
+    """Every member of a family differentiated: one over two directions, unless one is named."""
+    if along is None and not (isinstance(cast(object, wrt), str) and _ONE_DOF.match(wrt.strip())):
+        direction = _direction(family.expr, wrt, family.directions)
+        change = _change(family.expr, wrt, direction, modal)
+        return Family(change, *family.directions, direction)
+    direction = parse(along) if isinstance(along, str) else along
+    if isinstance(direction, Expr):
+        family.check_apart(direction)
+    change = cast(Expr, _diff(family.expr, wrt, direction, modal))
+    return Family(change, *family.directions)
+
+
+# leaves that can stand for the direction of a family, the usual one first
+_DIRECTIONS = {
+    "q": ("dq", "dv", "dvdot"),
+    "v": ("dv", "dq", "dvdot"),
+    "vdot": ("dvdot", "dq", "dv"),
+    "tau": ("dtau",),
+    "inertia": ("dinertia",),
+}
+_OF_SPACES = {RATES: "q", EFFORTS: "tau", PARAMETERS: "inertia"}
+_UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
+
+
+def _directions(wrt: str, space: Space) -> tuple[str, ...]:
+    """The inputs that a variable can change along; for own vectors, those of their space."""
+    return _DIRECTIONS.get(wrt if wrt in VARIABLES else _OF_SPACES.get(space, ""), ())
+
+
+def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
+    """The direction of a family: one that does not occur in the expression yet."""
+    every = _directions(wrt, _variable(wrt, expr))
+    used = {x.name for x in (*leaves_of(expr), *taken)}
+    free = [name for name in every if name not in used]
+    if not free:
+        known = ", ".join(every)
+        why = f" ({known} already mean something else in it)" if known else ""
+        raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
+    return catalogue_leaf(free[0])
+
+
+def _unit(wrt: str, name: str, i: int, expr: Expr) -> Expr:
+    """The unit vector that ``wrt[name, i]`` names."""
+    maker = _UNITS.get(_variable(wrt, expr))
+    if maker is None:
+        raise InputError(
+            f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
+            f"the joint, and of inertia, by that of the body. Differentiate along {wrt} instead"
+        )
+    return maker(name, i)
+
+
+def _variable(wrt: str, expr: Expr) -> Space:
+    """The space of the changes of a variable, or an error with those that there are."""
+    space = variable_space(wrt, expr) if isinstance(cast(object, wrt), str) else None
+    if space is None:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(
+            f"wrt={wrt!r} is not a variable of derivatives. Known are {known}, and one degree of "
+            "freedom by the name of its joint: 'q[shoulder]'"
+        )
+    return space
+
+
+def _check_expression(expr: Expr, function: str) -> None:
+    if not isinstance(cast(object, expr), Expr):
+        advice = "; read it with pp.parse" if isinstance(expr, str) else check.advice(expr)
+        raise InputError(
+            f"{expr!r} is not an operator expression, and {function} differentiates those{advice}"
+        )
+    if expr.takes is UNKNOWN:
+        raise SpaceError(check.undetermined(expr))
+
+
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
+def vjp(
+    expr: Expr,
+    model: Model,
+    wrt: str | Expr | Sequence[str | Expr] = "q",
+    *,
+    points: Sequence[Any] | PointSet | None = None,
+    backend: str | None = None,
+) -> Program:
+    """A program for gradients: from c to the gradients of c* y by the variables in `wrt`.
+
+    The sweeps of the derivative run the other way, so all gradients together cost a small multiple
+    of one evaluation of y. The program takes the inputs of the derivatives in their usual order and
+    c last, called x; it returns one gradient, or a tuple of them. Gradients by q are in the
+    directions of v, (..., nv); by an operator of your own with constant blocks, (..., n, rows,
+    cols), the derivative by every number of the blocks, symmetric if the operator is.
+
+    >>> import phipsi as pp
+    >>> from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+    >>> arm = pp.examples.planar_arm(2)
+    >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
+    >>> gradient.inputs
+    ('q', 'v', 'tau', 'x')
+    >>> by_q, by_v, by_tau = gradient([0.1, 0.2], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0])
+    >>> by_tau.shape
+    (2,)
+    """
+    _check_expression(expr, "pp.vjp")
+    if not expr.is_vector:
+        raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
+    if not isinstance(cast(object, wrt), (str, Expr, Sequence)):
+        raise InputError(
+            f"variables are named by text, not {wrt!r}: pp.vjp(expr, model, ('q', 'v'))"
+        )
+    names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
+    names = tuple(name.name if isinstance(name, Expr) else name for name in names)
+    if not names:
+        raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
+    modal = bool(getattr(model, "has_more_rows", False))
+    gradients = tuple(gradient(expr, name, modal) for name in names)
+    modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
+    single = isinstance(wrt, (str, Expr))
+    target, mode = (gradients[0], modes[0]) if single else (gradients, modes)
+    return compile(target, model, mode=mode, points=points, backend=backend, same_operand=True)
+
+
+def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
+    """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
+
+    The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
+    because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
+    of a program, and the gradient is a vector. By an own operator X it is the memoryless operator G
+    with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes.
+
+    >>> from phipsi.core.calculus.differentiation import gradient
+    >>> from phipsi.operators import D, tau
+    >>> print(gradient(D.inv @ tau, "tau"))
+    D⁻¹
+    """
+    weight = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
+    changing = variable_operator(wrt, expr)
+    with not_too_deep("differentiated"):
+        if changing is not None:
+            W = Gradient(wrt, zero(changing.gives, changing.takes), modal)(expr, weight)
+            return Fraction(1, 2) * (W + W.T) if changing.T is changing else W.T
+        space = _variable(wrt, expr)
+        try:
+            return Tangent(wrt, space, modal)(expr).T
+        except NoOperatorError:
+            return Gradient(wrt, zero(ONE, space.dual), modal)(expr, weight)

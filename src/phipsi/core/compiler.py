@@ -1,0 +1,368 @@
+"""The whole pipeline in one function: expression → rewritten → equations → sweeps → program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast, final
+
+from phipsi.core.backends.backend import Backend, SweepProgram, backend_of
+from phipsi.core.backends.options import CallOptions, named, with_names
+from phipsi.core.backends.program import Program
+from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions.remembered import remembering
+from phipsi.core.model.capabilities import UNAFFECTED, forest_of, supports, tree_of
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import ANY_POINTS, PointSet, checked_axes, point_set
+from phipsi.core.operators import as_expression
+from phipsi.core.operators.inputs import about_points, check_tables, leaves_of
+from phipsi.core.rewrite.identity import Identity
+from phipsi.core.sweeps.cheapest_plan import STANDARD, plans_of
+from phipsi.core.sweeps.request import (
+    NEEDS_POINTS,
+    Request,
+    check_modes,
+    check_request,
+    for_bodies_of,
+    lower_request,
+    rewrite_request,
+)
+from phipsi.core.sweeps.schedule import schedule
+from phipsi.errors import InputError, not_too_deep, true_or_false
+from phipsi.views import view
+
+if TYPE_CHECKING:
+    from phipsi.core.sweeps.explanation import Explanation
+
+
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
+def compile(
+    expr: Expr | str | Sequence[Expr | str],
+    model: Model,
+    *,
+    mode: str | Sequence[str] = "apply",
+    blocks: Sequence[tuple[Any, Any]] | None = None,
+    columns: bool = False,
+    points: Sequence[Any] | PointSet | None = None,
+    axes: str | None = None,
+    given: Sequence[str] = (),
+    rewrite: str = "full",
+    backend: str | Backend | None = None,
+    reproducible: bool = False,
+    same_operand: bool = False,
+    rules: Sequence[Identity | str] = (),
+    paper: str = "",
+    own: Sequence[Expr] = (),
+) -> Program:
+    """Turn operator expressions, or text that `parse` reads, into a program for one model.
+
+    A tuple of expressions gives a tuple of results that share their sweeps. Vectors and scalars are
+    evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
+    ("dense"), or picked block by block ("blocks": the pairs in `blocks`, or all diagonal blocks in
+    storage layout). `columns` lets operands have several columns, on the last axis. `points` are
+    ``[(body_or_frame, offset), …]`` for B and J, whose motions and forces are at the point in world
+    axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
+    world's origin, in world axes). An expression without a part at points does not ask for them.
+    Quantities named in `given` become inputs instead of being computed. For a `System` the points
+    are the frames of its closures, with the constraint rows A on them, and the other operators are
+    those of its tree. ``rewrite="as_written"`` keeps the form and only shares and fuses. `backend`
+    is "native", "reference", or a `Backend` of your own. `same_operand` applies all operators of a
+    tuple to one and the same operand. `rules` are identities (`pp.Identity`), names or claims as
+    text that are used from left to right, here only, before the rules of the library; each is
+    proved on this model first, and rejected if that fails. `paper` and `own` say how text is read,
+    as for `parse`.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import mass_matrix
+    >>> arm = pp.examples.planar_arm(2)
+    >>> solve = pp.compile(mass_matrix.inv, arm)
+    >>> solve.inputs
+    ('q', 'x')
+    >>> solve([0.0, 0.5], [1.0, 0.0]).shape
+    (2,)
+    """
+    mechanism = model
+    model, points = forest_of(model, points, axes)
+    if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"compile needs an expression, then a model: pp.compile(expr, model), "
+            f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
+        )
+    runs_in = backend_of(default_backend() if backend is None else backend)
+    reproducible = true_or_false("reproducible", reproducible)
+    where = point_set(model, points, axes)
+    request = Request.make(
+        expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
+    )
+    if axes is not None and points is None and not any(map(about_points, request.expressions)):
+        raise InputError(
+            f"axes={axes!r} has no effect: axes are those of motions and forces at points, and the "
+            f"expression has none. Leave axes out"
+        )
+    tree = model
+
+    def once() -> Program:
+        with not_too_deep("compiled"), remembering():
+            proved = _proved_rules(request, mechanism)
+            return build(request, tree, runs_in, reproducible=reproducible, rules=proved)
+
+    return tree.cached((compile, request, runs_in.key, reproducible), once)
+
+
+@final
+class Form:
+    """What a named function evaluates: a constant of its module.
+
+    `expressions`, or a function that builds them when they are first needed and is told whether
+    bodies have modes; `mode` as for `compile`; `kind`, the `NamedTuple` of several results. A
+    mechanism keeps the program under the form itself, so that a warm call finds it without building
+    a key.
+    """
+
+    __slots__ = ("expressions", "kind", "mode")
+
+    def __init__(
+        self,
+        expressions: Expr | tuple[Expr, ...] | Callable[[bool], Expr | tuple[Expr, ...]],
+        mode: str = "apply",
+        kind: type[tuple[Any, ...]] | None = None,
+    ) -> None:
+        self.expressions, self.mode, self.kind = expressions, mode, kind
+
+    def program(self, mechanism: Model, function: Callable[..., Any] | None) -> Program:
+        """Compile the form for a mechanism; `function` as for `program_of`."""
+        found = self.expressions
+        if not isinstance(found, (Expr, tuple)):
+            found = found(bool(getattr(mechanism, "has_more_rows", False)))
+        program = program_of(found, mechanism, self.mode, function)
+        return mechanism.cached(self, lambda: program)
+
+
+def evaluate(
+    form: Form,
+    function: Callable[..., Any] | None,
+    mechanism: Model,
+    args: tuple[Any, ...],
+    options: CallOptions,
+) -> Any:
+    """The result of a named function that evaluates one form; `function` as for `program_of`.
+
+    Every warm call passes here, so the shortest way of `Program.evaluate` is written out.
+    """
+    try:
+        program = mechanism.cache[form]
+    except (KeyError, AttributeError):
+        program = form.program(mechanism, function)
+    kind = form.kind
+    if not options:
+        found = program.direct(*args)
+        if found is not None:
+            return found if kind is None else with_names(kind, found)
+    found = program(*args, **options)
+    return found if kind is None else named(kind, found, options)
+
+
+def program_of(
+    expr: Expr | tuple[Expr, ...],
+    mechanism: Model,
+    mode: str = "apply",
+    function: Callable[..., Any] | None = None,
+    rewrite: str = "full",
+) -> Program:
+    """The program of a named algorithm, which asks for the same one in every call.
+
+    `function` is the public one that asks: with it the program is that of the tree, if the function
+    has an answer for this mechanism (`tree_of`); without it a system's rows can be used.
+    """
+    key = (expr, mode) if rewrite == "full" else (expr, mode, rewrite)
+    try:
+        return mechanism.cache[key]
+    except (KeyError, AttributeError):
+        where = mechanism if function is None else tree_of(mechanism, function)
+        return mechanism.cached(key, lambda: compile(expr, where, mode=mode, rewrite=rewrite))
+
+
+def program_at(
+    expr: Expr | tuple[Expr, ...],
+    mechanism: Model,
+    points: Sequence[Any] | PointSet,
+    axes: str,
+    function: Callable[..., Any],
+    mode: str = "apply",
+) -> Program:
+    """The same for points, which are looked up by their names and offsets."""
+    if not isinstance(points, (list, tuple)):
+        checked_axes(axes)
+        tree = tree_of(mechanism, function)
+        return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
+    key = (expr, mode, axes, tuple(points))
+    try:
+        return mechanism.cache[key]
+    except (KeyError, TypeError, AttributeError) as missed:
+        checked_axes(axes)
+        if isinstance(missed, TypeError):
+            keys = _point_keys(points)
+            if keys is not None:
+                return program_at(expr, mechanism, keys, axes, function, mode)
+        tree = tree_of(mechanism, function)
+        program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
+        if isinstance(missed, KeyError):
+            mechanism.cache[key] = program
+        return program
+
+
+def _point_keys(points: Sequence[Any]) -> list[Any] | None:
+    """Points with offsets as tuples instead of arrays and lists; None if they are no keys still."""
+    try:
+        out = [p if isinstance(p, str) else (p[0], tuple(map(float, p[1]))) for p in points]
+        hash(tuple(out))
+    except (TypeError, ValueError, IndexError):
+        return None
+    return out
+
+
+def default_backend() -> str:
+    """The default backend: "native" if there is LLVM, or the value of PHIPSI_BACKEND."""
+    name = os.environ.get("PHIPSI_BACKEND", "native")
+    return backend_of(name).name if name == "native" else name
+
+
+def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, ...]:
+    """The rules of a request, proved; the proofs are a later layer, and loaded on use."""
+    if not request.rules:
+        return ()
+    return view("proved rules")(request.rules, mechanism, request.given, request.points)
+
+
+def build(
+    request: Request,
+    model: Model,
+    backend: Backend,
+    *,
+    reproducible: bool = False,
+    rules: tuple[Identity, ...] = (),
+) -> Program:
+    """The front half of the pipeline: every pass is a line.
+
+    The back half, from steps to machine code, is `native/pipeline.py`.
+    `sweeps/legality.py` says what is legal after each pass.
+    """
+    check_request(request, has_points=len(request.points) > 0)
+    check_modes(request, model)
+    check_tables(request.expressions, model)
+    request = for_bodies_of(request, model)
+    processor = STANDARD if reproducible else backend.processor
+    plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
+    plan = plans[0]
+    by_column = None
+    if request.columns and not backend.columns:
+        single = replace(request, columns=False)
+        by_column = build(single, model, backend, reproducible=reproducible, rules=rules).source
+    source = SweepProgram(request, plan.lowered, plan.steps, model, reproducible, by_column)
+    return Program(source, plan.rewriting, backend, tuple(p.cost for p in plans))
+
+
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
+def explain(
+    expr: Expr | str | Sequence[Expr | str],
+    model: Model | None = None,
+    *,
+    latex: bool = False,
+    rewrite: str = "full",
+    mode: str | Sequence[str] = "apply",
+    points: Sequence[Any] | PointSet | None = None,
+    axes: str | None = None,
+    given: Sequence[str] = (),
+    rules: Sequence[Identity | str] = (),
+    plan: bool = False,
+    paper: str = "",
+    own: Sequence[Expr] = (),
+) -> Explanation:
+    """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
+
+    The expression may be text that `parse` reads.
+    Without a model the recursion is that of any tree; with one, the flops are those of the model.
+    ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
+    `points`, `axes`, `given`, `rules`, `paper` and `own` are those of `compile`; without points,
+    those of B and J are any. With `plan`, the forms that were compared on the model are listed with
+    their costs.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import phi, H, v
+    >>> print(pp.explain(phi.T @ H.T @ v))
+    expression
+        φ* H* v
+    <BLANKLINE>
+    recursion (1 sweep over the bodies)
+      1. base to tip, k after its parent p:
+            y(k) = H*(k) v(k) + φ*(p,k) y(p)
+    <BLANKLINE>
+    cost  O(N), about 115 flops per body with one-dof hinges
+    """
+    latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
+    if model is not None and not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"explain takes an expression, then a model: pp.explain(expr, model), not "
+            f"{type(model).__name__}"
+        )
+    if model is not None:
+        tree, at = forest_of(model, points, axes)
+        names = {leaf.name for x in _tuple(expr, paper, own) for leaf in leaves_of(x)}
+        if at is None and names & NEEDS_POINTS and tree.n_bodies:
+            points = [tree.body_names[-1]]
+        program = compile(
+            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, given=given,
+            rules=rules, paper=paper, own=own,
+        )  # fmt: skip
+        return program.explain(latex=latex, plan=plan)
+    _reject_what_needs_a_model(points, plan, mode)
+    where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
+    request = Request.make(
+        expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own
+    )
+    return _explained_of_any_tree(request, latex)
+
+
+def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str]) -> None:
+    """Options of `explain` that say nothing about the recursion of any tree."""
+    if points is not None:
+        raise InputError(
+            f"points={points!r} are those of a model: pp.explain(expr, model, points=…). Without "
+            "one, the recursion is that of any points"
+        )
+    if plan:
+        raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
+    if mode != "apply":
+        raise InputError(
+            "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
+        )
+
+
+def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
+    """The recursion of an expression without a model."""
+    from phipsi.core.sweeps.explanation import explain_steps
+
+    check_request(request, has_points=True, has_model=False)
+    with not_too_deep("explained"):
+        proved = _proved_rules(request, None)
+        rewriting = rewrite_request(request, armature=True, rules=proved)
+        lowered = lower_request(request, rewriting.expressions, None)
+        steps = schedule(lowered.fields)
+    return explain_steps(
+        request.expressions,
+        rewriting,
+        steps,
+        lowered.fields,
+        None,
+        latex=latex,
+    )
+
+
+def _tuple(
+    expr: Expr | str | Sequence[Expr | str], paper: str, own: Sequence[Expr]
+) -> tuple[Expr, ...]:
+    """The expressions among the arguments; `compile` rejects the others."""
+    some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
+    texts = (x for x in some if isinstance(cast(object, x), Expr | str))
+    return tuple(as_expression(x, paper, own) for x in texts)

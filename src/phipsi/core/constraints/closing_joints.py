@@ -1,0 +1,331 @@
+"""Constraints between any two bodies: joints that close loops, joints of graphs, general rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.core.constraints.constraint import (
+    Array,
+    Constraint,
+    End,
+    check_name,
+    end_of,
+    numbers_of,
+    resolved_point,
+)
+from phipsi.core.model.body import LimitsArgument
+from phipsi.core.model.closures import ANGULAR, LINEAR, Closure
+from phipsi.core.model.joint import Joint, unit_axis
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.model.tree import WORLD
+from phipsi.core.model.value import fill, plain, read_only, vector3
+from phipsi.errors import ModelError, number_of, one_of
+
+Axis = tuple[float, float, float]
+
+_ROW_NAMES = {
+    "R02": "tilt_x", "R12": "tilt_y", "R22": "angle", "sx": "turn_x", "sy": "turn_y",
+    "sz": "turn_z", "rx": "x", "ry": "y", "rz": "z", "distance": "distance",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Joint(Constraint):
+    name: str = field(kw_only=True)
+    a: End = field(kw_only=True)
+    b: End = field(kw_only=True)
+    binds: ClassVar[tuple[str, str]]
+    """Its rows: angular, linear, as `ANGULAR` and `LINEAR` list them."""
+    along: ClassVar[tuple[str, ...]] = ()
+    """The fields with its axes: in a, and in b where that is another."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name, type(self).__name__)
+        _plain_ends(self)
+        for side in self.along:
+            given = getattr(self, side)
+            if given is not None:
+                fill(self, **{side: unit_axis(given, f"{self._who()}: {side}")})
+
+    def closure(self, model: Model) -> Closure:
+        """The rows that it binds, along its axes."""
+        return self._between(model, *(getattr(self, side) for side in self.along))
+
+    def sides(self) -> tuple[End, ...]:
+        """Its ends a and b."""
+        return self.a, self.b
+
+    def _between(
+        self,
+        model: Model,
+        axis_a: Axis = (0.0, 0.0, 1.0),
+        axis_b: Axis | None = None,
+        constant: float = 0.0,
+    ) -> Closure:
+        """The closure with its z axes along the axes given in the two joint frames."""
+        a, X_a = end_of(model, self.a, "a", self._who())
+        b, X_b = end_of(model, self.b, "b", self._who())
+        if a == b:
+            where = "the world" if a == WORLD else f"body {model.body_names[a]!r}"
+            raise ModelError(
+                f"{self._who()}: both ends are fixed in {where} (a={self.a!r}, b={self.b!r}), so "
+                f"there is no motion between them to constrain. A loop is closed between two "
+                f"different bodies, or a body and 'world'."
+            )
+        angular, linear = self.binds
+        forms = ANGULAR[angular] + LINEAR[linear]
+        return Closure(
+            name=self.name,
+            rows=tuple(_ROW_NAMES[form] for form in forms),
+            angular=angular,
+            linear=linear,
+            a=a,
+            b=b,
+            a_frame=X_a @ z_along(axis_a),
+            b_frame=X_b @ z_along(axis_a if axis_b is None else axis_b),
+            constant=constant,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Weld(_Joint):
+    """The two joint frames coincide: 6 rows."""
+
+    binds = "all", "all"
+
+
+@final
+@dataclass(frozen=True)
+class Spherical(_Joint):
+    """The two points coincide: 3 rows. Rotations of the joint frames do not matter."""
+
+    binds = "none", "all"
+
+
+@final
+@dataclass(frozen=True)
+class Revolute(_Joint):
+    """Only rotation about `axis` is free: 5 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    axis_b: ArrayLike | None = None
+    binds, along = ("axis", "all"), ("axis", "axis_b")
+
+
+@final
+@dataclass(frozen=True)
+class Prismatic(_Joint):
+    """Only sliding along `axis` is free: 5 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    binds, along = ("all", "xy"), ("axis",)
+
+
+@final
+@dataclass(frozen=True)
+class Cylindrical(_Joint):
+    """Rotation about and sliding along `axis` are free: 4 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    axis_b: ArrayLike | None = None
+    binds, along = ("axis", "xy"), ("axis", "axis_b")
+
+
+@final
+@dataclass(frozen=True)
+class Universal(_Joint):
+    """Rotation about `axis1`, fixed in `a`, and `axis2`, fixed in `b`: 4 rows.
+
+    The angle between the axes is the one of their numbers, as for a universal joint of a tree.
+    """
+
+    axis1: ArrayLike = (1, 0, 0)
+    axis2: ArrayLike = (0, 1, 0)
+    binds, along = ("cross", "all"), ("axis1", "axis2")
+
+    def closure(self, model: Model) -> Closure:
+        """The angle between its axes, and the point."""
+        first, second = cast(Axis, self.axis1), cast(Axis, self.axis2)
+        if np.linalg.norm(np.cross(first, second)) < 1e-8:
+            raise ModelError(
+                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
+                f"between them is not a cross, and one rotation is left. Use a revolute:\n"
+                f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
+                f"b={self.b!r})"
+            )
+        return self._between(model, first, second, float(np.dot(first, second)))
+
+
+@final
+@dataclass(frozen=True)
+class Planar(_Joint):
+    """Sliding in the plane perpendicular to `normal` and turning about it are free: 3 rows."""
+
+    normal: ArrayLike = (0, 0, 1)
+    normal_b: ArrayLike | None = None
+    binds, along = ("axis", "z"), ("normal", "normal_b")
+
+
+@final
+@dataclass(frozen=True)
+class PointOnLine(_Joint):
+    """The point of `b` stays on the line through the point of `a` along `axis`: 2 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    binds, along = ("none", "xy"), ("axis",)
+
+
+@final
+@dataclass(frozen=True)
+class Distance(_Joint):
+    """The two points stay `length` (m) apart, like the ends of a massless rod: 1 row."""
+
+    length: float = 1.0
+    binds = "none", "distance"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        length = number_of(self.length)
+        if not (np.isfinite(length) and length > 0):
+            raise ModelError(
+                f"{self._who()}: length={self.length!r} must be a finite number of metres above 0. "
+                f"Two points at distance 0 coincide, which takes three rows, not one:\n"
+                f"    pp.constraints.Spherical(name={self.name!r}, a={self.a!r}, b={self.b!r})"
+            )
+        fill(self, length=length)
+
+    def closure(self, model: Model) -> Closure:
+        """One row, the distance."""
+        return self._between(model, constant=self.length)
+
+
+def _plain_ends(constraint: _Joint) -> None:
+    """Offsets as tuples, so that constraints compare and hash by content."""
+    for side in ("a", "b"):
+        end = getattr(constraint, side)
+        if isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str):
+            name, place = end
+            if not isinstance(place, Pose):
+                who = f"{constraint._who()}: the offset of {side}"
+                place = plain(vector3(place, who))
+                if not np.isfinite(place).all():
+                    raise ModelError(f"{who}, {place}, has a number that is not finite.")
+            fill(constraint, **{side: (name, place)})
+
+
+def z_along(axis: Axis) -> Pose:
+    """The smallest rotation that takes z to the axis."""
+    x, y, z = axis
+    if x == 0 and y == 0:
+        return Pose() if z > 0 else Pose(np.diag([1.0, -1.0, -1.0]))
+    if z < 0:  # by way of −z, which is near
+        flipped = z_along((x, -y, -z)).rotation
+        return Pose(np.diag([1.0, -1.0, -1.0]) @ flipped)
+    k = 1.0 / (1.0 + z)
+    R = [[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]]
+    return Pose(R)
+
+
+# ---- joints of graphs ----------------------------------------------------------------------------
+
+
+Place = str | tuple[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class GraphJoint:
+    """A joint between two bodies of a graph, or a body and "world".
+
+    `a` and `b` are names, or pairs (name, offset or `Pose`): the joint frame on each side, in the
+    frame in which the body's inertia is given. At zero coordinates the two frames coincide.
+    `limits`, `armature` and `damping` as for `ModelBuilder.add_body`; a joint that is cut has none.
+    """
+
+    name: str
+    joint: Joint
+    a: Place
+    b: Place
+    limits: LimitsArgument = None
+    armature: ArrayLike = 0.0
+    damping: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast(object, self.joint), Joint):
+            raise ModelError(
+                f"graph joint {self.name!r}: joint={self.joint!r} is not a joint; give one of "
+                f"pp.joints, such as pp.joints.Revolute((0, 0, 1))."
+            )
+
+
+# ---- general rows --------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows(Constraint):
+    """General rows A V = rates on the motions of points: rolling, knife edges, prescribed speeds.
+
+    `points` as for `jacobian`; `A` (rows, 6 · points), constant, on their motions [angular;
+    linear], in world axes or (``axes="body"``) in the axes of each point's body or frame; `rates`,
+    constant numbers, one or one per row. They bind velocities only: there is no position to
+    assemble, so their residual is 0.
+    """
+
+    name: str = field(kw_only=True)
+    points: Sequence[Any] = field(kw_only=True)
+    A: ArrayLike = field(kw_only=True)
+    rates: ArrayLike = field(default=0.0, kw_only=True)
+    axes: str = field(default="world", kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Rows")
+        who, points = self._who(), self.points
+        one_of(f"{who}: axes", self.axes, ("world", "body"), error=ModelError)
+        if not isinstance(cast(object, points), Sequence) or isinstance(points, str) or not points:
+            raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
+        matrix, size = numbers_of(self.A, f"{who}: A"), 6 * len(points)
+        if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] != size:
+            raise ModelError(
+                f"{who}: A has shape {matrix.shape}, but {len(points)} points have {size} velocity "
+                f"components, [angular; linear] of each: A must be (rows, {size})."
+            )
+        rates = numbers_of(self.rates, f"{who}: rates")
+        if rates.shape not in ((), (len(matrix),)):
+            raise ModelError(
+                f"{who}: rates of shape {rates.shape} must be one number or {len(matrix)}, one per "
+                f"row of A."
+            )
+        if not np.isfinite(matrix).all() or not np.isfinite(rates).all():
+            raise ModelError(f"{who}: A and rates must be finite.")
+        empty = np.flatnonzero(~matrix.any(axis=1))
+        if empty.size:
+            raise ModelError(f"{who}: row {empty[0]} of A is zero and constrains nothing.")
+        each = read_only(np.broadcast_to(rates, (len(matrix),)))
+        fill(self, points=tuple(points), A=read_only(matrix), rates=each)
+
+    def closure(self, model: Model) -> Closure:
+        """Constant rows on the points."""
+        matrix = np.asarray(self.A)
+        return Closure(
+            name=self.name,
+            rows=tuple(str(i) for i in range(len(matrix))),
+            points=tuple(resolved_point(model, p, self._who()) for p in self.points),
+            matrix=matrix,
+            axes=self.axes,
+        )
+
+    def prescribed(self, rows: int) -> Array:
+        """The rates given."""
+        return np.asarray(self.rates)
+
+    def fitted(self, model: Model, q: Array) -> Rows:
+        """Itself: it has no position."""
+        return self

@@ -1,0 +1,195 @@
+"""Messages for expressions whose spaces do not fit: signatures, reason, and a form that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+
+from phipsi import errors
+from phipsi.core.expressions.kinds import Node, Op
+from phipsi.core.expressions.spaces import ONE, UNKNOWN, Space
+from phipsi.core.expressions.structure import Structure, is_memoryless
+
+_LONGEST = 240  # characters of an expression in a message
+
+
+def shown(x: object) -> str:
+    """An expression or a word in a message: its text, cut in the middle if long."""
+    return errors.shown(x, _LONGEST)
+
+
+def signature(x: Node) -> str:
+    """``body motions → body forces``; for a vector just ``body motions``."""
+    if x.takes is UNKNOWN:
+        return "space not known yet"
+    if x.is_vector:
+        return x.gives.phrase
+    return f"{x.takes.phrase} → {x.gives.phrase}"
+
+
+def _two_signatures(left: Node, right: Node) -> str:
+    names = (shown(left), shown(right))
+    width = max(len(n) for n in names)
+    return "\n".join(
+        f"    {n:<{width}} : {signature(x)}" for n, x in zip(names, (left, right), strict=True)
+    )
+
+
+def _in_product(x: Node) -> str:
+    return f"({shown(x)})" if x.op is Op.SUM else shown(x)
+
+
+def cannot_compose(left: Node, right: Node) -> str:
+    """Text for ``left @ right`` whose inner spaces differ."""
+    fits = [
+        f"{_in_product(a)} @ {_in_product(b)}"
+        for a, b in ((right, left), (left, right.T), (left.T, right), (right.T, left))
+        if a.takes is b.gives and not (a is left and b is right)
+    ]
+    if left.takes is left.gives is ONE or right.takes is right.gives is ONE:
+        fits = [f"{_in_product(left)} * {_in_product(right)}"]
+    hint = "\nThese fit:  " + "   or   ".join(dict.fromkeys(fits)) if fits else ""
+    return (
+        f"cannot compose  {_in_product(left)} @ {_in_product(right)}\n"
+        f"{_two_signatures(left, right)}\n"
+        f"{shown(left)} takes {left.takes.phrase}, but {shown(right)} gives "
+        f"{right.gives.phrase}.{hint}"
+    )
+
+
+def cannot_add(left: Node, right: Node) -> str:
+    """Text for a sum of operators between different spaces."""
+    adjoint = right.T
+    hint = (
+        f"\nThis fits:  {shown(left)} + {_in_product(adjoint)}"
+        if adjoint.takes is left.takes and adjoint.gives is left.gives
+        else ""
+    )
+    return (
+        f"cannot add  {shown(left)}  and  {shown(right)}\n{_two_signatures(left, right)}\n"
+        f"Terms of a sum must take and give the same.{hint}"
+    )
+
+
+def identity_does_not_fit(x: Node) -> str:
+    """Text for I in a sum whose other terms do not map a space to itself."""
+    return (
+        f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
+        f"I maps a space to itself: read as the identity on {x.takes.phrase} it does not give "
+        f"{x.gives.phrase}, read as the identity on {x.gives.phrase} it does not take "
+        f"{x.takes.phrase}."
+    )
+
+
+def undetermined(x: Node) -> str:
+    """Text for an I or 0 that stands alone where its space matters."""
+    return (
+        f"the space of  {shown(x)}  is not determined: it may be the identity on joint efforts or "
+        f"on body forces (or zero between any two spaces).\n"
+        "Say which:  pp.parse('I[efforts]')  or  pp.parse('I[forces]'), or use it in a sum or "
+        "product with an operator."
+    )
+
+
+def not_square(x: Node) -> str:
+    """Text for the inverse (or log det) of something that is not square."""
+    return (
+        f"{shown(x)} has no inverse:\n    {shown(x)} : {signature(x)}\n"
+        "Only operators between spaces of the same size have one. "
+        f"Did you mean the adjoint, {shown(x.T)}?"
+    )
+
+
+def no_power(x: Node, power: int) -> str:
+    """Text for a power of an operator that does not map a space to itself."""
+    why = (
+        "The power 0 is the identity on the space an operator maps to itself"
+        if power == 0
+        else "Powers are products with itself"
+    )
+    return (
+        f"({shown(x)})^{shown(power)} does not compose:\n    {shown(x)} : {signature(x)}\n"
+        f"{why}, but {shown(x)} does not give what it takes."
+    )
+
+
+def no_whole_power(x: Node, power: object) -> str:
+    """Text for a power that is not a whole number."""
+    return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
+
+
+def too_large(size: int, most: int) -> str:
+    """Text for an expression that would not fit into the memory."""
+    many = f"{size:,}" if size < 10**15 else "more than 10^15"
+    return (
+        f"the expression is too large: written out it has {many} operators and operations, and at "
+        f"most {most:,} are allowed. Compile a part of it separately, and make its value an input "
+        "of the rest"
+    )
+
+
+def no_diagonal(x: Node) -> str:
+    """Text for bd of something that has no blocks per body."""
+    return (
+        f"bd({shown(x)}) is not defined:\n    {shown(x)} : {signature(x)}\n"
+        "The block-diagonal part needs one row and one column block per body."
+    )
+
+
+def wrong_argument(
+    function: str,
+    args: Sequence[Node],
+    x: Node,
+    kind: Space | tuple[Space, Space] | Structure | None,
+) -> str:
+    """Text for f(…) of something that is not what the function takes there."""
+    inside = shown(x) if len(args) == 1 else "…"
+    if kind is None:
+        needs = "vectors with one block per body"
+    elif isinstance(kind, Space):
+        needs = f"a vector of {kind.phrase}" + ("" if x is args[0] else " as a direction")
+    elif not isinstance(kind, tuple):
+        memoryless = is_memoryless(kind)
+        needs = "a memoryless operator" if memoryless else "a step from every parent, as E_φ*"
+    elif kind[0] is UNKNOWN:
+        needs = "a memoryless operator on one space"
+    else:
+        needs = f"a memoryless operator {kind[0].phrase} → {kind[1].phrase}"
+    return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}"
+
+
+def no_numbers(x: Node, numbers: object) -> str:
+    """Text for ``x @ array``: an expression has no robot in it yet."""
+    if said := advice(numbers):
+        return f"{shown(x)} cannot be multiplied by {type(numbers).__name__}{said}"
+    return (
+        f"{shown(x)} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"
+        "Compile it for a model, then apply the program to numbers:\n"
+        "    pp.compile(expr, model)(q, x)"
+    )
+
+
+def advice(x: object) -> str:
+    """The advice of an object that is used like an expression, but is not one."""
+    said = getattr(type(x), "advice", "")
+    if isinstance(x, FunctionType) and x.__module__.startswith("phipsi."):
+        said = (
+            f"{x.__name__} is a function of a model and arrays. Expressions are made of "
+            "pp.operators, for example  pp.operators.mass_matrix.inv @ pp.operators.tau"
+        )
+    return f": {said}" if said else ""
+
+
+def no_scaling(s: Node, x: Node) -> str:
+    """Text for an operator without blocks of bodies that a scalar expression multiplies."""
+    return (
+        f"{shown(s)} cannot scale {shown(x)} : {signature(x)}, which gives no blocks of bodies or "
+        f"joints. Scale the vector that it is applied to: {shown(x)} @ (y @ {shown(s)})"
+    )
+
+
+def no_number_in_sum(x: object) -> str:
+    """Text for a number that is added to an operator."""
+    if said := advice(x):
+        return f"cannot add {type(x).__name__} to an operator{said}"
+    return f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"

@@ -1,0 +1,57 @@
+"""The coefficients of sums: whole numbers, fractions and floating-point numbers, all finite."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Real
+from typing import Any, cast
+
+from phipsi.core.expressions.check import shown
+from phipsi.errors import SpaceError
+
+Number = int | float | Fraction
+_MOST_BITS = 8192  # of the denominator of a fraction
+_USUAL = 2**53  # whole numbers below are tidy
+
+
+def as_number(c: Number, x: object) -> Number:
+    """A number that scales the expression x, checked."""
+    if type(c) is type(x):
+        raise SpaceError(f"write X @ Y for the product of operators, here with {shown(x)}")
+    if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:
+        c = cast(Any, c).item()
+    if not isinstance(cast(object, c), Real) or not _is_finite(c):
+        said = "a whole number" if isinstance(c, int) else shown(repr(c))
+        raise SpaceError(f"{said} is not a finite real number, so it cannot scale {shown(x)}")
+    return tidy(c)
+
+
+def tidy(c: Number) -> Number:
+    """Whole numbers as int, so that 2.0 X and 2 X print alike."""
+    if type(c) is int and -_USUAL < c < _USUAL:
+        return c
+    if not _is_finite(c):
+        raise SpaceError("the coefficients multiply to a number beyond 1e308")
+    if isinstance(c, Fraction) and c.denominator.bit_length() > _MOST_BITS:
+        raise SpaceError("the coefficients multiply to a fraction of too many digits")
+    if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < _USUAL):
+        return int(c)
+    return c
+
+
+def times(c: Number, d: Number) -> Number:
+    """The product of two coefficients."""
+    return tidy(c * d)
+
+
+def reciprocal(c: Number) -> Number:
+    """1 / c, exact for a whole number or a fraction."""
+    return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else tidy(1 / c)
+
+
+def _is_finite(c: Number) -> bool:
+    try:
+        return math.isfinite(c)
+    except OverflowError:  # a whole number or fraction beyond the floating-point numbers
+        return False

@@ -1,0 +1,129 @@
+"""ModelBuilder: describe the mechanism, then build the frozen model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+from numpy.typing import ArrayLike
+
+from phipsi.core.model.attached_data import AttachedDataBuilder
+from phipsi.core.model.attachments import Attachment
+from phipsi.core.model.body import (
+    NO_INERTIA,
+    NO_PLACEMENT,
+    Body,
+    Description,
+    Frame,
+    LimitsArgument,
+    checked_gravity,
+    make_body,
+    make_frame,
+)
+from phipsi.core.model.flexible_inertia import FlexibleInertia
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.joints import Fixed, Prismatic, Revolute
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.model.tree import WORLD_NAME
+from phipsi.core.model.validate import InertiaPolicy, validate
+from phipsi.core.model.weld_fixed_joints import assemble
+
+_DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
+
+
+@final
+class ModelBuilder(AttachedDataBuilder):
+    """Collects bodies and frames in any order; `build` checks them and returns a `Model`.
+
+    **Arguments:** `gravity`, the acceleration of gravity in world axes, m/s².
+    """
+
+    def __init__(self, gravity: ArrayLike = (0, 0, -9.81)) -> None:
+        self._gravity = checked_gravity(gravity)
+        self._bodies: list[Body] = []
+        self._frames: list[Frame] = []
+        self._changes: list[Callable[[Description], Description]] = []
+
+    def add_body(
+        self,
+        name: str,
+        *,
+        parent: str = WORLD_NAME,
+        joint: Joint = _DEFAULT_JOINT,
+        port: str | None = None,
+        placement: Pose = NO_PLACEMENT,
+        inertia: SpatialInertia | FlexibleInertia = NO_INERTIA,
+        joint_name: str | None = None,
+        armature: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        limits: LimitsArgument = None,
+    ) -> Body:
+        """Add a body and the joint that attaches it to its parent.
+
+        **Arguments:** `parent`, a body's name (it may be added later) or "world"; `port`, on a
+        flexible parent, the port that carries the joint ("": the parent's body frame, which its
+        modes do not move); `placement`, the pose of the inboard joint
+        frame in the parent's body frame, or in that of the port: at neutral q the body frame
+        coincides with it; `inertia`, in the body frame, a `FlexibleInertia` for a body that
+        deforms: its modal coordinates follow those of the joint in q, and their rates in v;
+        `joint_name`, by default the body's name;
+        `armature`, rotor inertia reflected to the joint (kg·m², or kg for sliding), and `damping`
+        (N·m·s/rad, or N·s/m), one number or one per rate; `limits`, None or (lower, upper)
+        bounds of q, one number or one per coordinate, ±inf for none. **Returns:** the body as it
+        is kept until `build`.
+        """
+        body = make_body(
+            name, parent, joint, placement, inertia, joint_name, armature, damping, limits, port
+        )
+        self._bodies.append(body)
+        return body
+
+    def add_clock(self, name: str = "clock") -> Body:
+        """Add a joint whose coordinate is the time, for constraints that are functions of time.
+
+        A system with such constraints (`constraints.Motor`, `constraints.Cam`) drives it at rate 1
+        from where q has it, the time at which a run starts. It is a body without mass on a slider
+        with an armature of 1: it takes part in nothing but these constraints, and adds 0.5 J to the
+        kinetic energy, which stay as they are. **Returns:** the body, as `add_body` does.
+        """
+        return self.add_body(name, joint=Prismatic((1, 0, 0)), armature=1.0)
+
+    def add_frame(
+        self, name: str, body: str, placement: Pose = NO_PLACEMENT, *, port: str | None = None
+    ) -> None:
+        """Name a frame fixed in a body or in "world"; `placement` is its pose there.
+
+        On a flexible body give the `port` that the frame moves with, and its pose in the frame of
+        the port. Such a frame is a body without mass, welded to the port: points, loops and
+        contacts on it act on the port.
+        """
+        if port is not None:
+            weld = make_body(name, body, Fixed(), placement, port=port)
+            self._bodies.append(weld)
+        else:
+            self._frames.append(make_frame(name, body, placement))
+
+    def add_attachment(self, attachment: Attachment) -> None:
+        """Hang data of a feature on the mechanism, in place of what it has of the same kind."""
+        self._changes.append(lambda x: x.having(attachment))
+
+    def build(self, inertia: InertiaPolicy = "error") -> Model:
+        """Check everything and return the frozen model. Cost: O(n).
+
+        **Arguments:** `inertia`, what to do about moments of inertia that no rigid body has:
+        "error", "warn" (one `PhipsiWarning` listing the bodies), or "keep" without a word.
+        """
+        return Model(self.describe(inertia))
+
+    def describe(self, inertia: InertiaPolicy = "error") -> Description:
+        """The description that `build` uses: checked, welded, and stored depth first."""
+        description = Description(tuple(self._bodies), tuple(self._frames), self._gravity)
+        for change in self._changes:
+            description = change(description)
+        validate(description, inertia)
+        return assemble(description)
+
+    def __repr__(self) -> str:
+        return f"ModelBuilder({len(self._bodies)} bodies, {len(self._frames)} frames)"

@@ -1,0 +1,281 @@
+"""FlexibleHinge: the inboard joint of a body together with what adds rows on either side of it.
+
+A body with modes has the coordinates [joint q, η] and the rates [joint v, η̇]: the modes are further
+coordinates of its hinge. Its modal rows are added where blocks are computed
+(`sweeps/modal_bodies.py`); here its six rigid rows are those of the joint. A body on a port of a
+flexible one also has the numbers of that port. A joint with a `Drive` has a row for each of its
+rates that the drive names, and no coordinates more.
+
+Reasons: docs/decisions/0054, 0060.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.core.model.body import Body, Limits
+from phipsi.core.model.drive import Drive
+from phipsi.core.model.flexible_inertia import FlexibleInertia, Port
+from phipsi.core.model.joint import Columns, FloatArray, Joint, Rotation
+from phipsi.core.model.scalars import Scalar, ScalarOps, Vector
+from phipsi.core.model.validate import check_port
+from phipsi.core.spatial.joint_groups import Group, flat
+
+_LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
+_STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
+
+
+@final
+class FlexibleHinge(Joint):
+    """A joint whose outboard body has modes, whose inboard frame is a port that moves, or a drive.
+
+    **Attributes:** `joint`, the one that was given; `inertia`, of the outboard body if that is
+    flexible, and `modes`, how many it has; `port`, on which the joint sits, or None, and
+    `port_modes`, the number of modes of the parent; `drive` of the joint, or None. The body has
+    `rows` beyond six, one for each mode or rate of the drive, and the parent `parent_rows`.
+    `params` are those of the joint, the vectors of the drive and, of the numbers of the body and
+    the port, those that are not zero; `spread` puts the others between.
+    """
+
+    __slots__ = (
+        "joint", "inertia", "modes", "port", "port_modes", "drive", "rows", "parent_rows", "kind",
+        "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "aligned", "_filled",
+    )  # fmt: skip
+    joint: Joint
+    inertia: FlexibleInertia | None
+    modes: int
+    port: Port | None
+    port_modes: int
+    drive: Drive | None
+    rows: int
+    parent_rows: int
+    _filled: tuple[bool, ...]
+
+    def __init__(
+        self,
+        joint: Joint,
+        inertia: FlexibleInertia | None,
+        port: Port | None,
+        drive: Drive | None = None,
+        parent_rows: int = 0,
+    ) -> None:
+        n = 0 if inertia is None else inertia.modes
+        m = 0 if port is None else port.moves.shape[1]
+        own = [] if inertia is None else packed_inertia(inertia)
+        numbers = (*own, *([] if port is None else packed_port(port)))
+        kept = [x for x in numbers if x != 0]
+        kinds = tuple(kind for kind, _ in joint.blocks_of_params())
+        if drive is not None:
+            kept, kinds = [*drive.numbers, *kept], (*kinds, *drive.kinds)
+        plain = 0 if drive is None else len(drive.numbers)
+        self._set(
+            joint=joint,
+            inertia=inertia,
+            modes=n,
+            port=port,
+            port_modes=m,
+            drive=drive,
+            rows=n if drive is None else len(drive.rates),
+            parent_rows=max(m, parent_rows),
+            kind=joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}",
+            nq=joint.nq + n,
+            nv=joint.nv + n,
+            is_additive=joint.is_additive,
+            coordinate_names=(*joint.coordinate_names, *(f"eta{i + 1}" for i in range(n))),
+            params=(*joint.params, *kept),
+            param_kinds=(*kinds, *("number",) * (len(kept) - plain)),
+            aligned=None if n else joint.aligned,
+            _filled=tuple(x != 0 for x in numbers),
+            _arguments={
+                "joint": joint,
+                "inertia": inertia,
+                "port": port,
+                "drive": drive,
+                "parent_rows": parent_rows,
+            },  # fmt: skip
+        )
+
+    @property
+    def formulas(self) -> str:
+        """Those of the joint, with the rows on either side and the numbers that are not zero."""
+        on = "" if self.port is None else f" on a port with {self.port_modes}"
+        if self.parent_rows > self.port_modes:
+            on += f" on {self.parent_rows} rows"
+        if self.drive is not None:
+            return f"{self.joint.formulas} with a drive {self.drive.formulas}{on}"
+        filled = int("".join("01"[x] for x in self._filled) or "0", 2)
+        return f"{self.joint.formulas} with {self.modes} modes{on}, {filled:x}"
+
+    def spread(self, params: Vector) -> list[Scalar]:
+        """The parameters of the joint, then all numbers of the body and the port, zeros too."""
+        rest = iter(params[self.own_start :])
+        return [*params[: self.own_start], *(next(rest) if x else 0 for x in self._filled)]
+
+    @property
+    def rates_of_rows(self) -> tuple[int, ...]:
+        """Which rates the rows of the body beyond six are, in the numbering of the hinge."""
+        return tuple(range(self.joint.nv, self.nv)) if self.drive is None else self.drive.rates
+
+    @property
+    def own_start(self) -> int:
+        """Where the numbers of the flexible body begin in `spread`."""
+        return len(self.joint.params)
+
+    @property
+    def port_start(self) -> int:
+        """Where the numbers of the port begin in `spread`."""
+        return self.own_start + packed_size(self.modes)
+
+    # ---- the six rigid rows ----------------------------------------------------------------------
+
+    def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
+        """That of the joint: the body frame does not move with the modes of its body."""
+        return self.joint.transform(params[: self.own_start], q[: self.joint.nq], ops)
+
+    def hinge_axes(self, params: Vector, q: Vector, ops: ScalarOps) -> Columns:
+        """Those of the joint, and a column of zeros for each mode."""
+        rows = self.joint.hinge_axes(params[: self.own_start], q[: self.joint.nq], ops)
+        return [[*row, *[0] * self.modes] for row in rows]
+
+    def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
+        """Those of the joint, and a column of zeros for each mode."""
+        joint = self.joint
+        own = params[: self.own_start], q[: joint.nq], v[: joint.nv]
+        return [[*row, *[0] * self.modes] for row in joint.hinge_axes_rate(*own, ops)]
+
+    def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
+        """Those of the joint, and the rates of the modes."""
+        joint = self.joint
+        own = params[: self.own_start], q[: joint.nq], v[: joint.nv]
+        return [*joint.q_rate(*own, ops), *v[joint.nv :]]
+
+    # ---- configurations --------------------------------------------------------------------------
+
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
+        """The joint on its group, the modes by addition."""
+        a, b = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
+        i, j = self.joint.nq, self.joint.nv
+        parts = self.joint.integrate(a[..., :i], b[..., :j]), a[..., i:] + b[..., j:]
+        return np.concatenate(parts, axis=-1)
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
+        """The joint on its group, the modes by subtraction."""
+        a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
+        i = self.joint.nq
+        parts = self.joint.difference(a[..., :i], b[..., :i]), b[..., i:] - a[..., i:]
+        return np.concatenate(parts, axis=-1)
+
+    def neutral(self) -> FloatArray:
+        """The neutral coordinates of the joint, and a body that is not deformed."""
+        return np.concatenate([self.joint.neutral(), np.zeros(self.modes)])
+
+    def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
+        """The joint as without modes; ports move by at most 2 % of their distance per mode."""
+        eta = rng.uniform(-1.0, 1.0, (*batch, self.modes))
+        eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
+        return np.concatenate([self.joint.random(rng, batch), eta], axis=-1)
+
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+        """The groups of the joint, then the modes."""
+        yield from self.joint.parts(q, v)
+        if self.modes:
+            yield flat(self.modes), q + self.joint.nq, v + self.joint.nv
+
+
+def rates_of_rows(joint: Joint) -> tuple[int, ...]:
+    """Which rates of a joint the rows of its body beyond six are."""
+    return getattr(joint, "rates_of_rows", ())
+
+
+# ---- numbers of flexible bodies and ports --------------------------------------------------------
+
+
+def packed_size(n: int) -> int:
+    """How many numbers `packed_inertia` has."""
+    pairs = n * (n + 1) // 2
+    return 10 + n * (3 + 6 + 3) + pairs * (3 + 6 + 1 + 1 + 1) + 3 * n * n if n else 0
+
+
+def _listed(values: Any) -> list[Scalar]:
+    return np.asarray(values, dtype=np.float64).ravel().tolist()
+
+
+def packed_inertia(x: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> list[Scalar]:
+    """All numbers of a flexible body in the order in which `FlexibleBody` reads them.
+
+    `listed` makes a list of an array, which may be of exact numbers.
+    """
+    n = x.modes
+    pairs = [(i, j) for i in range(n) for j in range(i + 1)]
+
+    def lower(rows: Any) -> list[Scalar]:
+        return listed(rows[_LOWER])
+
+    out = [*listed(x.mass), *listed(x.first_moment), *lower(x.rotational_inertia)]
+    for i in range(n):
+        out += [*listed(x.S1[:, i]), *lower(x.J1[:, :, i]), *listed(x.C0[:, i])]
+    for i, j in pairs:
+        out += [*listed(x.S2[:, i, j]), *lower(x.J2[:, :, i, j])]
+    for i in range(n):
+        for j in range(n):
+            out += listed(x.C1[:, i, j])
+    for matrix in (x.modal_mass, x.stiffness, x.damping):
+        out += [y for i, j in pairs for y in listed(matrix[i, j])]
+    return out
+
+
+def packed_port(port: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> list[Scalar]:
+    """R_0 and r_0, then turn and shift of every mode, then the second-order shifts."""
+    m = port.moves.shape[1]
+    out = [*listed(port.rotation.reshape(9)), *listed(port.position)]
+    for i in range(m):
+        out += [*listed(port.turns[:, i]), *listed(port.moves[:, i])]
+    for i in range(m):
+        for j in range(i + 1):
+            out += listed(port.shortening[:, i, j])
+    return out
+
+
+def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
+    """For every mode, the coordinate at which the body is bent by about 2 %."""
+    out = np.full(x.modes, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for port in x.ports:
+            reach = float(np.linalg.norm(port.position))
+            if reach:
+                out = np.fmin(out, _STRAIN * reach / np.linalg.norm(port.moves, axis=0))
+            out = np.fmin(out, _STRAIN / np.linalg.norm(port.turns, axis=0))
+        reach = np.linalg.norm(x.first_moment) / np.linalg.norm(x.S1, axis=0)
+    out = np.where(np.isfinite(out), out, _STRAIN * reach)
+    return np.where(np.isfinite(out) & (out > 0), out, _STRAIN)
+
+
+def hinges_of(
+    bodies: Sequence[Body], parents: Sequence[int], drives: Mapping[int, Drive]
+) -> tuple[Joint, ...]:
+    """The joints of a tree, as hinges where a body or its parent has rows beyond six."""
+    out: list[Joint] = []
+    for k, (body, above) in enumerate(zip(bodies, parents, strict=True)):
+        parent = bodies[above] if above >= 0 else None
+        check_port(body, parent)
+        flexible = None if parent is None else parent.flexible
+        on = flexible.port(body.port) if flexible is not None and body.port else None
+        if flexible is not None and on is None:
+            on = Port("body frame", moves=np.zeros((3, flexible.modes)))
+        drive, rows = drives.get(k), len(drives[above].rates) if above in drives else 0
+        plain = body.flexible is None and on is None and drive is None and not rows
+        hinge = FlexibleHinge(body.joint, body.flexible, on, drive, rows) if not plain else None
+        out.append(hinge or body.joint)
+    return tuple(out)
+
+
+def hinge_limits(body: Body) -> Limits:
+    """The limits of a joint, and none for modes."""
+    if body.limits is None or body.flexible is None:
+        return body.limits
+    n, (low, high) = body.flexible.modes, body.limits
+    return (*low, *(-np.inf,) * n), (*high, *(np.inf,) * n)

@@ -1,0 +1,466 @@
+"""Own operators, vectors and scalars: values that compose with those of the catalogue.
+
+An own row is a `Row` as those of the catalogue are, with a value: a `Table` of constant blocks or
+an expression. Rows with equal contents are one row, so that expressions and compiled programs are
+found again; nothing is registered anywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from phipsi.core.expressions.check import shown, signature
+from phipsi.core.expressions.latex import latex_name
+from phipsi.core.expressions.node import Expr, leaf, total_of
+from phipsi.core.expressions.row import Row
+from phipsi.core.expressions.spaces import ONE, SPACES, UNKNOWN, Space
+from phipsi.core.expressions.structure import (
+    ANTICAUSAL,
+    CAUSAL,
+    GENERAL,
+    MEMORYLESS,
+    Structure,
+    is_memoryless,
+)
+from phipsi.core.operators import VOCABULARY, own_leaves, parse
+from phipsi.core.operators.catalogue import Riccati
+from phipsi.core.operators.formula_tracing import formula_block
+from phipsi.core.operators.inputs import INPUT_ORDER
+from phipsi.core.operators.own_blocks import Table
+from phipsi.core.operators.transitions import check_structure, is_one_step, solution
+from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of, true_or_false
+from phipsi.loaded import only_public
+
+__all__ = [
+    "operator",
+    "riccati",
+    "scalar",
+    "vector",
+]
+__dir__ = only_public(__name__)
+
+_ROWS: WeakValueDictionary[tuple[Any, ...], Row] = WeakValueDictionary()
+_TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}
+
+
+def own_row(
+    name: str,
+    symbol: str,
+    latex: str,
+    takes: Space,
+    gives: Space,
+    structure: Structure,
+    value: Table | Expr,
+    meaning: str = "",
+    source: str = "",
+    symmetric: bool = False,
+    inverse: Table | None = None,
+) -> Row:
+    """The one row with these contents; its value is a table of blocks or an expression."""
+    contents = (
+        name, symbol, latex, takes, gives, structure, value, meaning, source, symmetric, inverse,
+    )  # fmt: skip
+    found = _ROWS.get(contents)
+    if found is not None:
+        return found
+    common: dict[str, Any] = {
+        "meaning": meaning, "source": source, "symmetric": symmetric, "value": value,
+        "inverse_value": inverse, "remake": (own_row, contents),
+    }  # fmt: skip
+    if isinstance(value, Table):
+        common |= {
+            "varies": (name,),
+            "blocks": _blocks_of(value),
+            "matrix": _matrix_of(value),
+            "inverse": None if inverse is None else _blocks_of(inverse),
+            "positive": value.is_positive,
+        }
+    else:  # written out for the rules, unless they know it: blocks, and steps to the parent
+        known = is_memoryless(structure) or is_one_step(value)
+        common |= {"definition": _constant(value), "compound": not known}
+    made = Row(name, symbol, latex, takes, gives, structure, **common)
+    return _ROWS.setdefault(contents, made)
+
+
+def _blocks_of(table: Table) -> Callable[[Any, Expr], Any]:
+    def blocks(lowering: Any, x: Expr) -> Any:
+        return lowering.table(table)
+
+    return blocks
+
+
+def _matrix_of(table: Table) -> Callable[[Any], Any]:
+    def matrix(configuration: Any) -> Any:
+        return configuration.table(table)
+
+    return matrix
+
+
+def _constant(value: Expr) -> Callable[[Expr], Expr]:
+    def definition(x: Expr) -> Expr:
+        return value
+
+    return definition
+
+
+def with_any_blocks(x: Expr) -> Expr:
+    """An own operator or vector of the same name and spaces with a table: a proof draws its blocks.
+
+    The table is of zeros.
+    """
+    row = x.row
+    words = row.name, row.symbol, row.latex
+    number = Table(row.name, row.takes, row.gives, {}, row.symmetric, *words[1:])
+    return leaf(
+        own_row(*words, row.takes, row.gives, row.structure, number, symmetric=row.symmetric)
+    )
+
+
+def operator(
+    name: str,
+    spaces: str | tuple[str | Space, str | Space],
+    block: Any = None,
+    *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
+    structure: str = "memoryless",
+    symmetric: bool = False,
+    inverse: Any = None,
+    symbol: str = "",
+    latex: str = "",
+    meaning: str = "",
+    source: str = "",
+) -> Expr:
+    """Introduce an operator of your own.
+
+    **Arguments:** `name`, as it is printed and given; `spaces`, from which it maps to which, as in
+    ``"motions -> forces"``; `block`, its value:
+
+    - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
+      named have zeros), one array with the blocks of all bodies; a number stands for that multiple
+      of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
+    - an expression of other operators, which it becomes a name for;
+    - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
+      of if), which returns the block of a body from quantities of that body. Its arguments are
+      named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
+      have one axis, and those in `own` likewise; an argument with a default value is a constant. It
+      is called once for every width of a joint, on blocks that are not known yet.
+
+    Instead of a block, `recursion` gives the equation that the operator solves, over the children
+    or the parent of every body: a function of X with the right side of X = F(X), or the equation as
+    text, in which `own` are the other operators of yours. Known forms are X = B + A X,
+    X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
+    equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
+
+    `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
+    computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
+    **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
+    In one expression a name means one operator. **Cost:** a table costs what a given quantity costs
+    to read, a name nothing.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import mass_matrix
+    >>> C = pp.own.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
+    >>> print((mass_matrix + 0.01 * C).inv)
+    (0.01 C + ℳ)⁻¹
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
+    [1.5, 2.0]
+    >>> W = pp.own.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
+    >>> S = "S = W + E_phi S E_phi*"
+    >>> print(pp.own.operator("S", "motions -> forces", recursion=S, own=[W]))
+    S
+    """
+    takes, gives = _spaces(name, spaces)
+    common = _common(name, symbol, latex, meaning, source)
+    symmetric = true_or_false(f"{name}: symmetric", symmetric)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, structure)
+    if symmetric and gives is not takes.dual:
+        raise SpaceError(
+            f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
+            f"{gives.dual.phrase} → {takes.dual.phrase}. Leave out symmetric=True"
+        )
+    if callable(block) and not isinstance(block, Expr):
+        _check_blocks(name, takes, gives)
+        block = _by_formula(common, takes, gives, block, own, symmetric)
+    if isinstance(block, Expr):
+        return _named_expression(common, takes, gives, block, symmetric, inverse)
+    _check_blocks(name, takes, gives)
+    table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
+    known = None if inverse is None or inverse is False else table.inverted(inverse)
+    return leaf(
+        own_row(**common, takes=takes, gives=gives, structure=MEMORYLESS, value=table,
+                symmetric=symmetric, inverse=known)
+    )  # fmt: skip
+
+
+def vector(
+    name: str,
+    space: str | Space,
+    block: Any = None,
+    *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
+    symbol: str = "",
+    latex: str = "",
+    meaning: str = "",
+    source: str = "",
+) -> Expr:
+    """Introduce a vector of your own.
+
+    **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
+    a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
+    the components of all bodies, (nv,) or (n, 6), a number for all components, an expression, or a
+    function of quantities of one body that returns its components, written as for `operator`;
+    or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
+    `operator`. **Returns:** an expression.
+
+    With ``given=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is the
+    derivative by them.
+
+    >>> import phipsi as pp
+    >>> k = pp.own.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(2 * k, arm)().tolist()
+    [2.0, 4.0]
+    >>> drag = pp.own.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
+    >>> pp.compile(drag, arm)([2.0, -4.0]).tolist()
+    [-2.0, 8.0]
+    """
+    takes, gives = ONE, _space(name, space)
+    common = _common(name, symbol, latex, meaning, source)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, "general")
+    if isinstance(block, Expr):
+        return _named_expression(common, takes, gives, block, False, None)
+    if gives is not ONE and (not gives.per_body or gives.is_curved):
+        raise SpaceError(
+            f"{name}: components of your own belong to joints or bodies, not to {gives.phrase}. "
+            f"The spaces are {_listed()}"
+        )
+    if callable(block):
+        block = _by_formula(common, takes, gives, block, own)
+        return _named_expression(common, takes, gives, block, False, None)
+    table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
+    return leaf(own_row(**common, takes=takes, gives=gives, structure=GENERAL, value=table))
+
+
+def scalar(name: str, value: Any, **words: Any) -> Expr:
+    """Introduce a number of your own, such as a time step: it can be given and differentiated by.
+
+    **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
+    one body, whose results are summed over the bodies; the others are those of `operator`.
+    **Returns:** an expression that multiplies vectors from the right.
+
+    >>> import phipsi as pp
+    >>> h = pp.own.scalar("h", 0.5)
+    >>> v = pp.operators.v
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
+    [1.0, 2.0]
+    >>> power = pp.own.scalar("power", lambda v: v @ v)
+    >>> float(pp.compile(power, arm)([2.0, 4.0]))
+    20.0
+    """
+    return vector(name, ONE, value, **words)
+
+
+def riccati(
+    H: Expr | None = None, M: Expr | None = None, E: Expr | None = None, J: Expr | int | None = None
+) -> Riccati:
+    """The Riccati family of other operators: P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω, Υ as its attributes.
+
+    P = M + E (P − G H P) E*, D = H P H* + J, G = P H* D⁻¹.
+
+    **Arguments:** `H` (body forces → joint efforts), `M` (motions → forces), `E` (one body to its
+    parent) and `J` (rates → efforts, or 0), each by default that of the catalogue: H, M, E_φ, Jr.
+    **Returns:** a `Riccati`. With it (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
+    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
+
+    >>> import phipsi as pp
+    >>> C = pp.own.operator("C", "rates -> efforts", 0.1, symmetric=True)
+    >>> print(pp.own.riccati(J=pp.operators.Jr + C).D)
+    D{H; E_φ; M; C + Jr}
+    """
+    usual = Riccati()
+    return Riccati(
+        usual.H if H is None else H,
+        usual.E if E is None else E,
+        usual.M if M is None else M,
+        usual.Jr if J is None else J,
+    )
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _listed() -> str:
+    return ", ".join(n for n, s in SPACES.items() if s.per_body and not s.is_curved)
+
+
+def _space(name: str, space: str | Space) -> Space:
+    if isinstance(space, Space):
+        return space
+    if not isinstance(cast(object, space), str) or space.strip() not in SPACES:
+        word = space.strip() if isinstance(cast(object, space), str) else repr(space)
+        raise SpaceError(f"{name}: {word!r} is not a space. {did_you_mean(str(word), SPACES)}")
+    return SPACES[space.strip()]
+
+
+def _check_blocks(name: str, *spaces: Space) -> None:
+    for space in spaces:
+        if not space.per_body or space.is_curved:
+            raise SpaceError(
+                f"{name}: blocks of your own are between joint and body spaces, one for each body, "
+                f"and {space.phrase} are not. The spaces are {_listed()}"
+            )
+
+
+def _spaces(name: str, spaces: Any) -> tuple[Space, Space]:
+    parts: Any = spaces.replace("→", "->").split("->") if isinstance(spaces, str) else spaces
+    parts = list(cast("list[Any]", parts)) if isinstance(parts, (tuple, list)) else []
+    if len(parts) != 2:
+        raise SpaceError(
+            f"{name}: an operator maps from one space to another, "
+            f'spaces="motions -> forces", not {spaces!r}'
+        )
+    return _space(name, parts[0]), _space(name, parts[1])
+
+
+def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> dict[str, Any]:
+    """The names, checked: they must not mean something in the catalogue."""
+    if not isinstance(cast(object, name), str) or not name.isidentifier():
+        raise InputError(f"the name {name!r} must be an identifier, such as 'U'")
+    texts = {"symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+    for option, text in texts.items():
+        if not isinstance(cast(object, text), str):
+            raise InputError(f"{name}: {option} is text, {option}={str(text)!r}, not {text!r}")
+    symbol = symbol or name
+    latex = latex or (name if len(name) == 1 else latex_name(name))
+    for word in dict.fromkeys((name, symbol)):
+        plain = unicodedata.normalize("NFC", word)
+        known = VOCABULARY.leaves.get(plain)
+        if known is not None or plain in _TAKEN:
+            means = f"{known.row.meaning}" if known is not None else "taken"
+            raise InputError(
+                f"{word!r} is the name of an operator or input already ({means}). Choose another "
+                f"one, such as {name + '_own'!r}"
+            )
+    return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+
+
+def _by_formula(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    function: Callable[..., Any],
+    own: Sequence[Expr],
+    symmetric: bool = False,
+) -> Expr:
+    known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
+    return formula_block(common, takes, gives, function, symmetric, known)
+
+
+_STRUCTURES = {
+    "memoryless": MEMORYLESS,
+    "causal": CAUSAL,
+    "anticausal": ANTICAUSAL,
+    "general": GENERAL,
+}
+
+
+def _solved(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    recursion: Callable[[Expr], Expr] | str,
+    own: Sequence[Expr],
+    structure: str,
+) -> Expr:
+    """The expression that solves a recursion."""
+    name = common["name"]
+    one_of(f"{name}: structure", structure, _STRUCTURES)
+    kind = GENERAL if takes is ONE else _STRUCTURES[structure]
+    X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
+    if isinstance(recursion, str):
+        left, equals, right = recursion.partition("=")
+        own = own_leaves(own)
+        if not equals or parse(left, own=[X, *own]) is not X:
+            raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
+        value = parse(right, own=[X, *own])
+    else:
+        value = _called(name, recursion, X)
+    if not isinstance(cast(object, value), Expr):
+        raise InputError(f"{name}: the recursion must return an expression, not {value!r}")
+    value = value if value.takes is not UNKNOWN else total_of([(0, X), (1, value)])
+    if value.takes is not takes or value.gives is not gives:
+        raise SpaceError(
+            f"the recursion of {name} : {takes.phrase} → {gives.phrase} has the right side\n"
+            f"    {shown(value)} : {signature(value)}"
+        )
+    found = solution(X, value)
+    check_structure(X, found)
+    return found
+
+
+_MISUSED = ("operand", "ufunc", "Expr", "argument")
+"""Words of the errors that arithmetic on an operator raises where an array is meant."""
+
+
+def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
+    """The right side that a function of X returns."""
+    advice = f"recursion=lambda {name}: …  or  recursion='{name} = …'"
+    if not callable(recursion):
+        raise InputError(
+            f"{name}: a recursion is a function of {name} or text, not {recursion!r}: {advice}"
+        )
+    try:
+        inspect.signature(recursion).bind(X)
+    except TypeError as error:
+        raise InputError(
+            f"{name}: a recursion is a function of one argument, {name} ({error}): {advice}"
+        ) from None
+    except ValueError:
+        pass  # a function of C without a known signature
+    try:
+        return recursion(X)
+    except PhipsiError:
+        raise
+    except TypeError as error:
+        if not any(word in str(error) for word in _MISUSED):
+            raise  # the user's own
+        raise InputError(
+            f"{name}: the recursion fails ({error}). {name} is an operator there, and not an array:"
+            " write it with @, +, −, .T, .inv, numbers and bd"
+        ) from None
+
+
+def _named_expression(
+    common: Mapping[str, Any], takes: Space, gives: Space, x: Expr, symmetric: bool, inverse: Any
+) -> Expr:
+    name = common["name"]
+    if x.takes is not takes or x.gives is not gives:
+        raise SpaceError(
+            f"{name} is declared {takes.phrase} → {gives.phrase}, but\n"
+            f"    {shown(x)} : {signature(x)}"
+        )
+    if symmetric and x.T is not x:
+        raise SpaceError(
+            f"{name} is declared symmetric, but {shown(x)} is not the same as its adjoint "
+            f"{shown(x.T)}"
+        )
+    if inverse is not None:
+        raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
+    return leaf(
+        own_row(**common, takes=takes, gives=gives, structure=x.structure, value=x,
+                symmetric=x.T is x)
+    )  # fmt: skip

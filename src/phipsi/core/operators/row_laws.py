@@ -1,0 +1,214 @@
+"""Functions of coordinates as constraint rows: traced once, with derivatives of every order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.core.operators.recorded_steps import Numbers, Program
+from phipsi.errors import InputError, ModelError
+
+Entries = Sequence[Any]
+_JUMPING = ("floor", "floor_divide", "remainder", "sign")
+
+
+@final
+class TracedLaw:
+    """A scalar function of `size` coordinates as steps on single numbers.
+
+    It is equal to any other that takes the same steps. Derivatives are steps again, recorded when
+    they are first needed.
+    """
+
+    def __init__(self, program: Program, size: int) -> None:
+        self.program, self.size = program, size
+        self._slopes: dict[tuple[int, int], Program] = {}
+        self._steep: dict[tuple[int, int], Program] = {}
+
+    @cached_property
+    def text(self) -> str:
+        """The steps."""
+        return f"{self.size} {self.program.steps!r} {self.program.rows!r}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TracedLaw) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TracedLaw, (self.program, self.size)
+
+    def __call__(self, *x: Any) -> Any:
+        """f(x) of traced values, as the function that was recorded."""
+        return self.value(x, TRACED_NUMBERS)
+
+    def value(self, x: Entries, ops: Any) -> Any:
+        """f(x)."""
+        return _run(self.program, (x,), ops)[0]
+
+    def slope(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> Any:
+        """∂f/∂x_j, differentiated along directions that are held."""
+        return _run(self._slope(j, len(directions)), (x, *directions), ops)[0]
+
+    def steepness(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> list[Any]:
+        """The derivative of that by every coordinate."""
+        order = len(directions)
+        if (j, order) not in self._steep:
+            from phipsi.core.operators.step_graphs import gradient
+
+            self._steep[j, order] = gradient(self._slope(j, order), self.size)
+        return _run(self._steep[j, order], (x, *directions), ops)
+
+    def _slope(self, j: int, order: int) -> Program:
+        from phipsi.core.operators.step_graphs import gradient, picked, tangent
+
+        if (j, order) not in self._slopes:
+            found = (
+                picked(gradient(self.program, self.size), j)
+                if order == 0
+                else tangent(self._slope(j, order - 1), (0,), order)
+            )
+            self._slopes[j, order] = found
+        return self._slopes[j, order]
+
+    def depends_on(self, j: int) -> bool:
+        """Whether the function reads coordinate j."""
+        return any(step[:3] == ("entry", 0, j) for step in self.program.steps)
+
+    @property
+    def jumps(self) -> tuple[str, ...]:
+        """Operations whose values jump, which no motion could follow."""
+        return tuple(name for name in _JUMPING if name in self.program.branches)
+
+
+def _run(program: Program, blocks: Sequence[Entries], ops: Any) -> list[Any]:
+    columns = [[[entry] for entry in block] for block in blocks]
+    return [row[0] for row in program.run(columns, ops.number, ops)]
+
+
+@final
+class ArrayNumbers:
+    """The numbers and operations of laws on arrays."""
+
+    @staticmethod
+    def number(c: Any) -> float:
+        """A constant."""
+        return float(c)
+
+    entrywise = staticmethod(Numbers.entrywise)
+
+
+ARRAY_NUMBERS = ArrayNumbers()
+
+
+@final
+class _TracedNumbers:
+    """The same on traced values."""
+
+    number = staticmethod(ArrayNumbers.number)
+
+    @staticmethod
+    def entrywise(name: str, args: Sequence[Any], data: Any = None) -> Any:
+        """An operation by its name in the table of laws."""
+        from phipsi.core.arrays.law_operations import apply
+        from phipsi.core.arrays.trace import Traced, as_node
+
+        arrays = None if data is None else tuple(np.asarray(x) for x in data)
+        return Traced(apply(name, *map(as_node, args), data=arrays))
+
+
+TRACED_NUMBERS = _TracedNumbers()
+
+
+def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
+    """The steps of a function of `size` numbers that returns one; `who` names it in errors."""
+    import inspect
+
+    from phipsi.core.arrays.hidden_inputs import traced_twice
+    from phipsi.core.arrays.law_errors import place_of, traced_call
+    from phipsi.core.arrays.trace import Traced, as_node
+    from phipsi.core.operators.step_graphs import argument, recorded, scalars
+    from phipsi.errors import LawError
+
+    if not callable(function):
+        raise ModelError(
+            f"{who} must be a function of the joints' coordinates, not {function!r}:\n"
+            f"    lambda angle, lift: lift - 0.01 * np.cos(angle)"
+        )
+    try:
+        names = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        names = []
+    plain = [p for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in plain)
+    if (
+        names
+        and not least <= size <= len(plain)
+        and not any(p.kind is p.VAR_POSITIONAL for p in names)
+    ):
+        raise ModelError(
+            f"{who} takes {least} number{'' if least == 1 else 's'}, and there "
+            f"{'is' if size == 1 else 'are'} {size}: one argument for the coordinate of each joint."
+        )
+
+    def steps() -> Program:
+        given = [Traced(argument(0, (size,)), owned=True)[i] for i in range(size)]
+        node = as_node(traced_call(function, *given))
+        if node.size != 1:
+            raise ModelError(
+                f"{who} returns an array of shape {node.shape}; it must return one number, which "
+                f"is zero where the constraint holds."
+            )
+        return recorded(scalars(node))
+
+    try:
+        return TracedLaw(traced_twice(steps, operator.eq, function, place_of(function)), size)
+    except (LawError, InputError) as error:
+        text = str(error)
+        place = "" if ", line " in text else place_of(function)
+        raise ModelError(f"{who}: {place}{text}") from None
+
+
+@final
+class RateLaw:
+    """The row v = rate(t), which has a rate and no position: coordinates (q, t), t that of a clock.
+
+    Its coefficients are 1 and −rate(t), the derivatives of q − ∫ rate dt.
+    """
+
+    size = 2
+
+    def __init__(self, rate: TracedLaw) -> None:
+        self._rate = rate
+        self.text = f"rate {rate.text}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RateLaw, (self._rate,)
+
+    def value(self, x: Entries, ops: Any) -> Any:
+        """0: where the joint is follows from the rate."""
+        return 0 * x[0]
+
+    def slope(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> Any:
+        """1 and −rate, differentiated along directions."""
+        if j == 0:
+            return 0 if directions else 1
+        if not directions:
+            return -self._rate.value(x[1:], ops)
+        first, *rest = directions
+        return -(first[1] * self._rate.slope(0, x[1:], [d[1:] for d in rest], ops))
+
+    def steepness(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> list[Any]:
+        """The derivative of that by q, which is zero, and by t."""
+        if j == 0:
+            return [0, 0]
+        along = 1
+        for d in directions:
+            along = along * d[1]
+        ones = [[1] for _ in directions]
+        return [0, -(along * self._rate.slope(0, x[1:], ones, ops))]

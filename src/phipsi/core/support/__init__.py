@@ -1,0 +1,1 @@
+"""Files, archives, progress bars, processes and servers: what any room may use."""

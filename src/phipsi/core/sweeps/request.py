@@ -1,0 +1,529 @@
+"""The arguments of `compile`, checked; and their lowering to the fields of one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from phipsi.core.expressions import check
+from phipsi.core.expressions.check import shown
+from phipsi.core.expressions.node import SELECTABLE, Expr, Number, block_diagonal
+from phipsi.core.expressions.spaces import UNKNOWN, Space, space_size
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet
+from phipsi.core.operators import as_expression
+from phipsi.core.operators.catalogue import CATALOGUE
+from phipsi.core.operators.inputs import (
+    INPUT_ORDER,
+    check_pairs,
+    inputs_of,
+    leaves_of,
+    operands_of,
+    own_rows,
+    row_named,
+)
+from phipsi.core.operators.modal_definitions import is_of_rigid_bodies
+from phipsi.core.rewrite.identity import Identity, claim
+from phipsi.core.rewrite.matrix_splitting import matrix_product, strip_marks
+from phipsi.core.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
+from phipsi.core.sweeps.equation_builder import no_modes
+from phipsi.core.sweeps.ir import Field
+from phipsi.core.sweeps.lower import Lowering, Options
+from phipsi.core.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
+from phipsi.core.sweeps.rows_of_drives import (
+    KeptRows,
+    drives_of,
+    with_modes,
+    without_modes,
+    without_rows,
+)
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
+
+MODES = ("apply", "dense", "blocks")
+REWRITES = ("full", "as_written")
+FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
+NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
+_INPUTS = {*INPUT_ORDER, "coordinates", "operand"}
+_NO_QUANTITIES = {
+    n for n, row in CATALOGUE.items() if row.needs_braces or row.brackets == "component"
+}
+_PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
+NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `compile`, in one hashable value."""
+
+    expressions: tuple[Expr, ...]
+    single: bool
+    modes: tuple[str, ...]
+    blocks: tuple[tuple[Any, Any], ...] | None
+    columns: bool
+    given: tuple[str, ...]
+    rewrite: str
+    points: PointSet
+    same_operand: bool = False
+    rules: tuple[Identity | str, ...] = ()
+
+    @staticmethod
+    def make(
+        expr: Expr | str | Sequence[Expr | str],
+        mode: str | Sequence[str],
+        blocks: Sequence[tuple[Any, Any]] | None,
+        columns: bool,
+        given: Sequence[str],
+        rewrite: str,
+        points: PointSet,
+        same_operand: bool = False,
+        rules: Sequence[Identity | str] = (),
+        paper: str = "",
+        own: Sequence[Expr] = (),
+    ) -> Request:
+        """Collect the arguments; single expressions and modes become tuples, text is read."""
+        columns = true_or_false("columns", columns)
+        same_operand = true_or_false("same_operand", same_operand)
+        single = isinstance(expr, Expr | str)
+        if not isinstance(cast(object, expr), (Expr, Sequence)):
+            advice = check.advice(expr)
+            raise InputError(
+                f"{expr!r} is neither an operator expression nor a sequence of them{advice}"
+            )
+        several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
+        expressions = tuple(as_expression(x, paper, own) for x in several)
+        modes = _strings("mode", mode)
+        modes = modes * len(expressions) if isinstance(mode, str) else modes
+        if blocks is not None and not isinstance(cast(object, blocks), Sequence):
+            raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
+        pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
+        names = _strings("given", [_name_of(x) for x in given] if _is_list(given) else given)
+        return Request(
+            expressions,
+            single,
+            modes,
+            pairs,
+            columns,
+            names,
+            one_of("rewrite", rewrite, REWRITES),
+            points,
+            same_operand,
+            _rules(rules, paper, own),
+        )
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
+
+
+def _name_of(x: Any) -> Any:
+    return x.name if isinstance(x, Expr) and x.name else x
+
+
+def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(cast(object, names), Sequence) or any(
+        not isinstance(cast(object, name), str) for name in names
+    ):
+        raise InputError(f"{option}={value!r} must be a name or a sequence of names")
+    return tuple(names)
+
+
+def _rules(
+    rules: Sequence[Identity | str], paper: str, own: Sequence[Expr]
+) -> tuple[Identity | str, ...]:
+    """The rules; names and claims in letters of the library stay text until they are proved."""
+    if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
+        raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
+    for rule in rules:
+        if not isinstance(cast(object, rule), Identity | str):
+            raise InputError(
+                f"rules= takes identities, their names or claims as text, not "
+                f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
+            )
+    special = bool(paper or own)
+    return tuple(
+        claim(x, paper, own) if special and isinstance(x, str) and "=" in x else x for x in rules
+    )
+
+
+def _pair(block: Any) -> tuple[Any, Any]:
+    text = f"blocks= takes pairs (row, column) of names, not {block!r}"
+    if isinstance(block, str):
+        raise InputError(text)
+    try:
+        row, col = block
+    except (TypeError, ValueError):
+        raise InputError(text) from None
+    return row, col
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of a program: its field, its spaces, and how it is laid out.
+
+    `layout` is "vector", "columns", "matrix", "matrix of adjoint", "diagonal", "blocks" or "poses".
+    `picked` says that the blocks asked for are picked from the matrix. With a matrix in `left` the
+    result is factor · left · field, a product of matrices.
+    """
+
+    field: Field
+    layout: str
+    takes: Space
+    gives: Space
+    picked: bool = False
+    left: Field | None = None
+    factor: Number = 1
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The fields of a program before scheduling, and the names of its inputs in order.
+
+    `has_names` says that they hold numbers of joints or bodies that were named; `has_gram`, that
+    one of the matrices is C* S C and could be computed from C.
+    """
+
+    results: tuple[Result, ...]
+    inputs: tuple[str, ...]
+    operands: tuple[Space, ...]
+    has_names: bool = False
+    has_gram: bool = False
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields to compute."""
+        return fields_of(self.results)
+
+
+def fields_of(results: Sequence[Result]) -> list[Field]:
+    """The fields of results."""
+    return [x for r in results for x in (r.field, r.left) if x is not None]
+
+
+def for_bodies_of(request: Request, model: Model) -> Request:
+    """The request without what only modes do, if the bodies of the model have none."""
+    if drives_of(model) is None:
+        return request
+    return replace(request, expressions=tuple(map(without_modes, request.expressions)))
+
+
+def check_modes(request: Request, model: Model) -> None:
+    """Reject what bodies with modes do not have: values that are given.
+
+    And derivatives for rigid bodies, before a part of them cancels.
+    """
+    for expr in request.expressions if model.has_more_rows else ():
+        if is_of_rigid_bodies(expr):
+            raise LoweringError(
+                f"{no_modes(shown(expr))}.\n"
+                "A derivative with the terms by modes is right for them:\n"
+                "    pp.diff(expr, 'q', modes=True)"
+            )
+    for name in request.given if model.has_more_rows else ():
+        row = row_named(name, request.expressions)
+        if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
+            raise InputError(
+                f"given={name!r}: quantities of mechanisms with flexible bodies, or with rotors on "
+                "skew axes, cannot be given; "
+                "only gravity, scalars and the inertia of rotors Jr can"
+            )
+
+
+def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
+    """Reject a request that cannot be compiled, with the reason.
+
+    Without a model there may be any points, rows and selections.
+    """
+    if not request.expressions:
+        raise InputError("there is no expression to compile")
+    if len(request.modes) != len(request.expressions):
+        raise InputError(
+            f"{len(request.modes)} modes for {len(request.expressions)} expressions: give one mode "
+            "for all, or one each"
+        )
+    for mode in request.modes:
+        one_of("mode", mode, MODES)
+    if request.blocks is not None and "blocks" not in request.modes:
+        raise InputError('blocks= is for mode="blocks"; this request has no such result')
+    own_rows(request.expressions)
+    for name in request.given:
+        _check_given(name, request.expressions)
+    for x in request.expressions:
+        if not isinstance(cast(object, x), Expr):
+            raise InputError(f"{x!r} is not an operator expression{check.advice(x)}")
+        if x.takes is UNKNOWN:
+            raise SpaceError(check.undetermined(x))
+        check_pairs(x)
+        _check_poses(x)
+        names = {leaf.name for leaf in leaves_of(x)}
+        if names & NEEDS_ROWS and has_model and not _has_rows(request):
+            raise InputError(
+                f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
+                "system:\n"
+                "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
+                "    pp.compile(expr, system)"
+            )
+        if has_model:
+            _check_selections(x, request)
+        if names & NEEDS_POINTS and not has_points:
+            raise InputError(
+                f"{shown(x)} needs points (B, J and f0 live at points):\n"
+                "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
+            )
+    _check_operands(request)
+    if request.columns and "apply" not in request.modes:
+        raise InputError(
+            'columns=True is for operands, which mode="apply" has; a matrix or its blocks have '
+            "none. Leave it out"
+        )
+
+
+def _check_selections(x: Expr, request: Request) -> None:
+    closures = request.points.closures
+    selections = frozenset[str]() if closures is None else closures.selections.keys()
+    for leaf in leaves_of(x):
+        for name in leaf.params if leaf.name in (*SELECTABLE, "select") else ():
+            if name not in selections:
+                known = ", ".join(sorted(selections)) or "none"
+                raise InputError(
+                    f"{leaf}: there is no selection {name!r} of bodies here (there are: {known}). "
+                    "Name primary or secondary bodies:\n"
+                    "    pp.System(model, constraints, secondary=['object'])"
+                )
+
+
+def _has_rows(request: Request) -> bool:
+    return request.points.closures is not None
+
+
+def _check_operands(request: Request) -> None:
+    pairs = zip(request.expressions, request.modes, strict=True)
+    taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
+    weights = {x.gives for x in operands_of(request.expressions)}
+    if len(weights) > 1 or (weights and taken and not request.same_operand):
+        raise InputError("operand[…] stands for the one operand x of a program; here are several")
+    taken |= weights
+    if request.same_operand and len(taken) > 1:
+        raise InputError(
+            "same_operand=True needs operators that take the same, but these take "
+            + " and ".join(sorted(s.phrase for s in taken))
+        )
+
+
+def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
+    if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
+        return
+    if name in _INPUTS:
+        raise InputError(f"given={name!r}: {name} is already an input")
+    if name in _NO_QUANTITIES:
+        raise InputError(
+            f"given={name!r}: {name} stands for something else at every place, depending on its "
+            "braces or brackets; only quantities that are the same everywhere can be given"
+        )
+    if name in _PARTS:
+        raise InputError(
+            f"given={name!r}: {name} is a part of {_PARTS[name]}; another value would contradict "
+            "it. Give the placements instead: given=('placement',)"
+        )
+    row = row_named(name, expressions)
+    if row is not None and row.is_own and row.gives.index == "one":
+        return
+    body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
+    if not body or row is None or (row.takes.index != "one" and row.structure != 1):
+        raise InputError(
+            f"given={name!r}: only memoryless operators and body quantities can be given, such as "
+            "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
+        )
+
+
+def _check_poses(x: Expr) -> None:
+    curved = {leaf.gives for leaf in leaves_of(x) if leaf.gives.is_curved} - {x.gives}
+    for space in curved:
+        raise SpaceError(
+            f"{shown(x)}: {space.phrase.split()[-1]} can be returned or given, but not multiplied"
+        )
+
+
+def rewrite_request(
+    request: Request,
+    *,
+    armature: bool,
+    rules: tuple[Identity, ...] = (),
+    form: FinalForm = USUAL,
+) -> Rewriting:
+    """Every expression rewritten by the rules; "as_written" applies no rules but the user's."""
+    if request.rewrite == "as_written":
+        return rewrite_by_rules(request.expressions, rules)
+    return rewrite(
+        request.expressions,
+        request.modes,
+        request.given,
+        armature=armature,
+        rules=rules,
+        form=form,
+    )
+
+
+def lower_request(
+    request: Request,
+    expressions: tuple[Expr, ...],
+    model: Model | None,
+    *,
+    pairs: str = "all",
+    grams: bool = False,
+    watch: Callable[[list[Field]], None] | None = None,
+) -> Lowered:
+    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`.
+
+    `watch` sees the fields so far after every result but the last, and ends the work by raising.
+    """
+    armature = model is None or model.has_armature
+    given = dict.fromkeys(request.given, "")
+    has_rows = model is not None and model.has_more_rows
+    six_rows = _without_rows(request, expressions, model)
+    more_rows, expressions = has_rows and six_rows is None, six_rows or expressions
+    if more_rows and drives_of(model) is not None:
+        expressions = tuple(map(with_modes, expressions))
+    options = Options(
+        flat=not more_rows and _flat(model),
+        simplify=request.rewrite == "full",
+        grams=grams,
+        several=sum(mode == "dense" for mode in request.modes) > 1,
+        pairs=pairs,
+        coupled=six_rows is not None,
+    )
+    where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
+    low = Lowering(given, *where, more_rows=more_rows)
+    results: list[Result] = []
+    operands: list[Space] = []
+    several = _operator_count(request) > 1 and not request.same_operand
+    for x, mode in zip(expressions, request.modes, strict=True):
+        x = x if mode == "dense" else strip_marks(x)
+        if x.is_vector:
+            layout = "poses" if x.gives.of_poses else "vector"
+            results.append(Result(low.given_out(x, low.vector(x)), layout, x.takes, x.gives))
+        elif mode == "apply":
+            results.append(
+                _applied(low, x, f"x{len(operands)}" if several else "x", request.columns)
+            )
+            if not (request.same_operand and operands):
+                operands.append(x.takes)
+        elif mode == "blocks" and request.blocks is None:
+            results.append(_diagonal(low, x))
+        else:
+            assert model is not None
+            results.append(_matrix(low, x, model, request.points, mode == "blocks"))
+        if watch is not None and len(results) < len(expressions):
+            watch(fields_of(results))
+    if not operands:
+        operands.extend(x.gives for x in operands_of(request.expressions))
+    names = inputs_of(request.expressions, request.given) + request.given
+    if has_rows and "q" not in names and _has_inertia(request):
+        names = ("q", *names)  # M depends on the modes
+    operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
+    inputs = (*names, *operand_names)
+    return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
+
+
+def _applied(low: Lowering, x: Expr, name: str, columns: bool) -> Result:
+    """The product of an operator with the operand of that name, which may have columns."""
+    operand = low.taken_in(x.takes, name, "c" if columns else "1")
+    layout = "columns" if columns else "vector"
+    return Result(low.given_out(x, low.apply(x, operand)), layout, x.takes, x.gives)
+
+
+def traits_of(
+    request: Request, expressions: tuple[Expr, ...], model: Model
+) -> tuple[Hashable, ...]:
+    """All that `lower_request` reads of a request and a model, except names."""
+    pairs = zip(expressions, request.modes, strict=True)
+    matrices = [x for x, mode in pairs if mode != "apply" and not x.is_vector]
+    return (
+        *(request.expressions, request.modes, request.blocks is None, request.columns),
+        *(request.given, request.rewrite, request.points.axes, request.same_operand),
+        *(model.has_armature, _flat(model), model.has_more_rows, drives_of(model)),
+        _laws(request),
+        *(_flips(x, model, request.points) for x in matrices),
+    )
+
+
+def _laws(request: Request) -> bool:
+    """Whether some constraint rows are functions of coordinates."""
+    closures = request.points.closures
+    return closures is not None and closures.has_laws
+
+
+def _has_inertia(request: Request) -> bool:
+    return any(y.name == "M" for x in request.expressions for y in leaves_of(x))
+
+
+def _flat(model: Model | None) -> bool:
+    """Whether paths may be walked in the frames of the root bodies.
+
+    There nothing has to be moved along the paths; on long chains the distances from the root would
+    cost digits.
+    """
+    if model is None:
+        return False
+    return max(model.tree.depth, default=0) < FLAT_DEPTH
+
+
+def _without_rows(
+    request: Request, expressions: tuple[Expr, ...], model: Model | None
+) -> tuple[Expr, ...] | None:
+    """The expressions on the six rows of bodies, if their other rows are those of drives."""
+    drives = drives_of(model)
+    pairs = zip(expressions, request.modes, strict=True)
+    if drives is None or any(mode != "apply" and _has_bodies(x) for x, mode in pairs):
+        return None
+    try:
+        return tuple(
+            without_rows(x, drives._replace(matrix=mode == "dense"))
+            for x, mode in zip(expressions, request.modes, strict=True)
+        )
+    except KeptRows:
+        return None
+
+
+def _has_bodies(x: Expr) -> bool:
+    """True for an operator with blocks of bodies."""
+    return not x.is_vector and "body" in (x.takes.index, x.gives.index)
+
+
+def _operator_count(request: Request) -> int:
+    pairs = zip(request.expressions, request.modes, strict=True)
+    return sum(not x.is_vector and mode == "apply" for x, mode in pairs)
+
+
+def _diagonal(low: Lowering, x: Expr) -> Result:
+    if not (x.takes.per_body and x.gives.per_body):
+        raise LoweringError(
+            f"{shown(x)} has no diagonal blocks per body; name the blocks: "
+            "blocks=[(row, column), …]"
+        )
+    return Result(low.blocks.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
+
+
+def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
+    """The whole matrix: from its blocks, or else column by column from the smaller side."""
+    parts = matrix_product(x)
+    if parts is not None:
+        factor, left, right = parts
+        one, other = lower_matrix(low, left), lower_matrix(low, right)
+        if one is not None and other is not None and "zero" not in (one.op, other.op):
+            return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
+        x = strip_marks(x)
+    blocks = lower_matrix(low, x)
+    if blocks is not None:
+        return Result(blocks, "blocks", x.takes, x.gives, picked)
+    flip = _flips(x, model, points)
+    y = x.T if flip else x
+    layout = "matrix of adjoint" if flip else "matrix"
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+
+
+def _flips(x: Expr, model: Model, points: PointSet) -> bool:
+    """Whether the adjoint has fewer columns."""
+    return space_size(x.gives, model, points) < space_size(x.takes, model, points)

@@ -1,0 +1,521 @@
+"""States in the conventions of other tools, and back: Pinocchio, MuJoCo, Drake.
+
+    q_pin, v_pin, *_ = to_pinocchio(model, q, v)
+    q, v, *_ = from_pinocchio(model, q_pin, v_pin)
+
+Each function takes and returns (q, v, vdot, tau), of which all but q may be left out. Rates of the
+other tool are T(q) v with an orthogonal T, so accelerations are T vdot + Ṫ v and efforts T tau: the
+power tau · v is the same number on both sides. None of the other tools is imported.
+
+Free joint, here: q = [quaternion w x y z, position], v = [angular, linear] in body axes.
+
+    Pinocchio  q = [position, quaternion x y z w],  v = [linear, angular] in body axes
+    MuJoCo     q = [position, quaternion] in the world,  v = [linear in world, angular in body axes]
+    Drake      q = [quaternion, position] in the world,  v = [angular, linear] in world axes
+
+Planar joint, here: q = [θ, x, y], v in body axes. Pinocchio: [x, y, cos θ, sin θ], v in body axes.
+MuJoCo and Drake: [x, y, θ], v = q̇. Continuous joint: an angle, in Pinocchio (cos, sin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.backends.arguments import real_array
+from phipsi.core.model import joints
+from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.layout import JointView
+from phipsi.core.model.model import Model
+from phipsi.core.model.pose import Pose
+from phipsi.core.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
+from phipsi.errors import InputError, did_you_mean
+from phipsi.files.mjcf.joint_chains import FREE_WITH_ARMATURE
+from phipsi.loaded import only_public
+
+__all__ = [
+    "State", "from_drake", "from_mujoco", "from_pinocchio", "to_drake", "to_mujoco", "to_pinocchio",
+]  # fmt: skip
+__dir__ = only_public(__name__)
+
+Array = NDArray[Any]
+_RATES = ("v", "vdot", "tau")
+
+
+class State(NamedTuple):
+    """Coordinates, rates, accelerations and efforts; None for what was not given."""
+
+    q: Any
+    v: Any = None
+    vdot: Any = None
+    tau: Any = None
+
+
+# ---- how one joint is written by other tools -----------------------------------------------------
+
+
+def _same(q: Array) -> Array:
+    return q
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """One joint: `nq` coordinates there, `nv` rates, with maps of q in both directions.
+
+    Rates there are T(q) rates here, with an orthogonal T; None is the identity. `turning` of our
+    rates is the part T* Ṫ v of accelerations that comes from axes that turn.
+    """
+
+    nq: int
+    nv: int
+    q_out: Callable[[Array], Array] = _same
+    q_in: Callable[[Array], Array] = _same
+    T: Callable[[Array], Array | None] = lambda q: None
+    turning: Callable[[Array], Array] = np.zeros_like
+
+    def drift(self, q: Array, v: Array) -> Array:
+        """Ṫ v, the part of accelerations there that our accelerations do not cause."""
+        return _apply(self.T(q), self.turning(v))
+
+
+@final
+@dataclass(frozen=True)
+class Style:
+    """One tool: its special joints by kind, and whether it stores angles as (cos, sin).
+
+    `joints` are special ones that need more than their kind to be recognised.
+    """
+
+    tool: str
+    special: dict[str, Callable[[Pose, bool, str], Block]]
+    plain: tuple[str, ...]
+    wraps: bool = False
+    joints: dict[Joint, Callable[[Pose, bool, str], Block]] = field(default_factory=dict)
+
+    def block(self, joint: Joint, name: str, X: Pose, on_world: bool, wrapped: bool) -> Block:
+        """The block of a joint with inboard placement X, on the world or not."""
+        if wrapped:
+            return _COS_SIN
+        if joint in self.joints:
+            return self.joints[joint](X, on_world, name)
+        if isinstance(joint, joints.Composite):
+            parts = [self.block(part, name, X, False, False) for part in joint.joints]
+            return _side_by_side(joint.joints, parts)
+        if joint.kind in self.special:
+            return self.special[joint.kind](X, on_world, name)
+        if joint.kind in self.plain:
+            return Block(joint.nq, joint.nv)
+        raise InputError(f"joint {name!r}: {self.tool} has no {joint.kind} joint.")
+
+
+def _side_by_side(parts: tuple[Joint, ...], blocks: list[Block]) -> Block:
+    """Blocks of a composite joint, one after the other."""
+    q_at, v_at, their_q = (
+        np.cumsum([0, *sizes]).tolist()
+        for sizes in ((p.nq for p in parts), (p.nv for p in parts), (b.nq for b in blocks))
+    )
+
+    def joined(maps: list[Callable[[Array], Array]], x: Array, at: list[int]) -> Array:
+        parts = zip(maps, at[:-1], at[1:], strict=True)
+        return np.concatenate([f(x[..., i:j]) for f, i, j in parts], axis=-1)
+
+    def T(q: Array) -> Array:
+        out = np.zeros((*q.shape[:-1], v_at[-1], v_at[-1]))
+        for k, block in enumerate(blocks):
+            at = slice(v_at[k], v_at[k + 1])
+            inner = block.T(q[..., q_at[k] : q_at[k + 1]])
+            out[..., at, at] = np.eye(block.nv) if inner is None else inner
+        return out
+
+    return Block(
+        their_q[-1],
+        v_at[-1],
+        lambda q: joined([b.q_out for b in blocks], q, q_at),
+        lambda q: joined([b.q_in for b in blocks], q, their_q),
+        T,
+        lambda v: joined([b.turning for b in blocks], v, v_at),
+    )
+
+
+_COS_SIN = Block(
+    2,
+    1,
+    lambda q: np.concatenate([np.cos(q), np.sin(q)], axis=-1),
+    lambda q: np.arctan2(q[..., 1:], q[..., :1]),
+)
+
+
+def _permuted(order: list[int]) -> Callable[[Array], Array]:
+    matrix = np.eye(len(order))[order]
+    return lambda q: matrix
+
+
+def _in_world(X: Pose) -> tuple[Callable[[Array, Array], tuple[Array, Array]], ...]:
+    """Poses (quaternion, position) in a frame at X as poses in the world, and back."""
+
+    def through(pose: Pose) -> Callable[[Array, Array], tuple[Array, Array]]:
+        turn = matrix_to_quat(pose.rotation)
+        if pose.is_identity:
+            return lambda quaternion, position: (quaternion, position)
+        return lambda quaternion, position: (quat_multiply(turn, quaternion), pose.apply(position))
+
+    return through(X), through(X.inv)
+
+
+def _free(X: Pose, first: str, *, xyzw: bool = False, linear: bool = False, angular: bool = False):
+    """A free joint whose inboard frame is at X in the world of the other tool.
+
+    `first` among its coordinates and rates: "position" with the linear rate, or "quaternion" with
+    the angular; `xyzw`, the order of the quaternion; `linear` and `angular`, whether these rates
+    are in world axes and not in body axes.
+    """
+    out, back = _in_world(X)
+    position, quaternion, moves, turns = slice(3), slice(3, 7), slice(3), slice(3, 6)
+    if first == "quaternion":
+        quaternion, position, turns, moves = slice(4), slice(4, 7), slice(3), slice(3, 6)
+
+    def q_out(q: Array) -> Array:
+        there = np.empty_like(q)
+        turned, there[..., position] = out(q[..., :4], q[..., 4:])
+        there[..., quaternion] = turned[..., [1, 2, 3, 0]] if xyzw else turned
+        return there
+
+    def q_in(q: Array) -> Array:
+        turned = q[..., quaternion]
+        turned = turned[..., [3, 0, 1, 2]] if xyzw else turned
+        return np.concatenate(back(turned, q[..., position]), axis=-1)
+
+    def T(q: Array) -> Array:
+        there = np.zeros((*q.shape[:-1], 6, 6))
+        R = X.rotation @ quat_to_matrix(q[..., :4]) if linear or angular else np.eye(3)
+        there[..., turns, :3] = R if angular else np.eye(3)
+        there[..., moves, 3:] = R if linear else np.eye(3)
+        return there
+
+    def turning(v: Array) -> Array:
+        w = v[..., :3]
+        return np.concatenate([np.zeros_like(w), np.cross(w, v[..., 3:])], axis=-1)
+
+    return Block(7, 6, q_out, q_in, T, turning if linear else np.zeros_like)
+
+
+def _plane(X: Pose, on_world: bool, name: str) -> Block:
+    """[x, y, θ] and its rates in inboard axes, from [ω, v1, v2] in body axes."""
+
+    def T(q: Array) -> Array:
+        c, s = np.cos(q[..., 0]), np.sin(q[..., 0])
+        out = np.zeros((*q.shape[:-1], 3, 3))
+        out[..., 0, 1], out[..., 0, 2], out[..., 1, 1], out[..., 1, 2] = c, -s, s, c
+        out[..., 2, 0] = 1
+        return out
+
+    def turning(v: Array) -> Array:
+        w, v1, v2 = np.moveaxis(v, -1, 0)
+        return np.stack([np.zeros_like(w), -w * v2, w * v1], -1)
+
+    return Block(3, 3, lambda q: q[..., [1, 2, 0]], lambda q: q[..., [2, 0, 1]], T, turning)
+
+
+PINOCCHIO = Style(
+    "Pinocchio",
+    {
+        "free": lambda X, on_world, name: _free(Pose(), "position", xyzw=True),
+        "planar": lambda X, on_world, name: Block(
+            4,
+            3,
+            lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
+            lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
+            _permuted([1, 2, 0]),
+        ),
+        "spherical": lambda X, on_world, name: Block(
+            4, 3, lambda q: q[..., [1, 2, 3, 0]], lambda q: q[..., [3, 0, 1, 2]]
+        ),
+    },
+    ("revolute", "prismatic", "helical", "cylindrical", "universal", "translation"),
+    wraps=True,
+)
+
+
+def _mujoco_free(X: Pose, on_world: bool, name: str) -> Block:
+    if not on_world:
+        raise InputError(f"joint {name!r}: a free joint of MuJoCo must be on the world.")
+    return _free(X, "position", linear=True)
+
+
+def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> Block:
+    """The same for a translation and a ball joint: only the placement of the joint differs."""
+    _mujoco_free(X, on_world, name)
+    out, back = _in_world(X)
+
+    def mapped(through: Callable[[Array, Array], tuple[Array, Array]], q: Array) -> Array:
+        turned, moved = through(q[..., 3:], q[..., :3])
+        return np.concatenate([moved, turned], axis=-1)
+
+    axes = np.eye(6)
+    axes[:3, :3] = X.rotation
+    return Block(7, 6, lambda q: mapped(out, q), lambda q: mapped(back, q), lambda q: axes)
+
+
+MUJOCO = Style(
+    "MuJoCo",
+    {"free": _mujoco_free, "planar": _plane},
+    ("revolute", "prismatic", "cylindrical", "universal", "translation", "spherical"),
+    joints={FREE_WITH_ARMATURE: _mujoco_free_with_armature},
+)
+# The free joint that Drake gives a body without parent starts at the world's frame; a
+# ``QuaternionFloatingJoint`` between bodies starts at a frame of its own, like ours.
+DRAKE = Style(
+    "Drake",
+    {
+        "free": lambda X, on_world, name: _free(
+            X if on_world else Pose(), "quaternion", linear=True, angular=True
+        ),
+        "planar": _plane,
+    },
+    ("revolute", "prismatic", "helical", "universal"),
+)
+
+
+# ---- one model in the convention of one tool -----------------------------------------------------
+
+
+def pinocchio_order(model: Model) -> list[str]:
+    """Names of the moving joints in the order in which Pinocchio reads the model's URDF file.
+
+    Depth first, siblings by the names of their joints, fixed ones included; the order of the tree
+    for a model that is from no file.
+    """
+    parts = model.description.parts
+    if not parts:
+        return list(model.joint_names)
+    children: dict[str, list[Any]] = {}
+    for part in parts:
+        children.setdefault(part.parent, []).append(part)
+    order: list[str] = []
+    stack = sorted(children.get("world", ()), key=lambda part: part.joint_name, reverse=True)
+    while stack:
+        part = stack.pop()
+        order.append(part.joint_name)
+        stack.extend(
+            sorted(children.get(part.name, ()), key=lambda part: part.joint_name, reverse=True)
+        )
+    moving = set(model.joint_names)
+    return [name for name in order if name in moving]
+
+
+@final
+class Adapter:
+    """Turns states into the other tool's (`out`) and back; a block per joint, in its order."""
+
+    def __init__(
+        self,
+        model: Model,
+        style: Style,
+        names: Sequence[str] | None,
+        continuous: Collection[str] | None = None,
+    ) -> None:
+        self.model = model
+        if names is None:
+            names = pinocchio_order(model) if style is PINOCCHIO else model.joint_names
+        _check_names(names, model)
+        if continuous is not None and not style.wraps:
+            raise InputError(f"continuous= is for Pinocchio; {style.tool} stores angles as such.")
+        if continuous is None:
+            continuous = [r.joint for r in model.ratings.values() if r.source_type == "continuous"]
+        self.blocks: list[tuple[slice, slice, Block]] = []
+        for name in names:
+            view = model.joint(name)
+            i = view.index
+            if style is PINOCCHIO:
+                _reject_turned_plane(model, view)
+            angle = style.wraps and name in continuous and isinstance(view.joint, joints.Revolute)
+            block = style.block(
+                view.joint, name, model.placements[i], model.parent[i] < 0, bool(angle)
+            )
+            self.blocks.append((view.q_slice, view.v_slice, block))
+        self.nq = sum(block.nq for _, _, block in self.blocks)
+
+    def out(self, state: State) -> State:
+        """Ours to theirs: rates T v, accelerations T vdot + Ṫ v, efforts T tau."""
+        ours = _checked(state, self.model.nq, self.model.nv)
+        theirs = _empty(ours, self.nq, self.model.nv)
+        for (at, rates, block), (at_there, rates_there) in self._places():
+            q = ours.q[..., at]
+            theirs.q[..., at_there] = block.q_out(q)
+            T = block.T(q)
+            for name, x, y in _given(ours, theirs):
+                part = _apply(T, x[..., rates])
+                if name == "vdot":
+                    part = part + block.drift(q, ours.v[..., rates])
+                y[..., rates_there] = part
+        return theirs
+
+    def back(self, state: State) -> State:
+        """Theirs to ours: the inverse of T is its transpose."""
+        theirs = _checked(state, self.nq, self.model.nv)
+        ours = _empty(theirs, self.model.nq, self.model.nv)
+        for (at, rates, block), (at_there, rates_there) in self._places():
+            q = ours.q[..., at] = block.q_in(theirs.q[..., at_there])
+            T = block.T(q)
+            inverse = None if T is None else np.swapaxes(T, -1, -2)
+            for name, x, y in _given(theirs, ours):
+                part = x[..., rates_there]
+                if name == "vdot":
+                    part = part - block.drift(q, ours.v[..., rates])
+                y[..., rates] = _apply(inverse, part)
+        return ours
+
+    def _places(self) -> Iterator[tuple[tuple[slice, slice, Block], tuple[slice, slice]]]:
+        """Every block with where its coordinates and rates are in the other tool's arrays."""
+        q = v = 0
+        for place in self.blocks:
+            block = place[2]
+            yield place, (slice(q, q + block.nq), slice(v, v + block.nv))
+            q, v = q + block.nq, v + block.nv
+
+
+def _reject_turned_plane(model: Model, view: JointView) -> None:
+    """Pinocchio ignores the axis of a planar joint of a URDF file."""
+    rating = model.ratings.get(view.name)
+    from_file = rating is not None and rating.source_type == "planar"
+    if from_file and view.joint.kind == "planar" and view.joint != joints.Planar():
+        raise InputError(
+            f"joint {view.name!r} (planar): Pinocchio reads it as motion in the xy plane of the "
+            f"joint's frame, whatever the <axis> of the file says, so its model moves differently "
+            f"from this one and no state has a counterpart there. Turn the joint's <origin> so "
+            f'that the axis is z, and write  <axis xyz="0 0 1"/>'
+        )
+
+
+def _check_names(names: Sequence[str], model: Model) -> None:
+    if sorted(names) == sorted(model.joint_names):
+        return
+    for name in names:
+        if name not in model.joint_names:
+            hint = did_you_mean(name, model.joint_names)
+            raise InputError(f"names: the model has no joint {name!r}. {hint}")
+    missing = set(model.joint_names) - set(names)
+    raise InputError(f"names must list every joint once; missing: {sorted(missing)[:5]}.")
+
+
+def _checked(state: State, nq: int, nv: int) -> State:
+    """The same as arrays of the right sizes."""
+    rates = (None if x is None else _sized(x, nv, name) for name, x in _rates(state))
+    checked = State(_sized(state.q, nq, "q"), *rates)
+    if checked.vdot is not None and checked.v is None:
+        raise InputError(
+            "vdot needs v as well: axes that turn add velocity terms to accelerations."
+        )
+    return checked
+
+
+def _empty(like: State, nq: int, nv: int) -> State:
+    """Arrays to fill: rates have the batch of q and their own, for T depends on q."""
+    batch = like.q.shape[:-1]
+    v_batch = batch if like.v is None else np.broadcast_shapes(batch, like.v.shape[:-1])
+    rates: list[Array | None] = []
+    for name, x in _rates(like):
+        shape = v_batch if name == "vdot" else batch
+        rates.append(
+            None if x is None else np.empty((*np.broadcast_shapes(shape, x.shape[:-1]), nv))
+        )
+    return State(np.empty((*batch, nq)), *rates)
+
+
+def _rates(state: State) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(state, name)) for name in _RATES)
+
+
+def _given(source: State, target: State) -> Iterator[tuple[str, Array, Array]]:
+    """What is not None, v first."""
+    for name, x in _rates(source):
+        if x is not None:
+            yield name, x, getattr(target, name)
+
+
+def _apply(T: Array | None, x: Array) -> Array:
+    return x if T is None else np.einsum("...ij,...j->...i", T, x)
+
+
+def _sized(values: ArrayLike, size: int, what: str) -> Array:
+    array = real_array(what, values)
+    if array.ndim == 0 or array.shape[-1] != size:
+        raise InputError(f"{what} has shape {array.shape}, but its last axis must be {size}.")
+    return array
+
+
+# ---- the functions -------------------------------------------------------------------------------
+
+
+def _converts(style: Style, *, back: bool = False):
+    """Decorate the description of a function that writes states as a tool does, or reads them."""
+
+    def make(described: Callable[[], None]):
+        def convert(
+            model: Model,
+            q: ArrayLike,
+            v: ArrayLike | None = None,
+            vdot: ArrayLike | None = None,
+            tau: ArrayLike | None = None,
+            *,
+            names: Sequence[str] | None = None,
+            continuous: Collection[str] | None = None,
+        ) -> State:
+            adapter = Adapter(tree_of(model, convert), style, names, continuous)
+            return (adapter.back if back else adapter.out)(State(q, v, vdot, tau))
+
+        convert.__name__ = convert.__qualname__ = described.__name__
+        convert.__doc__ = described.__doc__
+        return supports(loops=UNAFFECTED, contacts=UNAFFECTED, rotors=True)(convert)
+
+    return make
+
+
+@_converts(PINOCCHIO)
+def to_pinocchio() -> None:
+    """A state as Pinocchio writes it.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv); `names`, the joints in Pinocchio's
+    order, as in ``pin_model.names[1:]``; by default the order in which it reads the model's URDF
+    file (depth first, siblings by the names of their joints), or ours if there was none;
+    `continuous`, the joints it stores as (cos, sin), by default those the file calls continuous.
+    """
+
+
+@_converts(PINOCCHIO, back=True)
+def from_pinocchio() -> None:
+    """Inverse of `to_pinocchio`; angles stored as (cos, sin) come back in (−π, π]."""
+
+
+@_converts(MUJOCO)
+def to_mujoco() -> None:
+    """A state as MuJoCo writes it: qpos, qvel, qacc and efforts such as qfrc_applied.
+
+    `names` are our joints in MuJoCo's order, by default the order of the tree, which is that of a
+    MuJoCo model of the same file. A planar joint is two slides and a hinge.
+    """
+
+
+@_converts(MUJOCO, back=True)
+def from_mujoco() -> None:
+    """Inverse of `to_mujoco`."""
+
+
+@_converts(DRAKE)
+def to_drake() -> None:
+    """A state as Drake's MultibodyPlant writes it; `names` are the joints in its order.
+
+    Drake orders by its own rules: take the names from ``plant.joint(i)`` sorted by
+    ``position_start()``.
+    """
+
+
+@_converts(DRAKE, back=True)
+def from_drake() -> None:
+    """Inverse of `to_drake`."""

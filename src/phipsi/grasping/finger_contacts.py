@@ -1,0 +1,214 @@
+"""Contacts between the fingers of arms and an object they hold.
+
+A contact is a constraint of a `Grasp`. Its rows are the directions in which it transmits forces; in
+the others it moves.
+
+>>> import phipsi as pp
+>>> tip = pp.grasping.Point(0.6, name="left", finger="left_tip", object=("box", (-0.1, 0, 0)))
+
+**Ends.** `finger` and `object` are a body or frame, alone or with a place on it, an offset (3,) in
+m or a `Pose`. The joint frame on the object has the **contact axes**: its z is the outward normal
+of the object's surface. Contact forces are those on the object, in these axes.
+
+| contact | transmitted | free | rows |
+|---|---|---|---|
+| `Rigid` | everything, both ways | nothing | 6 |
+| `Edge` | force, moments across the edge | turning about the edge | 5 |
+| `Point` | force | turning | 3 |
+| `SoftFinger` | force, moment about the normal | turning about the two tangents | 4 |
+
+All but `Rigid` can only push. Rows hold a contact as long as it stays closed and does not slip;
+whether it does is for the inequalities of `cones`, each a·w ≥ |C w| for the wrench w on the object.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.constraints.closing_joints import Revolute, Spherical, Weld, z_along
+from phipsi.core.constraints.constraint import Constraint, End, check_name
+from phipsi.core.model.closures import Closure
+from phipsi.core.model.joint import unit_axis
+from phipsi.core.model.model import Model
+from phipsi.core.model.value import fill
+from phipsi.errors import ModelError, number_of
+
+Array = NDArray[Any]
+
+_INWARD = np.array([0.0, 0, 0, 0, 0, -1.0])
+_ACROSS = np.eye(6)[3:5]
+_TURN = np.eye(6)[2:3]
+
+
+class Cone(NamedTuple):
+    """margin(w) = a·w − |C w| ≥ 0 for the wrench w = [moment; force] in contact axes.
+
+    `name`; `a` (6,); `C` (k, 6), k = 0 for a plain inequality; `unit`, of the margin.
+    """
+
+    name: str
+    a: Array
+    C: Array
+    unit: str = "N"
+
+    def margin(self, wrench: Array) -> Array:
+        """How far the inequality is from being broken (...); negative where it is."""
+        return wrench @ self.a - np.linalg.norm(wrench @ self.C.T, axis=-1)
+
+
+@dataclass(frozen=True)
+class Contact(Constraint):
+    """The base of all contacts: `name`, and the ends `finger` and `object`."""
+
+    name: str = field(kw_only=True)
+    finger: End = field(kw_only=True)
+    object: End = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, type(self).__name__)
+        for what in ("friction", "torsion", "half_length"):
+            value = getattr(self, what, None)
+            if value is None:
+                continue
+            number = number_of(value)
+            if not (np.isfinite(number) and number > 0):
+                raise ModelError(
+                    f"{self._who()}: {what}={value!r} must be a finite "
+                    f"number above 0, or None where it is not to be checked. A contact whose rows "
+                    f"forbid slipping needs friction to do so."
+                )
+            fill(self, **{what: number})
+        self._check()
+
+    def _check(self) -> None:
+        """Further checks of a kind of contact."""
+
+    @abstractmethod
+    def cones(self) -> tuple[Cone, ...]:
+        """Conditions on the contact force under which the contact neither opens nor slips."""
+
+    def turn(self) -> Array:
+        """Rotation (3, 3) from the axes of the closure's frame to the contact axes."""
+        return np.eye(3)
+
+    def sides(self) -> tuple[End, ...]:
+        """The object's and the finger's."""
+        return self.object, self.finger
+
+    def _ends(self) -> dict[str, Any]:
+        return {"name": self.name, "a": self.object, "b": self.finger}
+
+
+@final
+@dataclass(frozen=True)
+class Rigid(Contact):
+    """The finger holds the object firmly: the two joint frames coincide, 6 rows, no inequality."""
+
+    def closure(self, model: Model) -> Closure:
+        """That of a weld."""
+        return Weld(**self._ends()).closure(model)
+
+    def cones(self) -> tuple[Cone, ...]:
+        """None: the contact can pull as well as push."""
+        return ()
+
+
+@final
+@dataclass(frozen=True)
+class Edge(Contact):
+    """A line contact with friction: only turning about `axis` is free, 5 rows.
+
+    `axis`, in contact axes and the finger's joint frame alike, is perpendicular to the normal.
+    `friction`, coefficient; `half_length`, m, of the line, which bounds the centre of pressure;
+    `torsion`, m, the friction moment about the normal per N of tangential friction (about half
+    of `half_length`). What is None is not checked.
+    """
+
+    axis: ArrayLike = (1, 0, 0)
+    friction: float | None = None
+    half_length: float | None = None
+    torsion: float | None = None
+
+    def _check(self) -> None:
+        axis = unit_axis(self.axis, f"{self._who()}: axis")
+        if abs(axis[2]) > 1e-9:
+            raise ModelError(
+                f"{self._who()}: axis {tuple(axis)} leans out of the surface by its z part; "
+                f"a line of contact lies in it. z of the object's Pose is the outward normal. A "
+                f"hinge along any axis is pp.constraints.Revolute."
+            )
+        fill(self, axis=axis)
+
+    def closure(self, model: Model) -> Closure:
+        """That of a revolute joint."""
+        return Revolute(self.axis, **self._ends()).closure(model)
+
+    def turn(self) -> Array:
+        """Rotation that takes z to the edge, as `Revolute` makes it."""
+        return z_along(self.axis).rotation  # type: ignore[arg-type]
+
+    def cones(self) -> tuple[Cone, ...]:
+        """Pressure, friction, centre of pressure."""
+        out = _friction(self.friction, self.torsion)
+        if self.half_length is not None:
+            across = np.cross([0.0, 0.0, -1.0], np.asarray(self.axis))
+            row = np.concatenate([across, np.zeros(3)])[None]
+            out.append(Cone("centre of pressure", self.half_length * _INWARD, row, "N·m"))
+        return tuple(out)
+
+
+@final
+@dataclass(frozen=True)
+class Point(Contact):
+    """A point contact with friction: a force, no moment, 3 rows. `friction`, coefficient."""
+
+    friction: float | None = None
+
+    def closure(self, model: Model) -> Closure:
+        """That of a spherical joint."""
+        return Spherical(**self._ends()).closure(model)
+
+    def cones(self) -> tuple[Cone, ...]:
+        """Pressure and friction."""
+        return tuple(_friction(self.friction, None))
+
+
+@final
+@dataclass(frozen=True)
+class SoftFinger(Contact):
+    """A soft finger: a force and a moment about the normal, 4 rows.
+
+    The spin of the finger about the object's normal is zero. That row binds velocities only: by
+    rolling about the two tangents every attitude can be reached, so it has no position.
+    `friction`, coefficient; `torsion`, m: the moment about the normal counts as that much force per
+    length, (|F_t|/friction)² + (N_n/torsion)² ≤ F_n². What is None is not checked.
+    """
+
+    friction: float | None = None
+    torsion: float | None = None
+
+    def closure(self, model: Model) -> Closure:
+        """Linear "all", angular "spin"."""
+        point = Spherical(**self._ends()).closure(model)
+        return replace(point, angular="spin", rows=("spin", *point.rows))
+
+    def cones(self) -> tuple[Cone, ...]:
+        """Pressure and friction, torsional friction included."""
+        return tuple(_friction(self.friction, self.torsion))
+
+
+def _friction(friction: float | None, torsion: float | None) -> list[Cone]:
+    out = [Cone("pressure", _INWARD, np.zeros((0, 6)))]
+    if friction is not None:
+        rows = _ACROSS
+        if torsion is not None:
+            rows = np.concatenate([_ACROSS, friction / torsion * _TURN])
+        out.append(Cone("friction", friction * _INWARD, rows))
+    elif torsion is not None:
+        out.append(Cone("torsion", torsion * _INWARD, _TURN, "N·m"))
+    return out

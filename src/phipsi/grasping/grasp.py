@@ -1,0 +1,557 @@
+"""Grasp: several arms holding one object, with the forces at the contacts.
+
+Forces inside friction cones are a small convex problem, by a barrier method:
+
+    minimise ½ |f|²   subject to   f = f₀ + N z,   aᵢ·f − |Cᵢ f| ≥ margin
+
+With orthonormal columns N the answer is unique. The barrier of a cone is −log((a·f)² − |C f|²),
+that of a half-space −log(a·f); both are self-concordant, so Newton's method is safe. A first phase
+finds a point inside, or the f whose worst margin is largest if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.contact.contact_pairs import Contacts
+from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.core.algorithms.constrained.stages import Stages
+from phipsi.core.algorithms.constrained.system import System
+from phipsi.core.algorithms.dynamics.constraint_forces import constraint_forces
+from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.core.backends.arguments import real_array, state_arrays
+from phipsi.core.compiler import program_of
+from phipsi.core.constraints.constraint import Constraint
+from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import entries_of
+from phipsi.core.operators import A
+from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
+from phipsi.grasping.finger_contacts import Cone, Contact
+
+Array = NDArray[Any]
+
+# Margins that are broken by less than this part of the contact forces are at the border.
+_BORDER = 1e-9
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GraspCheck:
+    """Whether contacts stay closed and do not slip.
+
+    **Attributes:** `names` (m), "contact: what"; `margins` (..., m), by how much each inequality
+    holds, in `units`, negative where it is broken; `holds` (...), whether all do; `is_unique`
+    (...), whether rigid bodies determine the contact forces: if not, the forces that were checked
+    are the least ones that satisfy everything, or come nearest to it; `forces` (..., contacts, 6).
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    margins: Array
+    holds: Array
+    is_unique: Array
+    forces: Array
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Names of inequalities that some element breaks."""
+        bad = self.margins < -_BORDER * (1 + np.abs(self.forces).max(initial=0.0))
+        bad = bad.any(axis=tuple(range(bad.ndim - 1)))
+        return tuple(name for name, wrong in zip(self.names, bad, strict=True) if wrong)
+
+    def __str__(self) -> str:
+        batch = tuple(range(self.margins.ndim - 1))
+        worst = self.margins.min(axis=batch, initial=np.inf)
+        lines = [
+            f"{'holds' if low >= 0 else 'BREAKS'}  {name}, margin {low:.4g} {unit}"
+            for name, low, unit in zip(self.names, worst, self.units, strict=True)
+        ] or ["holds  no contact is one-sided"]
+        if not np.all(self.is_unique):
+            lines.append(
+                "rigid bodies do not determine the contact forces; these are the least that hold, "
+                "or those nearest to it"
+            )
+        return "\n".join(lines)
+
+
+class Grasp(System):
+    """Arms holding an object: a `System` whose constraints are contacts.
+
+    **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
+    bodies of an articulated object; `contacts`, from `phipsi.grasping`; `constraints`, any others;
+    `touching`, shapes that may touch besides, `pp.Contacts(model)`; `stages` as for `System`.
+    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
+    `object_rates`, where the rates of their joints are in v. The
+    object's bodies are the secondary system "S", the rest the primary "P".
+
+    >>> import numpy as np, phipsi as pp
+    >>> grasp = pp.examples.two_finger_grasp()
+    >>> grasp
+    <Grasp of 'box': 5 bodies, nv = 10, 2 contacts with 6 rows: 'left', 'right'>
+    >>> q = grasp.model.neutral()
+    >>> squeeze = grasp.internal_forces(q)               # forces that do not move the object
+    >>> squeeze.shape
+    (6, 1)
+    """
+
+    contacts: tuple[Contact, ...]
+    object: tuple[str, ...]
+    object_rates: Array
+    _contact_rows: int
+    _cones: list[tuple[int, Cone]]
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        object: str | Sequence[str],
+        contacts: Iterable[Contact],
+        constraints: Iterable[Constraint] = (),
+        touching: Contacts | None = None,
+        stages: Stages | None = None,
+    ) -> None:
+        if not isinstance(object, Iterable) or not isinstance(contacts, (Contact, Iterable)):
+            raise ModelError(
+                f"a grasp needs the name of its object and contacts on it: "
+                f"pp.grasping.Grasp(model, object='box', contacts=[…]), "
+                f"not object={object!r}, contacts={contacts!r}"
+            )
+        held = (object,) if isinstance(object, str) else tuple(object)
+        listed = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
+        for c in listed:
+            if not isinstance(c, Contact):
+                raise ModelError(
+                    f"contacts has {c!r}, which is not a contact. For example:\n"
+                    f"    pp.grasping.Point(0.6, name='thumb', finger='tip', "
+                    f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
+                )
+        rest: Any = {"contacts": touching, "secondary": held, "stages": stages}
+        super().__init__(model, [*listed, *constraints], **rest)
+        if not held:
+            raise ModelError(
+                "object names no body: pp.grasping.Grasp(model, object='box', contacts=[…])"
+            )
+        bodies = {model.body_index(name) for name in held}
+        for c, closure in zip(listed, self.closures.closures, strict=False):
+            for side, body, inside in (("object", closure.a, True), ("finger", closure.b, False)):
+                if (body in bodies) != inside:
+                    name = "the world" if body < 0 else repr(model.body_names[body])
+                    raise ModelError(
+                        f"contact {c.name!r}: its {side} end is on {name}, which is "
+                        f"{'not ' if inside else ''}part of the object {list(held)}. The object's "
+                        f"end must be on the object, the finger's end must not."
+                    )
+        self._set(
+            contacts=listed,
+            object=held,
+            object_rates=entries_of(model.v_slices[body] for body in sorted(bodies)),
+            _contact_rows=sum(len(x.rows) for x in self.closures.closures[: len(listed)]),
+            _cones=[(i, cone) for i, c in enumerate(listed) for cone in c.cones()],
+        )
+
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        """Names of the contacts, in the order of all results."""
+        return tuple(c.name for c in self.contacts)
+
+    # ---- forces -------------------------------------------------------------------------------
+
+    def contact_forces(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None
+    ) -> Array:
+        """Force of each finger on the object in forward dynamics.
+
+        −A* f at the object's ends, f from `constraint_forces`: the least f where rigid bodies do
+        not determine it (see `check`).
+
+        **Arguments:** as for `forward_dynamics`. **Returns:** (..., contacts, 6): [moment; force]
+        at the contact, in contact axes, N·m and N; a finger that pushes has a negative z force.
+        **Cost:** that of `constraint_forces`. **Source:** 88-11 Part II eq. b.9d.
+        """
+        return self.wrenches(q, constraint_forces(self, q, v, tau, f_ext))
+
+    def wrenches(self, q: ArrayLike, f: ArrayLike) -> Array:
+        """Forces on the object (..., contacts, 6) in contact axes, from multipliers (..., rows)."""
+        if not self.n_rows:  # nothing touches it
+            (at,) = state_arrays(self.model, q=q)
+            return np.zeros((*at.shape[:-1], 0, 6))
+        loads = -program_of(A.T, self)(q, f)
+        first = self.closures.first_point[: len(self.contacts)]
+        at = loads[..., first, :]
+        turns = np.array([c.turn() for c in self.contacts]).reshape(-1, 3, 3)
+        halves = at.reshape(*at.shape[:-1], 2, 3)
+        return np.einsum("cij,...chj->...chi", turns, halves).reshape(at.shape)
+
+    def check(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        f_ext: ArrayLike | None = None,
+        *,
+        f: ArrayLike | None = None,
+    ) -> GraspCheck:
+        """Whether all contacts push and none slips, with margins.
+
+        Where the rows are redundant, contact forces are determined up to self-stress only. The
+        contacts then hold if some self-stress satisfies all inequalities: a convex problem.
+
+        **Arguments:** as for `forward_dynamics`; `f` (..., rows), multipliers to check instead of
+        those of the dynamics. **Returns:** a `GraspCheck`; `print` it.
+        **Cost:** that of `contact_forces`; per element with redundant rows a barrier method.
+        **Source:** theory/closed-chains 9; 88-11 Part II appendix A.
+        """
+        if f is not None:
+            found = real_array("f", f)
+            unique = np.ones(found.shape[:-1], dtype=bool)
+            holding, *_ = state_arrays(self.model, q=q, v=v, tau=tau)
+            if f_ext is not None:
+                real_array("f_ext", f_ext)
+        else:
+            at, v, tau = state_arrays(self.model, q=q, v=v, tau=tau)
+            found = constraint_forces(self, at, v, tau, f_ext)
+            holding = np.broadcast_to(at, (*found.shape[:-1], self.model.nq))
+            found, unique = self._with_self_stress(holding, found)
+        forces = self.wrenches(holding, found)
+        with np.errstate(over="ignore", invalid="ignore"):  # found below
+            values = [cone.margin(forces[..., i, :]) for i, cone in self._cones]
+        margin = np.stack(values, axis=-1) if values else np.zeros((*found.shape[:-1], 0))
+        size = 1 + np.abs(forces).max(axis=(-1, -2), initial=0.0)
+        if not np.isfinite(margin).all():
+            raise InputError(
+                f"contact forces reach {size.max():.3g} N, too large to compare with friction; are "
+                f"the units right?"
+            )
+        return GraspCheck(
+            tuple(f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones),
+            tuple(cone.unit for _, cone in self._cones),
+            margin,
+            np.asarray((margin >= -_BORDER * size[..., None]).all(axis=-1)),
+            unique,
+            forces,
+        )
+
+    def _with_self_stress(self, q: Array, f: Array) -> tuple[Array, Array]:
+        """Multipliers that satisfy the inequalities where there is a choice; whether there is."""
+        if not self.n_rows:
+            return f, np.ones(f.shape[:-1], dtype=bool)
+        flat_q, flat = q.reshape(-1, self.model.nq), f.reshape(-1, self.n_rows).copy()
+        unique = np.ones(len(flat), dtype=bool)
+        metric = ConstraintMetric(self.rows, flat_q)
+        for i in range(len(flat)):
+            N = metric.self_stress(i)
+            unique[i] = not N.shape[1]
+            if N.shape[1]:
+                flat[i], _ = least_force(flat[i], N, self._inequalities(flat_q[i]))
+        return flat.reshape(f.shape), unique.reshape(f.shape[:-1])
+
+    def _inequalities(self, q: Array) -> list[Inequality]:
+        """The cones as inequalities on the multipliers."""
+        columns = self.wrenches(q, np.eye(self.n_rows))  # (rows, contacts, 6)
+        return [
+            Inequality(columns[:, i] @ cone.a, (columns[:, i] @ cone.C.T).T)
+            for i, cone in self._cones
+        ]
+
+    # ---- load distribution ----------------------------------------------------------------------
+
+    def grasp_map(self, q: ArrayLike) -> Array:
+        """W: contact multipliers → forces on the object's rates; W f + … = its inverse dynamics.
+
+        For a rigid free object these are moment and force at its origin, in its axes. W is minus
+        the adjoint of the object's columns of A J.
+
+        **Arguments:** `q` (..., nq). **Returns:** (..., object rates, contact rows).
+        **Source:** 88-11 Part II eq. 2.9.
+        """
+        rows = self.jacobian(q)[..., : self._contact_rows, :]
+        return -np.swapaxes(rows[..., self.object_rates], -1, -2)
+
+    def internal_forces(self, q: ArrayLike) -> Array:
+        """Orthonormal contact multipliers (contact rows, k) that do not load the object: null(W).
+
+        Each column squeezes the object without moving it. `q` (nq,).
+        """
+        return self._holding(self._one(q)).self_stress()[: self._contact_rows]
+
+    def distribute(
+        self,
+        q: ArrayLike,
+        load: ArrayLike,
+        *,
+        internal: ArrayLike | None = None,
+        friction: bool = False,
+        margin: float = 0.0,
+    ) -> Array:
+        """Contact multipliers that give the object a load: least, squeezed, or inside the cones.
+
+        W f = load. The f of least norm; with `internal` (k,), plus that much of each column of
+        `internal_forces`; with ``friction=True`` the least f whose inequalities all hold by
+        `margin` N. The efforts that produce them are those of `efforts`.
+
+        **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
+        **Returns:** f (rows,), zero for rows that are not contacts. It raises `InputError` if the
+        contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
+        cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
+        """
+        at, wanted = self._one(q), real_array("load", load)
+        friction = true_or_false("friction", friction)
+        if wanted.shape != self.object_rates.shape:
+            raise InputError(
+                f"load has shape {wanted.shape}; the object {list(self.object)} has "
+                f"{len(self.object_rates)} rates, so it must be ({len(self.object_rates)},)"
+            )
+        holding, rows = self._holding(at), self._contact_rows
+        f = holding.multipliers_of(-wanted[None])[0, :rows]
+        N = holding.self_stress()[:rows]
+        missing = wanted - self.grasp_map(at) @ f
+        if np.abs(missing).max(initial=0.0) > 1e-8 * (1 + np.abs(wanted).max(initial=0.0)):
+            raise InputError(
+                f"the contacts {list(self.contact_names)} cannot give the object this load: "
+                f"{np.round(missing, 9).tolist()} of {np.round(wanted, 9).tolist()} is left. Point "
+                f"contacts cannot turn an object about the line through them; add a contact, or "
+                f"use SoftFinger."
+            )
+        if internal is not None:
+            amount = real_array("internal", internal)
+            if amount.shape != (N.shape[1],):
+                raise InputError(
+                    f"internal has shape {amount.shape}, but there are {N.shape[1]} internal "
+                    f"forces (grasp.internal_forces(q))"
+                )
+            f = f + N @ amount
+        if friction:
+            cones = [Inequality(c.a[:rows], c.C[:, :rows]) for c in self._inequalities(at)]
+            f, inside = least_force(f, N, cones, margin)
+            if not inside:
+                values = margins(f, cones)
+                names = [f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones]
+                worst = int(values.argmin())
+                raise SingularMatrixError(
+                    f"no contact forces inside the friction cones give the object this load; at "
+                    f"best '{names[worst]}' misses by {margin - values[worst]:.4g}. More friction, "
+                    f"other places for the fingers, or a smaller load."
+                )
+        return np.concatenate([f, np.zeros(self.n_rows - len(f))])
+
+    def object_load(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
+        """Load that the contacts exert on the object's rates (..., object rates) for a motion."""
+        return inverse_dynamics(self.model, q, v, vdot)[..., self.object_rates]
+
+    def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
+        """Efforts tau (..., nv) for a motion with given contact multipliers: ID + (A J)* f.
+
+        Zero at the object's rates if f gives the object its load.
+        """
+        q, v, vdot = state_arrays(self.model, q=q, v=v, vdot=vdot)
+        given = real_array("f", f)
+        if not given.ndim or given.shape[-1] != self.n_rows:
+            raise InputError(
+                f"f has shape {given.shape}, but its last axis must be the {self.n_rows} rows "
+                f"{list(self.row_names)}"
+            )
+        back = np.einsum("...rv,...r->...v", self.jacobian(q), given)
+        return inverse_dynamics(self.model, q, v, vdot) + back
+
+    # ---- helpers --------------------------------------------------------------------------------
+
+    def _holding(self, q: Array) -> ConstraintMetric:
+        """The contact rows as the object alone feels them, the arms held."""
+        contacts = np.arange(self.n_rows) < self._contact_rows
+        return ConstraintMetric(
+            self.rows, q[None], rows_used=contacts, rates_used=self.object_rates
+        )
+
+    def _one(self, q: ArrayLike) -> Array:
+        (at,) = state_arrays(self.model, q=q)
+        if at.shape != (self.model.nq,):
+            raise InputError(f"this needs one configuration ({self.model.nq},), not {at.shape}")
+        return at
+
+    def _on(self, model: Model, constraints: Sequence[Constraint]) -> System:
+        holding = [c for c in constraints if isinstance(c, Contact)]
+        others = [c for c in constraints if not isinstance(c, Contact)]
+        held = [name for name in self.object if name in model.body_names]
+        shapes = None if self.contact_pairs is None else self.contact_pairs.on(model)
+        rest: Any = {"constraints": others, "touching": shapes, "stages": self.stages}
+        try:
+            return Grasp(model, object=held, contacts=holding, **rest)
+        except ModelError:  # an object that is locked to something else cannot be held
+            return System(model, constraints, contacts=shapes, stages=self.stages)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), self.object, tuple(map(repr, self.contacts)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        others = self.constraints[len(self.contacts) :]
+        return _again, (self.model, self.object, self.contacts, others, self.contact_pairs)
+
+    def __repr__(self) -> str:
+        held = ", ".join(map(repr, self.object))
+        shown = ", ".join(map(repr, self.contact_names))
+        plural = "" if len(self.contacts) == 1 else "s"
+        listed = f" with {self.n_rows} rows: {shown}" if shown else ""
+        return (
+            f"<Grasp of {held}: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
+            f"{len(self.contacts)} contact{plural}{listed}>"
+        )
+
+
+def _again(
+    model: Model,
+    held: tuple[str, ...],
+    contacts: tuple[Contact, ...],
+    constraints: tuple[Constraint, ...],
+    touching: Contacts | None,
+) -> Grasp:
+    """The grasp that was pickled."""
+    more: Any = {"constraints": constraints, "touching": touching}
+    return Grasp(model, object=held, contacts=contacts, **more)
+
+
+# ---- forces inside friction cones ----------------------------------------------------------------
+
+_GROWTH = 20.0
+_NEWTON = 60
+_GAP = 1e-13  # of the objective, relative to |f|²
+
+
+class Inequality(NamedTuple):
+    """a·f − |C f| ≥ margin, with a (rows,), C (k, rows)."""
+
+    a: Array
+    C: Array
+
+
+def margins(f: Array, cones: Sequence[Inequality]) -> Array:
+    """a·f − |C f| of all inequalities (..., m) for f (..., rows)."""
+    out = [f @ c.a - np.linalg.norm(f @ c.C.T, axis=-1) for c in cones]
+    return np.stack(out, axis=-1) if out else np.zeros((*f.shape[:-1], 0))
+
+
+def least_force(
+    f0: Array, N: Array, cones: Sequence[Inequality], margin: float = 0.0
+) -> tuple[Array, bool]:
+    """The f (rows,) of least norm with all margins at least `margin`, and whether there is one.
+
+    `f0` (rows,), `N` (rows, k) with orthonormal columns. If there is none, the f with the largest
+    worst margin.
+    """
+    f0 = f0 - N @ (N.T @ f0)
+    scale = float(np.abs(f0).max(initial=0.0)) + abs(margin)
+    scale = scale if scale > 0 else 1.0
+    if not cones or not N.shape[1]:
+        return f0, bool((margins(f0, cones) >= margin - 1e-9 * scale).all())
+    problem = _Barrier(f0 / scale, N, cones, margin / scale)
+    z, inside = problem.inside()
+    if inside:
+        z = problem.shortest(z)
+    f = scale * (problem.f0 + N @ z)
+    return f, inside or bool((margins(f, cones) >= margin - 1e-9 * scale).all())
+
+
+class _Barrier:
+    """The problem in units of its forces; y = [z, s], s raises all margins in the first phase."""
+
+    def __init__(self, f0: Array, N: Array, cones: Sequence[Inequality], margin: float) -> None:
+        self.f0, self.N, self.margin, self.cones = f0, N, margin, cones
+        self.k = N.shape[1]
+        # rows of [a; C] on y, and their constants
+        self.slopes = [np.vstack([c.a @ N, c.C @ N]) for c in cones]
+        self.starts = [np.concatenate([[c.a @ f0 - margin], c.C @ f0]) for c in cones]
+        self.degree = sum(2 if len(x) > 1 else 1 for x in self.starts)
+
+    def inside(self) -> tuple[Array, bool]:
+        """z with all margins above 0 (relative to those asked for), or the best one found."""
+        worst = min(float(x[0] - np.linalg.norm(x[1:])) for x in self.starts)
+        if worst > 1e-9:
+            return np.zeros(self.k), True
+        y = np.zeros(self.k + 1)
+        y[-1] = 1.0 - min(worst, 0.0)
+        weight = 1.0
+        for _ in range(40):
+            y = self._minimise(y, weight, phase=1, stop=-1e-3)
+            if y[-1] < 0:
+                return y[:-1], True
+            if self.degree / weight < 1e-12:
+                break
+            weight *= _GROWTH
+        return y[:-1], False
+
+    def shortest(self, z: Array) -> Array:
+        """The least |f| from a z inside."""
+        weight = 1.0
+        for _ in range(40):
+            z = self._minimise(z, weight, phase=2)
+            size = float(self.f0 @ self.f0 + z @ z)
+            if self.degree / weight < _GAP * max(size, 1e-12):
+                break
+            weight *= _GROWTH
+        return z
+
+    def _terms(self, y: Array, weight: float, phase: int) -> tuple[float, Array, Array] | None:
+        """Value, gradient and Hessian of weight · objective + barrier; None outside."""
+        n = len(y)
+        z, s = (y[:-1], y[-1]) if phase == 1 else (y, 0.0)
+        g, B = np.zeros(n), np.zeros((n, n))
+        if phase == 1:
+            # s, and a little |z|² so that the best point is unique and z stays bounded
+            value = weight * (s + 1e-9 * float(z @ z))
+            g[:-1], g[-1] = 2e-9 * weight * z, weight
+            B[:-1, :-1] = 2e-9 * weight * np.eye(self.k)
+        else:
+            value = 0.5 * weight * float(z @ z)
+            g[:], B[:] = weight * z, weight * np.eye(n)
+        for start, slope in zip(self.starts, self.slopes, strict=True):
+            x = start + slope @ z
+            rows = slope
+            if phase == 1:
+                x = x + s * np.eye(len(x))[0]
+                rows = np.column_stack([slope, np.eye(len(x))[0]])
+            if x[0] <= 0:
+                return None
+            if len(x) == 1:
+                value -= float(np.log(x[0]))
+                along = rows[0] / x[0]
+                g -= along
+                B += np.outer(along, along)
+                continue
+            length = float(np.linalg.norm(x[1:]))
+            depth = (x[0] - length) * (x[0] + length)
+            if depth <= 0:
+                return None
+            value -= float(np.log(depth))
+            sign = np.ones(len(x))
+            sign[1:] = -1.0
+            along = rows.T @ (sign * x) * (2.0 / depth)
+            g -= along
+            B += np.outer(along, along) - (2.0 / depth) * (rows.T * sign) @ rows
+        return value, g, B
+
+    def _minimise(self, y: Array, weight: float, phase: int, stop: float | None = None) -> Array:
+        for _ in range(_NEWTON):
+            terms = self._terms(y, weight, phase)
+            assert terms is not None, "the barrier method left the cones"
+            value, g, B = terms
+            lift = 1e-14 * np.trace(B) / len(y)
+            step = -np.linalg.solve(B + lift * np.eye(len(y)), g)
+            decrease = -float(g @ step)
+            if decrease < 1e-16:
+                break
+            size = 1.0
+            while size > 1e-12:
+                new = self._terms(y + size * step, weight, phase)
+                if new is not None and new[0] <= value - 0.1 * size * decrease + 1e-15 * abs(value):
+                    break
+                size *= 0.5
+            else:
+                break
+            y = y + size * step
+            if stop is not None and y[-1] < stop:
+                break
+        return y

@@ -1,0 +1,21 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.identification.least_squares import identify
+from phipsi.identification.minimal_parameters import base_parameters
+from phipsi.identification.regressors import (
+    inertial_parameters,
+    kinetic_energy_regressor,
+    parameter_names,
+    potential_energy_regressor,
+    regressor,
+)
+
+__all__ = [
+    "base_parameters",
+    "identify",
+    "inertial_parameters",
+    "kinetic_energy_regressor",
+    "parameter_names",
+    "potential_energy_regressor",
+    "regressor",
+]

@@ -1,1 +1,0 @@
-"""The rim: robot files in and out, conventions of other tools, the command line."""

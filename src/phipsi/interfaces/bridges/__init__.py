@@ -1,1 +1,0 @@
-"""Other libraries: their arrays, gradients and conventions."""

@@ -1,3 +1,0 @@
-"""The command line."""
-
-from phipsi.interfaces.cli.commands import main as main

@@ -1,0 +1,1 @@
+"""Inverse kinematics: configurations that put points of a mechanism somewhere."""

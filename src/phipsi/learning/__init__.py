@@ -1,0 +1,1 @@
+"""Functions of PyTorch and JAX, and environments of Gymnasium."""

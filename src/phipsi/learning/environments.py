@@ -1,0 +1,477 @@
+"""Gymnasium: vectorised environments whose steps, rewards and restarts are one compiled kernel.
+
+    import phipsi.gym
+
+    env = phipsi.gym.cart_pole_swing_up(256)
+    observations, infos = env.reset(seed=0)
+    observations, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
+
+Needs Gymnasium (``pip install 'phipsi[gym]'``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi import examples
+from phipsi.attached.shapes import Material, Sphere
+from phipsi.contact.contact_pairs import Contacts
+from phipsi.contact.contact_points import contact_points
+from phipsi.core.algorithms.constrained.system import System
+from phipsi.core.algorithms.dynamics.equations_of_motion import gravity_forces
+from phipsi.core.algorithms.kinematics import motions
+from phipsi.core.model import joints
+from phipsi.core.model.builder import ModelBuilder
+from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import as_floats, whole_number
+from phipsi.core.model.pose import Pose
+from phipsi.core.support.optional_imports import import_optional
+from phipsi.errors import InputError, did_you_mean, true_or_false
+from phipsi.laws import signals
+from phipsi.laws.law import law
+from phipsi.simulation.compiled.episodes import Episodes
+from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.simulation.compiled.simulator_state import SimulatorState
+from phipsi.simulation.runs.checks import check_room
+
+__all__ = [
+    "VectorEnvironment",
+    "cart_pole_swing_up",
+    "free_flyer_docking",
+    "reaching_arm",
+    "walking_quadruped",
+]
+
+if TYPE_CHECKING:
+    _Base: Any = object
+else:
+    try:
+        from gymnasium.vector import VectorEnv as _Base
+    except ImportError:  # said when an environment is made
+        _Base = object
+
+Array = NDArray[Any]
+Starts = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
+
+
+@final
+class VectorEnvironment(_Base):
+    """Many copies of a `Simulator` with episodes, as a `gymnasium.vector.VectorEnv`.
+
+    **Arguments:** `simulator`, with `episodes`: their end is a termination, their limit a
+    truncation, and an action is held for `episodes.every` steps; `starts`, a function of a random
+    generator and a number n, which returns n starts: arrays (n, ...) of "q", "v", states of laws,
+    and parameters that `episodes` redraw, by name; `num_envs`; `action`, the parameter of a law by
+    name that actions are; `observation` and `reward`, quantities by name out of `episodes.keep`;
+    `low` and `high`, limits of actions;
+    `pool`, how many starts are drawn at `reset`, of which each episode takes one; `threads`;
+    `parameters` of laws, (num_envs, ...) for copies that differ; `separate`, whether bodies may
+    overlap deeply at the starts, as for `Simulator.start`: the first steps then move them apart.
+
+    Episodes start again in the step in which they end (`AutoresetMode.SAME_STEP`): the observation
+    is of the new episode, `infos["final_obs"]` of the old one. A copy whose numbers are not finite
+    any more is terminated. Rewards are of the state at the end of the action. **Attributes:**
+    `simulator`, and `state`, where the copies are.
+
+    >>> import numpy as np, phipsi as pp, phipsi.gym
+    >>> @pp.law
+    ... def push(torque):
+    ...     return torque
+    >>> @pp.law
+    ... def task(q, v):
+    ...     return {"seen": np.concatenate([q, v]), "reward": np.cos(q[0]), "fast": abs(v[0]) > 9}
+    >>> sim = pp.Simulator(
+    ...     pp.examples.planar_arm(1), [push.bind(torque=[0.0]), task], dt=0.01,
+    ...     episodes=pp.Episodes("task.fast", 5.0, every=5, keep=("task.seen", "task.reward")),
+    ... )
+    >>> env = phipsi.gym.VectorEnvironment(
+    ...     sim, lambda rng, n: {"q": rng.uniform(-1, 1, (n, 1))}, 8,
+    ...     action="push.torque", observation="task.seen", reward="task.reward",
+    ... )
+    >>> observations, _ = env.reset(seed=1)
+    >>> observations.shape, env.step(np.zeros((8, 1)))[1].shape
+    ((8, 2), (8,))
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        starts: Starts,
+        num_envs: int = 1,
+        *,
+        action: str,
+        observation: str,
+        reward: str,
+        low: ArrayLike = -1.0,
+        high: ArrayLike = 1.0,
+        pool: int = 1024,
+        threads: int = 1,
+        parameters: Mapping[str, ArrayLike] | None = None,
+        separate: bool = False,
+    ) -> None:
+        gymnasium = import_optional("gymnasium", "phipsi.gym", "'phipsi[gym]'")
+        vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
+        self.metadata = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
+        self.simulator, self.num_envs = simulator, whole_number("num_envs", num_envs)
+        check_room(simulator.compiled.bytes_per_trajectory, count=self.num_envs)
+        self._starts, self._count = starts, whole_number("pool", pool)
+        self._threads = whole_number("threads", threads)
+        self._separate = true_or_false("separate", separate)
+        self._observation, self._reward = self._kept(observation), self._kept(reward)
+        if action not in simulator.parameters:
+            known = ", ".join(map(repr, simulator.parameters)) or "none"
+            hint = did_you_mean(str(action), list(simulator.parameters))
+            raise InputError(f"action={action!r} is not a parameter of the laws: {known}. {hint}")
+        value = simulator.parameters[action]
+        shape = () if value is None else value.shape
+        self._action, self._given = action, dict(parameters or {})
+        Box, repeated = gymnasium.spaces.Box, vector.utils.batch_space
+        limits = [
+            np.broadcast_to(as_floats(name, x).astype(np.float32), shape)
+            for name, x in (("low", low), ("high", high))
+        ]
+        if not (limits[0] <= limits[1]).all():
+            raise InputError(f"low={low!r} must not be above high={high!r}, and neither NaN")
+        self.single_action_space = Box(*limits, dtype=np.float32)
+        seen = self._draw(np.random.default_rng(0), 1)
+        size = seen.laws[f"episode.{observation}"].shape[1:]
+        if seen.laws[f"episode.{reward}"].ndim != 1:
+            raise InputError(f"reward={reward!r} must be one number for each copy")
+        self.single_observation_space = Box(-np.inf, np.inf, size, dtype=np.float64)
+        self.action_space = repeated(self.single_action_space, self.num_envs)
+        self.observation_space = repeated(self.single_observation_space, self.num_envs)
+        self.state: SimulatorState | None = None
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InputError("the environment is closed; make another one")
+
+    def _kept(self, name: str) -> str:
+        episodes = self.simulator.episodes
+        if episodes is None or name not in episodes.keep:
+            raise InputError(
+                f"{name!r} is not kept by the episodes of the simulator. Say\n"
+                f'    pp.Simulator(…, episodes=pp.Episodes(end="task.done", keep=({name!r}, …)))'
+            )
+        return name
+
+    def _draw(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        parameters: Mapping[str, ArrayLike] | None = None,
+        restart: SimulatorState | None = None,
+    ) -> SimulatorState:
+        """New starts."""
+        sim, found = self.simulator, dict(self._starts(rng, count))
+        q, v = found.pop("q", sim.model.neutral()), found.pop("v", np.zeros(sim.model.nv))
+        q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
+        redrawn = sim.episodes.redraw if sim.episodes is not None else ()
+        drawn = {name: found.pop(name) for name in redrawn if name in found}
+        given = {**(parameters or {}), **drawn}
+        state = sim.start(q, v, parameters=given, restart=restart, separate=True)
+        if not self._separate:
+            sim.check_gaps(state, "phipsi.gym.VectorEnvironment(…, separate=True)")
+        for name, value in found.items():
+            if name not in state.laws:
+                known = ", ".join(map(repr, ("q", "v", *state.laws)))
+                raise InputError(f"starts gives {name!r}, which is not a state: {known}")
+            state.laws[name][...] = as_floats(f"{name!r} of starts", value)
+        return state
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Draw new starts for all copies, and for their later episodes.
+
+        `options` has no effect on any task and is rejected: copies start again by themselves, and
+        `starts` says where.
+        **Returns:** observations (num_envs, ...), and an empty dictionary.
+        """
+        self._check_open()
+        if options:
+            raise InputError(
+                f"reset takes no options: {', '.join(map(repr, options))} would have no effect. "
+                "Every copy is reset, from the initial states of `starts`; a single copy starts "
+                "again by itself when its episode is over"
+            )
+        super().reset(seed=seed)
+        rng = self.np_random
+        own = np.zeros((self.num_envs, *self.single_action_space.shape))
+        pool = self._draw(rng, self._count)
+        given = {**self._given, self._action: own}
+        self.state = self._draw(rng, self.num_envs, given, pool)
+        self.simulator.step(self.state, steps=0, threads=self._threads)
+        return self.state.laws[f"episode.{self._observation}"].copy(), {}
+
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Hold actions (num_envs, ...) for `episodes.every` steps.
+
+        **Returns:** observations, rewards, terminated, truncated, infos: new arrays.
+        """
+        sim, state = self.simulator, self.state
+        self._check_open()
+        if state is None or sim.episodes is None:
+            raise InputError("the environment has no state yet:  env.reset(seed=0)")
+        space, own = self.single_action_space, state.own[self._action]
+        given = as_floats("actions", actions)
+        if given.shape != (self.num_envs, *space.shape):
+            want = (self.num_envs, *space.shape)
+            raise InputError(f"actions have shape {given.shape} instead of {want}")
+        if not np.isfinite(given).all():
+            first = np.flatnonzero(~np.isfinite(given.reshape(self.num_envs, -1)).all(axis=1))[0]
+            raise InputError(f"the action of copy {first} is not finite: {given[first]}")
+        own[...] = np.clip(given, space.low, space.high).reshape(own.shape)
+        sim.step(state, steps=sim.episodes.every, threads=self._threads)
+        laws = state.laws
+        ended = (laws["episode.ended"] != 0) | (laws["episode.failed"] != 0)
+        late = (laws["episode.late"] != 0) & ~ended
+        infos = self._final(ended | late)
+        rewards = laws[f"episode.final.{self._reward}"].copy()
+        return laws[f"episode.{self._observation}"].copy(), rewards, ended, late, infos
+
+    def _final(self, over: Array) -> dict[str, Any]:
+        """The last observations of episodes, as Gymnasium's own environments give them."""
+        if not over.any() or self.state is None:
+            return {}
+        last = np.full(self.num_envs, None, dtype=object)
+        seen = self.state.laws[f"episode.final.{self._observation}"]
+        for i in np.flatnonzero(over):
+            last[i] = seen[i].copy()
+        return {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over}
+
+
+# ---- tasks ---------------------------------------------------------------------------------------
+
+
+def _cart_pole() -> Model:
+    """A cart of 1 kg with a pole of 0.1 kg and 1 m, which stands at q = 0."""
+    builder = ModelBuilder(gravity=(0, 0, -9.81))
+    builder.add_body(
+        "cart", joint=joints.Prismatic((1, 0, 0)), joint_name="slide",
+        inertia=SpatialInertia(1.0, (0, 0, 0), 0.01),
+    )  # fmt: skip
+    builder.add_body(
+        "pole", parent="cart", joint=joints.Revolute((0, 1, 0)), joint_name="hinge",
+        inertia=SpatialInertia(0.1, (0, 0, 0.5), (0.1 / 12, 0.1 / 12, 1e-5)),
+    )  # fmt: skip
+    return builder.build()
+
+
+def cart_pole_swing_up(
+    num_envs: int = 1, *, limit: float = 10.0, force: float = 10.0, threads: int = 1
+) -> VectorEnvironment:
+    """Swing a hanging pole up and balance it, by forces on the cart.
+
+    **Action** (1,): the force, as a part of `force` (N), held for 0.04 s. **Observation** (5,):
+    position (m) and velocity (m/s) of the cart, cosine and sine of the pole's angle from upright,
+    its rate (rad/s). **Reward**: (1 + cos)/2, less away from the middle, with fast rates and large
+    forces. **End**: the cart leaves ±2.4 m; after `limit` (s) the episode is truncated.
+    **Starts**: the pole within 0.5 rad of hanging, the cart within 0.5 m of the middle, both slow.
+
+    >>> import phipsi.gym
+    >>> env = phipsi.gym.cart_pole_swing_up(4)
+    >>> env.reset(seed=0)[0].shape
+    (4, 5)
+    """
+
+    @law
+    def task(q, v, action):
+        x, up = q[0] / 2.4, np.cos(q[1])
+        reward = 0.5 * (1 + up) * (1 - 0.3 * x * x) - 1e-3 * v[1] * v[1] - 0.01 * action[0] ** 2
+        seen = np.stack([q[0], v[0], up, np.sin(q[1]), v[1]])
+        tau = np.stack([force * action[0], 0.0])
+        return {"tau": tau, "observation": seen, "reward": reward, "out": np.abs(x) > 1}
+
+    def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
+        q = np.array([0.0, np.pi]) + rng.uniform(-0.5, 0.5, (n, 2))
+        return {"q": q, "v": rng.uniform(-0.2, 0.2, (n, 2))}
+
+    laws, episodes = task.bind(action=[0.0]), Episodes("task.out", limit, 4, _KEPT)
+    return _environment(_cart_pole(), laws, 0.01, episodes, starts, num_envs, threads, "rk4")
+
+
+def reaching_arm(
+    num_envs: int = 1, *, limit: float = 4.0, speed: float = 1.5, threads: int = 1
+) -> VectorEnvironment:
+    """Bring the tool of the seven-joint arm to a point, by the rates of its joints.
+
+    **Action** (7,): wanted rates, as parts of `speed` (rad/s), held for 0.04 s; a drive with
+    gravity compensation follows them. **Observation** (17,): q (rad), v (rad/s), the way from the
+    tool to the goal (3,) in world axes, m. **Reward**: minus that distance (m), less 0.02 of the
+    mean square of the action. **End**: none; after `limit` (s) the episode is truncated.
+    **Starts**: joints within 0.5 rad of upright, at rest; the goal is where the tool is in a random
+    configuration with joints within 1.5 rad.
+
+    >>> import phipsi.gym
+    >>> env = phipsi.gym.reaching_arm(4)
+    >>> env.reset(seed=0)[0].shape
+    (4, 17)
+    """
+    model = examples.seven_joint_arm()
+
+    @law(discrete={"goal": np.zeros(3)})
+    def task(q, v, tool, goal, action):
+        way = goal - tool
+        reward = -np.sqrt(way @ way) - 0.02 / 7 * (action @ action)
+        return {
+            "tau": gravity_forces(model, q) + 20.0 * (speed * action - v),
+            "observation": np.concatenate([q, v, way]), "reward": reward, "goal": goal,
+        }  # fmt: skip
+
+    def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
+        goals = motions.poses(model, rng.uniform(-1.5, 1.5, (n, 7)), ["tool"])[:, 0, :3, 3]
+        return {"q": rng.uniform(-0.5, 0.5, (n, 7)), "task.goal": goals}
+
+    laws = task.bind(tool=signals.position("tool"), action=np.zeros(7))
+    return _environment(model, laws, 0.01, Episodes((), limit, 4, _KEPT), starts, num_envs, threads)
+
+
+def free_flyer_docking(
+    num_envs: int = 1, *, limit: float = 20.0, threads: int = 1
+) -> VectorEnvironment:
+    """Bring both hands of a floating robot to the ports of a target, by thrusters and joints.
+
+    **Action** (20,): moment (parts of 20 N·m) and force (parts of 50 N) on the base in its axes,
+    and wanted rates of the 14 arm joints (parts of 0.5 rad/s), held for 0.1 s; drives follow the
+    rates, and the base feels them. **Observation** (46,): the ways from the hands to their ports
+    (6,) and the velocities of the hands (6,), in axes of the base, m and m/s; rates of the base
+    (6,); angles (14,) and rates (14,) of the arms. **Reward**: minus the mean distance of the hands
+    (m), less 0.02 of the mean square of the action; 10 more when docked. **End**: docked, both
+    hands within 5 cm and slower than 5 cm/s; or lost, a hand more than 6 m away. After `limit` (s)
+    the episode is truncated. **Starts**: the robot at rest, arms within 0.3 rad of straight; the
+    ports are where the hands would be with the base moved by up to 1 m and turned by up to 0.3 rad
+    along each axis, and with the arms within 0.8 rad.
+
+    >>> import phipsi.gym
+    >>> env = phipsi.gym.free_flyer_docking(2)
+    >>> env.reset(seed=0)[0].shape
+    (2, 46)
+    """
+    model = examples.free_flyer()
+    hands = ["left_tool", "right_tool"]
+    thrust = np.repeat([20.0, 50.0], 3)
+
+    @law(discrete={"ports": np.zeros((2, 3))})
+    def task(q, v, base, left, right, left_rate, right_rate, ports, action):
+        R = base[:3, :3]
+        ways = ports[0] - left, ports[1] - right
+        distances = [np.sqrt(x @ x) for x in ways]
+        speeds = [np.sqrt(x @ x) for x in (left_rate, right_rate)]
+        far, fast = np.maximum(*distances), np.maximum(*speeds)
+        docked = np.where((far < 0.05) & (fast < 0.05), 1.0, 0.0)
+        effort = 0.02 / 20 * (action @ action)
+        parts = [R.T @ x for x in (*ways, left_rate, right_rate)]
+        return {
+            "tau": np.concatenate([thrust * action[:6], 50.0 * (0.5 * action[6:] - v[6:])]),
+            "observation": np.concatenate([*parts, v[:6], q[7:], v[6:]]),
+            "reward": 10.0 * docked - 0.5 * (distances[0] + distances[1]) - effort,
+            "docked": docked, "lost": far > 6.0, "ports": ports,
+        }  # fmt: skip
+
+    def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
+        moves = [rng.uniform(-1, 1, (n, 20)) * np.repeat(x, (3, 3, 14))
+                 for x in ([0.3, 1.0, 0.8], [0.0, 0.0, 0.3])]  # fmt: skip
+        goal, q = (model.integrate(model.neutral(), x) for x in moves)
+        return {"q": q, "task.ports": motions.poses(model, goal, hands)[:, :, :3, 3]}
+
+    laws = task.bind(
+        base=signals.pose("base"), left=signals.position(hands[0]),
+        right=signals.position(hands[1]), left_rate=signals.velocity(hands[0]),
+        right_rate=signals.velocity(hands[1]), action=np.zeros(20),
+    )  # fmt: skip
+    episodes = Episodes(("task.docked", "task.lost"), limit, 5, _KEPT)
+    return _environment(model, laws, 0.02, episodes, starts, num_envs, threads)
+
+
+_FEET = tuple(f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right"))
+
+
+def _standing_quadruped() -> System:
+    """The quadruped of `examples` with balls for feet, on the ground."""
+    model = examples.quadruped()
+    for leg in _FEET:
+        at = Pose(None, (0, 0, -0.3))
+        model = model.with_shape(f"{leg}_foot", f"{leg}_knee", Sphere(0.025), at)
+    pairs = [(f"{leg}_foot", "ground") for leg in _FEET]
+    return System(model, contacts=Contacts(model, ground=True, pairs=pairs, material=Material(0.8)))
+
+
+def walking_quadruped(
+    num_envs: int = 1, *, limit: float = 10.0, speed: float = 0.8, threads: int = 1
+) -> VectorEnvironment:
+    """Walk along x on four feet with friction, by the angles of twelve joints.
+
+    **Action** (12,): wanted angles, as parts of 0.5 rad from standing, held for 0.02 s; drives
+    follow them. **Observation** (38,): height of the trunk (m) and the direction up in its axes
+    (3,); its rates (6,), rad/s and m/s; angles from standing (12,) and rates (12,) of the joints,
+    rad and rad/s; the loads of the feet (4,) in the last step, parts of the weight. **Reward**: the
+    speed along x of the world (m/s), at most `speed`, and half of the cosine of the tilt, less 0.02
+    of the mean square of the action. **End**: the trunk is lower than 0.3 m, or tilted by more than
+    60°. After `limit` (s) the episode is truncated. **Starts**: joints within 0.1 rad of standing,
+    feet up to 2 cm above the ground, turned about the vertical by up to 0.3 rad, slow.
+
+    >>> import phipsi.gym
+    >>> env = phipsi.gym.walking_quadruped(2)
+    >>> env.reset(seed=0)[0].shape
+    (2, 38)
+    """
+    system = _standing_quadruped()
+    model, contacts = system.model, system.contact_pairs
+    stance = np.tile([0.0, 0.55, -1.1], 4)
+    weight = float(np.linalg.norm(model.gravity)) * sum(x.mass for x in model.inertias)
+
+    @law
+    def task(q, v, trunk, front_left, front_right, rear_left, rear_right, action):
+        R, angles = trunk[:3, :3], q[7:] - stance
+        forward = R[0] @ v[3:6]
+        upright = R[2, 2]
+        drives = 400.0 * (0.5 * action - angles) - 10.0 * v[6:]
+        forces = front_left, front_right, rear_left, rear_right
+        load = np.stack([x[2] for x in forces]) / weight
+        seen = np.concatenate([np.stack([q[6]]), R[2], v[:6], angles, v[6:], load])
+        effort = 0.02 / 12 * (action @ action)
+        return {
+            "tau": np.concatenate([np.zeros(6), drives]), "observation": seen,
+            "reward": np.minimum(forward, speed) + 0.5 * upright - effort,
+            "fallen": (q[6] < 0.3) | (upright < 0.5),
+        }  # fmt: skip
+
+    def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
+        q = np.tile(model.neutral(), (n, 1))
+        turn = rng.uniform(-0.3, 0.3, n) / 2
+        q[:, 0], q[:, 3] = np.cos(turn), np.sin(turn)
+        q[:, 7:] = stance + rng.uniform(-0.1, 0.1, (n, 12))
+        q[:, 6] += rng.uniform(0, 0.02, n) - contact_points(contacts, q).gap.min(axis=-1)
+        return {"q": q, "v": rng.uniform(-0.1, 0.1, (n, 18))}
+
+    loads = {leg: signals.contact_force(f"{leg}_foot|ground") for leg in _FEET}
+    laws = task.bind(trunk=signals.pose("trunk"), action=np.zeros(12), **loads)
+    episodes = Episodes("task.fallen", limit, 10, _KEPT)
+    return _environment(system, laws, 0.002, episodes, starts, num_envs, threads, "time_stepping")
+
+
+_KEPT = ("task.observation", "task.reward")
+
+
+def _environment(
+    model: Model,
+    laws: Any,
+    dt: float,
+    episodes: Episodes,
+    starts: Starts,
+    num_envs: int,
+    threads: int,
+    integrator: str = "implicit_damping",
+) -> VectorEnvironment:
+    """An environment of a law "task" with an action, an observation and a reward."""
+    sim = Simulator(model, laws, dt, integrator=integrator, episodes=episodes)
+    return VectorEnvironment(
+        sim, starts, num_envs, action="task.action", observation=_KEPT[0], reward=_KEPT[1],
+        threads=threads,
+    )  # fmt: skip

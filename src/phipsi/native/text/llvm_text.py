@@ -1,0 +1,580 @@
+"""Writing LLVM's text: types, values and instructions.
+
+The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
+which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
+computed here, because no pass of LLVM's optimiser runs. Values are numbers in the order of the
+text, which LLVM parses in two thirds of the time of names. Reasons: docs/decisions/0025.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from operator import floordiv, mod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phipsi.native.text.llvm_values import (  # noqa: F401 (some are for others, as `ir.…`)
+    BIT,
+    DOUBLE,
+    FLOAT,
+    POINTER,
+    VOID,
+    WORD,
+    Argument,
+    Constant,
+    Deferred,
+    FunctionType,
+    IntType,
+    LiteralStructType,
+    Memory,
+    Table,
+    Type,
+    Undefined,
+    Value,
+    VectorType,
+    element_of,
+    side_by_side,
+    truth_of,
+)
+
+# ---- functions and their blocks ------------------------------------------------------------------
+
+
+class Function(Value):
+    """A function of a module: declared, and defined once it has blocks."""
+
+    __slots__ = (
+        "_labels", "args", "blocks", "calls", "early", "in_order", "linkage", "module", "names",
+        "signature", "values", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self, module: Module, signature: FunctionType, name: str, linkage: str = ""
+    ) -> None:
+        super().__init__(POINTER, f"@{name}")
+        self.module, self.signature, self.linkage = module, signature, linkage
+        self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
+        self.blocks: list[Block] = []
+        self.early: list[Any] = []  # what the first block begins with
+        self.calls: set[Function] = set()
+        self.names = self.values = self._labels = 0
+        self.written: list[Block] = []  # blocks in the order in which they were begun
+        self.in_order = True  # none was gone on with after another one was begun
+        module.globals[name] = self
+
+    def append_basic_block(self, name: str) -> Block:
+        """A new block at the end."""
+        self._labels += 1
+        self.blocks.append(Block(self, f"{name}.{self._labels}"))
+        return self.blocks[-1]
+
+    def begin(self) -> IRBuilder:
+        """A builder at the start of the function, in the language of its module."""
+        return self.module.builder(self.append_basic_block("entry"))
+
+    def fresh(self) -> str:
+        """A new name."""
+        self.names += 1
+        return f"%v{self.names}"
+
+    def go_to(self, block: Block) -> None:
+        """The next instructions are written into this block."""
+        if not self.written or block is not self.written[-1]:
+            self.in_order = self.in_order and not block.is_begun
+            if not block.is_begun:
+                self.written.append(block)
+                block.is_begun = True
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        if not self.blocks:
+            takes = ", ".join(a.type.text for a in self.args)
+            yield f"declare {self.signature.gives} {self.name}({takes})"
+            return
+        takes = ", ".join(f"{a.type} {a.attributes}{a.name}" for a in self.args)
+        linkage = f"{self.linkage} " if self.linkage else ""
+        attributes = self.module.attributes
+        yield f"define {linkage}{self.signature.gives} {self.name}({takes}){attributes}"
+        yield "{"
+        for block in self.written:
+            yield f"{block.label}:"
+            lines = [*self.early, *block.lines] if block is self.written[0] else block.lines
+            if lines:
+                texts = [x if isinstance(x, str) else x.text() for x in lines]
+                text = "\n".join([x for x in texts if x])
+                yield text if self.in_order else _NUMBERED.sub(r"%n\1", text)
+        yield "}"
+
+
+class Block:
+    """Instructions that run one after the other."""
+
+    __slots__ = ("function", "is_begun", "label", "lines")
+
+    def __init__(self, function: Function, label: str) -> None:
+        self.function, self.label, self.is_begun = function, label, False
+        self.lines: list[str | Phi | Switch | Deferred] = []
+
+
+class Phi(Value):
+    """The value that belongs to the block control came from."""
+
+    __slots__ = ("_incoming",)
+
+    def __init__(self, type_: Type, name: str) -> None:
+        super().__init__(type_, name)
+        self._incoming: list[tuple[Value, Block]] = []
+
+    def add_incoming(self, value: Value, block: Block) -> None:
+        """The value when control comes from a block."""
+        self._incoming.append((value.used(), block))
+
+    def text(self) -> str:
+        """The line."""
+        parts = ", ".join(f"[{value.name}, %{block.label}]" for value, block in self._incoming)
+        return f"  {self.name} = phi {self.type} {parts}"
+
+
+class Switch:
+    """A jump to the block of the case."""
+
+    def __init__(self, value: Value, default: Block) -> None:
+        self._value, self._default = value.used(), default
+        self._cases: list[tuple[Value, Block]] = []
+
+    def add_case(self, value: Value, block: Block) -> None:
+        """Where to go for a value."""
+        self._cases.append((value, block))
+
+    def text(self) -> str:
+        """The line."""
+        cases = " ".join(f"{value.typed}, label %{block.label}" for value, block in self._cases)
+        return f"  switch {self._value.typed}, label %{self._default.label} [{cases}]"
+
+
+class Part(NamedTuple):
+    """A function that is compiled by itself: what its text depends on, and what writes it."""
+
+    key: str
+    write: Callable[[Module], Function]
+
+    def module(self, name: str) -> Module:
+        """A module in which it has this name; it may have parts of its own."""
+        out = Module(linked=True)
+        function = self.write(out)
+        del out.globals[function.name[1:]]
+        function.name, function.linkage = f"@{name}", ""
+        out.globals[name] = function
+        return out
+
+
+class Module:
+    """Functions that are compiled together, and their tables.
+
+    The `parts` of a `linked` module are functions that it only declares: they are compiled by
+    themselves, once for all modules that have them (docs/decisions/0059).
+
+    `builder` is the class that writes instructions, and so the language of the text: this one, or
+    that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
+    even where LLVM would put such a call, and has no tables for unwinding. `missing` are intrinsics
+    that its processor has no instruction for; `narrow` says that addresses have 32 bits,
+    `integer_bytes` how wide integers of the model's tables are. `routines` is what callers of its
+    functions know about them, by name.
+    """
+
+    @property
+    def builder(self) -> type[IRBuilder]:
+        """What writes the instructions of its functions."""
+        return IRBuilder
+
+    def __init__(
+        self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
+        integer_bytes: int = 8, linked: bool = False,
+    ) -> None:  # fmt: skip
+        self.linked, self.parts = linked, dict[str, Part]()
+        self.routines = dict[str, Any]()
+        self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
+        self.globals: dict[str, Function] = {}
+        self.tables: list[Table | Memory] = []
+        self.standalone = standalone
+        self.attributes = " nounwind" if standalone else ""
+        self._shared: dict[tuple[str, bytes], Table] = {}
+
+    def table_of(self, numbers: np.ndarray) -> Table:
+        """A table with these numbers, integers, doubles or floats; equal ones are there once."""
+        key = (numbers.dtype.str, numbers.tobytes())
+        if key not in self._shared:
+            element = element_of(numbers.dtype)
+            name = f"table.{len(self._shared)}"
+            self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
+        return self._shared[key]
+
+    def part(
+        self, name: str, key: str, signature: FunctionType, write: Callable[[Module], Function]
+    ) -> Function:
+        """The function that ``write(module)`` writes: into this module, or as a part of it.
+
+        `key` names everything that its text depends on; so does `name`, with the key or a digest.
+        """
+        known = self.globals.get(name)
+        if known is not None:
+            return known
+        if not self.linked:
+            return write(self)
+        self.parts[name] = Part(key, write)
+        return Function(self, signature, name)
+
+    def keep(self, roots: Sequence[Function]) -> None:
+        """Remove the functions that none of these calls, directly or through others."""
+        kept, stack = set(roots), list(roots)
+        while stack:
+            new = stack.pop().calls - kept
+            kept |= new
+            stack.extend(new)
+        self.globals = {name: f for name, f in self.globals.items() if f in kept}
+        used = set(re.findall(r"@[\w.]+", "".join(x for f in kept for x in f.lines())))
+        self.tables = [t for t in self.tables if t.name in used]
+
+    def __str__(self) -> str:
+        parts = (*self.tables, *self.globals.values())
+        return "\n".join(line for part in parts for line in part.lines()) + "\n"
+
+
+_NUMBERED = re.compile(r"%(\d+)")
+_WORD, _HALF = IntType(64), IntType(32)
+_SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+_UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
+_FLOATING = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+# ---- instructions --------------------------------------------------------------------------------
+
+_Binary = Callable[["IRBuilder", Value, Value], Value]
+_Cast = Callable[["IRBuilder", Value, Type], Value]
+
+
+def _binary(name: str) -> _Binary:
+    """An instruction on two values of one type."""
+    return lambda b, x, y: b._value(x.type, f"{name} {x.typed}, {y.name}")
+
+
+def _cast(name: str) -> _Cast:
+    """An instruction that gives the same bits, or the same number, another type."""
+    return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_.text}")
+
+
+def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
+    """An instruction on two integers without signs, or its result if both are known."""
+    write = _binary(name)
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        a, b = x.number, y.number
+        if a is not None and b is not None:
+            return Constant(x.type, compute(a, b))
+        if builder.module.narrow and x.type.text == _WORD.text:  # indices: 32 bits hold them
+            x, y = (builder.trunc(v, _HALF) for v in (x, y))
+            return builder.zext(write(builder, x, y), _WORD)
+        return write(builder, x, y)
+
+    return go
+
+
+def _once(name: str) -> _Binary:
+    """An instruction on two integers that a block has once for the same two.
+
+    With a known one it is written if something but an address uses it: see `Deferred`.
+    """
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        if x.number is not None:
+            x, y = y, x
+        known = y.number
+        if known is None or x.type.text != "i64":
+            key = (name, x.name, y.name)
+            found = builder._known.get(key)
+            if found is None:
+                found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
+                builder._known[key] = found
+            return found
+        key = (name, x, known)
+        found = builder._known.get(key)
+        if found is None:
+            found = builder._known[key] = Deferred(name, x, known, builder.block)
+            builder._write(found)
+        return found
+
+    return go
+
+
+_known_integer = lru_cache(maxsize=1 << 12)(Constant)
+_uitofp = _cast("uitofp")
+
+
+class IRBuilder:
+    """Writes instructions at the end of a block."""
+
+    _is_early = False
+
+    def __init__(self, block: Block) -> None:
+        self.position_at_end(block)
+
+    def position_at_end(self, block: Block) -> None:
+        """Go on in another block."""
+        self.block, self.function = block, block.function
+        self.module = block.function.module
+        self.function.go_to(block)
+        self._write = block.lines.append
+        self._known: dict[tuple[Any, ...], Any] = {}  # what this block has so far
+
+    @contextmanager
+    def early(self) -> Iterator[None]:
+        """What is written inside runs first of all; it may use arguments and what runs there."""
+        here = self._write, self._known, self._is_early
+        self._write, self._known, self._is_early = self.function.early.append, {}, True
+        yield
+        self._write, self._known, self._is_early = here
+
+    def _name(self) -> str:
+        """The next value of a function is a number, which LLVM finds faster than a name."""
+        function = self.function
+        if self._is_early:
+            return function.fresh()
+        count = function.values
+        function.values = count + 1
+        return f"%{count}"
+
+    def _value(self, type_: Type, text: str) -> Value:
+        if self._is_early:
+            name = self._name()
+        else:  # the same, without a call
+            function = self.function
+            count = function.values
+            function.values = count + 1
+            name = f"%{count}"
+        self._write(f"  {name} = {text}")
+        return Value(type_, name)
+
+    # -- integers
+
+    _add, _sub, _mul = _once("add"), _binary("sub"), _once("mul")
+
+    def add(self, x: Value, y: Value) -> Value:
+        """x + y."""
+        a, b = x.number, y.number
+        if a is not None and b is not None:
+            return _known_integer(x.type, a + b)
+        return y if a == 0 else x if b == 0 else self._add(x, y)
+
+    def sub(self, x: Value, y: Value) -> Value:
+        """x − y."""
+        a, b = x.number, y.number
+        if a is not None and b is not None:
+            return _known_integer(x.type, a - b)
+        return x if b == 0 else self._sub(x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        """x y."""
+        a, b = x.number, y.number
+        if a is not None and b is not None:
+            return _known_integer(x.type, a * b)
+        return y if a == 1 else x if b == 1 else self._mul(x, y)
+
+    sdiv, srem = _binary("sdiv"), _binary("srem")
+    udiv, urem = _known_or("udiv", floordiv), _known_or("urem", mod)
+    and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
+    shl, lshr = _binary("shl"), _binary("lshr")
+
+    def not_(self, x: Value) -> Value:
+        """All bits inverted."""
+        if isinstance(x.type, VectorType):
+            return self.xor(x, Constant(x.type, [-1] * x.type.count))
+        return self.xor(x, Constant(x.type, -1))
+
+    def icmp_signed(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare integers."""
+        return self._value(truth_of(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
+
+    def icmp_unsigned(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare integers or addresses without signs."""
+        return self._value(truth_of(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
+
+    # -- numbers
+
+    fadd, fsub, fmul, fdiv = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+
+    def fneg(self, x: Value) -> Value:
+        """−x."""
+        return self._value(x.type, f"fneg {x.typed}")
+
+    def fcmp_ordered(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare; false where something is NaN."""
+        return self._value(truth_of(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
+
+    def fcmp_unordered(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare; true where something is NaN."""
+        return self._value(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
+
+    # -- other forms of the same bits, or of the same number
+
+    bitcast, inttoptr, ptrtoint = _cast("bitcast"), _cast("inttoptr"), _cast("ptrtoint")
+    zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")  # other widths of integers
+    sitofp, fptosi = _cast("sitofp"), _cast("fptosi")
+
+    def uitofp(self, x: Value, type_: Type) -> Value:
+        """The number of an integer without a sign."""
+        known = x.number if type_ is DOUBLE else None
+        return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        """x where the condition holds, else y."""
+        return self._value(x.type, f"select {condition.typed}, {x.typed}, {y.typed}")
+
+    # -- parts
+
+    def extract_element(self, x: Value, i: Value) -> Value:
+        """An element of a vector, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return x
+        return self._value(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
+
+    def insert_element(self, x: Value, element: Value, i: Value) -> Value:
+        """A vector with another element, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return element
+        return self._value(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
+
+    def shuffle_vector(self, x: Value, y: Value, mask: Value) -> Value:
+        """Elements of two vectors in another order."""
+        if not isinstance(x.type, VectorType):
+            return x
+        type_ = VectorType(x.type.element, mask.type.count)  # type: ignore[attr-defined]
+        return self._value(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
+
+    def extract_value(self, x: Value, i: int) -> Value:
+        """A member of a record."""
+        return self._value(x.type.elements[i], f"extractvalue {x.typed}, {i}")  # type: ignore
+
+    def insert_value(self, x: Value, member: Value, i: int) -> Value:
+        """A record with another member."""
+        return self._value(x.type, f"insertvalue {x.typed}, {member.typed}, {i}")
+
+    # -- memory
+
+    def at(self, base: Value, offset: Value | int) -> Value:
+        """The address so many bytes further."""
+        if isinstance(offset, Deferred) and offset.block is self.block and offset.fits:
+            row = self._at(base, offset.of.name, offset.times)
+            return self.at(row, offset.plus)
+        index = str(offset) if isinstance(offset, int) else offset.name
+        return base if index == "0" else self._at(base, index)
+
+    def _at(self, base: Value, index: str, unit: int = 1) -> Value:
+        """The address so many units of some bytes further, which a block has once."""
+        key = (base.name, index, unit)
+        found = self._known.get(key)
+        if found is None:
+            step = "i8" if unit == 1 else f"[{unit} x i8]"
+            found = self._value(POINTER, f"getelementptr {step}, {base.typed}, i64 {index}")
+            self._known[key] = found
+        return found
+
+    def word(self, base: Value, i: Value | int) -> Value:
+        """The 64-bit word number i after an address."""
+        offset = WORD * i if isinstance(i, int) else self.mul(i, _known_integer(_WORD, WORD))
+        return self.load(self.at(base, offset), typ=_WORD)
+
+    def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
+        """Read."""
+        aligned = "" if align is None else f", align {align}"
+        return self._value(typ, f"load {typ.text}, {where.typed}{aligned}")
+
+    def store(self, x: Value, where: Value, align: int | None = None) -> None:
+        """Write."""
+        aligned = "" if align is None else f", align {align}"
+        self._write(f"  store {x.typed}, {where.typed}{aligned}")
+
+    def alloca(self, type_: Type, size: int = 1) -> Value:
+        """Memory of the function's own, taken once, when it is called."""
+        out = Value(POINTER, self.function.fresh())
+        self.function.early.append(f"  {out.name} = alloca {type_}, i32 {size}")
+        return out
+
+    # -- control
+
+    def call(self, function: Function, args: Sequence[Value]) -> Value:
+        """Call a function."""
+        gives = function.signature.gives
+        self.function.calls.add(function)
+        text = f"call {gives.text} {function.name}({', '.join([x.typed for x in args])})"
+        if gives is VOID:
+            self._write(f"  {text}")
+            return Value(gives, "")
+        return self._value(gives, text)
+
+    def call_named(self, name: str, gives: Type, args: Sequence[Value]) -> Value:
+        """Call a function by its name; it is declared by its first call."""
+        known = self.module.globals.get(name)
+        if known is None:
+            known = Function(self.module, FunctionType(gives, [x.type for x in args]), name)
+        return self.call(known, args)
+
+    def call_address(self, signature: FunctionType, address: Value, args: Sequence[Value]) -> None:
+        """Call a function that returns nothing by its address."""
+        listed = ", ".join([x.typed for x in args])
+        self._write(f"  call {signature.gives} {address.name}({listed})")
+
+    def phi(self, type_: Type) -> Phi:
+        """A value that depends on where control came from."""
+        out = Phi(type_, self._name())
+        self._write(out)
+        return out
+
+    def branch(self, target: Block) -> None:
+        """Go on in another block."""
+        self._write(f"  br label %{target.label}")
+
+    def cbranch(self, condition: Value, then: Block, other: Block) -> None:
+        """Go on in one of two blocks."""
+        self._write(f"  br {condition.typed}, label %{then.label}, label %{other.label}")
+
+    def switch(self, value: Value, default: Block) -> Switch:
+        """Go on in the block of the case."""
+        out = Switch(value, default)
+        self._write(out)
+        return out
+
+    def ret(self, x: Value) -> None:
+        """Return a value."""
+        self._write(f"  ret {x.typed}")
+
+    def ret_void(self) -> None:
+        """Return."""
+        self._write("  ret void")
+
+    @contextmanager
+    def if_then(self, condition: Value) -> Iterator[None]:
+        """What is written inside runs if the condition holds."""
+        inside, after = (self.function.append_basic_block(n) for n in ("if", "endif"))
+        self.cbranch(condition, inside, after)
+        self.position_at_end(inside)
+        yield
+        self.branch(after)
+        self.position_at_end(after)
+
+    @contextmanager
+    def if_else(self, condition: Value) -> Iterator[tuple[Any, Any]]:
+        """Two places to write in: one runs if the condition holds, the other if not."""
+        then, other, after = (self.function.append_basic_block(n) for n in ("if", "else", "endif"))
+        self.cbranch(condition, then, other)
+        yield self._inside(then, after), self._inside(other, after)
+        self.position_at_end(after)
+
+    @contextmanager
+    def _inside(self, block: Block, after: Block) -> Iterator[None]:
+        self.position_at_end(block)
+        yield
+        self.branch(after)

@@ -1,0 +1,254 @@
+"""`pp.show`: a mechanism on the screen while Python runs, in a notebook or in the browser.
+
+In a notebook (Jupyter, VS Code, marimo) it is a cell, by anywidget. In a script a page asks a
+server on the loopback address, the one of the workbench, for the next configuration.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import cache
+from typing import Any, Protocol, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.core.algorithms.kinematics import motions
+from phipsi.core.backends.arguments import joint_array
+from phipsi.core.model.capabilities import mechanism_of, supports
+from phipsi.core.model.model import Model
+from phipsi.core.support.loopback_server import LoopbackServer
+from phipsi.errors import InputError, true_or_false
+from phipsi.pages.html_file import SCENE_SCRIPTS, asset_text, page_html, page_title
+from phipsi.pages.scene import first_configuration, scene_of_any_motion
+from phipsi.simulation.trajectory.trajectory import Trajectory
+
+_CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
+_WAIT = 10.0  # s that a page waits for the next configuration before it asks again
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
+)
+
+
+class Shown(Protocol):
+    """A mechanism on the screen."""
+
+    def set(self, q: ArrayLike) -> None:
+        """Show another configuration (nq,)."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+@supports(loops=True, contacts=True, flexible=True, rotors=True)
+def show(
+    subject: Model,
+    q: ArrayLike | None = None,
+    *,
+    title: str = "",
+    open: bool = True,
+    meshes: bool = True,
+    notebook: bool | None = None,
+) -> Shown:
+    """Show a mechanism, and let Python move it.
+
+    ``viewer = pp.show(arm)``, then ``viewer.set(q)`` as often as wanted; ``viewer.close()`` ends
+    it. In a notebook the viewer is displayed as the last value of a cell. In a script it is a page
+    in the browser, at an address of this machine that holds a token: ``viewer.address``.
+
+    **Arguments:** `subject`, a model or a `System`; `q` (nq,), the configuration at first:
+    neutral, or assembled; `title` of the page; `open` it in the browser; `meshes` of the robot's
+    file; `notebook`, whether it is shown in a cell, found out if None.
+    **Returns:** a viewer with `set` and `close`. **Cost:** of `set`, that of `poses`.
+
+    >>> import phipsi as pp
+    >>> with pp.show(pp.examples.planar_arm(2), open=False) as viewer:
+    ...     viewer.set([0.3, -0.2])
+    ...     viewer.address.startswith("http://127.0.0.1:")
+    True
+    """
+    if isinstance(cast(object, subject), Trajectory):
+        raise InputError(
+            "pp.show has a mechanism on the screen, and this is a run. Its page plays it:\n"
+            '    pp.report(run, "run.html")'
+        )
+    whole: Any = mechanism_of(subject, show)
+    places = one_configuration(whole.model, first_configuration(whole) if q is None else q)
+    open = true_or_false("open", open)
+    inside = notebook is None and in_notebook()
+    if notebook is not None:
+        inside = true_or_false("notebook", notebook, "True, False or None")
+    scene = scene_of_any_motion(whole, places, meshes=meshes)
+    if inside:
+        return _widget_class()(whole.model, scene, places)
+    return Viewer(whole.model, scene, places, title=title, open=open)
+
+
+def one_configuration(model: Model, q: ArrayLike) -> np.ndarray:
+    """The configuration (nq,) that a viewer was given, or an error."""
+    places = joint_array(model, "q", q, "nq")
+    if places.ndim != 1:
+        raise InputError(f"a viewer shows one configuration (nq,), not q of shape {places.shape}")
+    return places
+
+
+def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
+    """Rotation row by row and position of every body, (n, 12), as the scene takes them."""
+    X = motions.poses(model, one_configuration(model, q))
+    return np.concatenate([X[:, :3, :3].reshape(-1, 9), X[:, :3, 3]], axis=1)
+
+
+def draws_coordinates(model: Model, scene: dict[str, Any]) -> bool:
+    """True if poses alone do not say what is drawn: modes, and values of machine elements."""
+    return model.is_flexible or bool(scene["machines"])
+
+
+@final
+class Viewer:
+    """A page in the browser that follows `set`, until it is closed; a context manager.
+
+    **Attributes:** `address` of the page, with a token: whoever has it on this machine can look.
+    """
+
+    def __init__(
+        self, model: Model, scene: dict[str, Any], q: ArrayLike, *, title: str, open: bool
+    ) -> None:
+        self._model, self._number, self._closed = model, 0, False
+        self._by_coordinates = draws_coordinates(model, scene)
+        self._changed = threading.Condition()
+        self._poses: list[float] = poses_of(model, q).ravel().tolist()
+        self._q: list[float] = one_configuration(model, q).tolist()
+        self._page = page_html(
+            page_title(title, model),
+            {
+                "subtitle": "moved by a Python program",
+                "data": {"scene": scene},
+                "scripts": ["viewer.js"],
+                "controls": '<span id="said"></span>',
+                "connect": True,
+            },
+        ).encode()
+        self._server = LoopbackServer(self._asset, self._answer, _POLICY)
+        self.address = self._server.address
+        if open:
+            self._server.open_browser()
+
+    def set(self, q: ArrayLike, text: str = "") -> None:
+        """Show a configuration (nq,), with a line of text below it."""
+        poses = poses_of(self._model, q).ravel().tolist()
+        with self._changed:
+            if self._closed:
+                raise InputError(_CLOSED)
+            self._poses, self._text = poses, str(text)
+            self._q = one_configuration(self._model, q).tolist()
+            self._number += 1
+            self._changed.notify_all()
+
+    _text = ""
+
+    def _asset(self, path: str) -> tuple[str, bytes] | None:
+        return ("text/html; charset=utf-8", self._page) if path == "" else None
+
+    def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The newest configuration, as soon as it is another one than the page has."""
+        seen = question.get("seen")
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._number != seen, _WAIT)
+            if self._closed:
+                return {"closed": True}
+            said = {"number": self._number, "poses": self._poses, "text": self._text}
+            return {**said, "q": self._q} if self._by_coordinates else said
+
+    def wait(self) -> None:
+        """Stay until the process is interrupted."""
+        self._server.wait()
+
+    def close(self) -> None:
+        """Tell the page that it is over, and end the server."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._server.close()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Viewer of {self._model!r} at {self.address}>"
+
+
+# ---- notebooks -----------------------------------------------------------------------------------
+
+
+def in_notebook() -> bool:
+    """Whether this runs in a kernel whose cells show widgets."""
+    marimo: Any = sys.modules.get("marimo")
+    if marimo is not None and marimo.running_in_notebook():
+        return True
+    python: Any = sys.modules.get("IPython")
+    shell = None if python is None else python.get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def widget_module() -> str:
+    """The module of a cell: three.js, the scene, and what joins them to the notebook."""
+    return "\n".join(asset_text(name) for name in (*SCENE_SCRIPTS, "widget.js"))
+
+
+@cache
+def _widget_class() -> Any:
+    try:
+        import anywidget
+        import traitlets
+    except ImportError as error:
+        raise InputError(
+            "in a notebook pp.show needs anywidget:  pip install 'phipsi[notebook]'. In the "
+            "browser it needs nothing:  pp.show(mechanism, notebook=False)"
+        ) from error
+
+    class ViewerWidget(anywidget.AnyWidget):
+        """A cell that shows a mechanism and follows `set`."""
+
+        _esm = widget_module()
+        scene = traitlets.Dict().tag(sync=True)
+        poses = traitlets.Bytes().tag(sync=True)
+        q = traitlets.List().tag(sync=True)  # where poses alone do not say what is drawn
+        height = traitlets.Int(420).tag(sync=True)
+        _closed = False
+
+        def __init__(self, model: Model, scene: dict[str, Any], q: ArrayLike) -> None:
+            self._model, self._by_coordinates = model, draws_coordinates(model, scene)
+            places = one_configuration(model, q).tolist() if self._by_coordinates else []
+            super().__init__(scene=scene, q=places, poses=poses_of(model, q).tobytes())
+
+        def set(self, q: ArrayLike) -> None:
+            """Show a configuration (nq,)."""
+            if self._closed:
+                raise InputError(_CLOSED)
+            poses = poses_of(self._model, q).tobytes()
+            if self._by_coordinates:
+                self.q = one_configuration(self._model, q).tolist()
+            self.poses = poses
+
+        def close(self) -> None:
+            """Take it out of the notebook."""
+            self._closed = True
+            super().close()
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+    return ViewerWidget

@@ -1,0 +1,1 @@
+"""The five papers: proofs, theorems, derivations, and the workbench."""

@@ -1,0 +1,564 @@
+"""`derive`: a chain of named identities from one expression to another, printed like a proof."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from types import EllipsisType
+from typing import Any, cast
+
+import numpy as np
+
+from phipsi.core.expressions.kinds import Op
+from phipsi.core.expressions.node import Expr, Number, identity
+from phipsi.core.expressions.parse import Vocabulary
+from phipsi.core.operators import as_expression, vocabulary
+from phipsi.core.operators.catalogue import definition
+from phipsi.core.rewrite.identity import Identity, sides_of
+from phipsi.errors import InputError, is_whole
+from phipsi.papers.derivations.by_hand import fold
+from phipsi.papers.derivations.derivation_search import Found, Meeting, Move, Search, neat
+from phipsi.papers.derivations.named_equations import (
+    Equation,
+    alphabet,
+    book,
+    cancellations,
+    definitions,
+    diagonals,
+    difference,
+    equations_for,
+    is_relevant,
+    own_definitions,
+    scaled_key,
+    spread,
+    written_out,
+)
+from phipsi.papers.derivations.normal_form import Words, words_of
+from phipsi.papers.proofs.claim_decision import equal as same_arrays
+from phipsi.papers.proofs.claim_decision import sides
+from phipsi.papers.proofs.deep_mechanisms import pool_of
+from phipsi.papers.proofs.exact_array import NotRational
+from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.theorems.book_index import equations_named
+from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
+from phipsi.papers.theorems.prove import Proof, prove
+
+MOST = 30_000
+"""The most forms that one leg of a derivation looks at: a few seconds."""
+_AGAIN = 6  # forms on which a further identity is used
+_FIRST = 0.02  # the part of them that is looked at before two identities are tried together
+_SAMPLES = 3
+_SHOWN = 4  # names in an error
+_WIDEST = 76  # characters of an expression with its reason on the same line
+_LATEX = {
+    "φ̃": r"$\tilde{\phi}$", "ψ̃": r"$\tilde{\psi}$", "π̄": r"$\bar{\pi}$", "φ": r"$\phi$",
+    "ψ": r"$\psi$", "π": r"$\pi$", "Ω": r"$\Omega$", "Υ": r"$\Upsilon$", "Λ": r"$\Lambda$",
+    "ℳ": r"$\mathcal{M}$", "−": "$-$", "⁻¹": "$^{-1}$", "½": "$^{1/2}$", "_": r"\_",
+    "^": r"\^{}", "~": r"\~{}", "&": r"\&", "%": r"\%", "#": r"\#",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the expression after it, and the identity that it uses.
+
+    `place` is what was replaced. `moves` are the multiples of the identity that were subtracted;
+    there are none if only definitions were written out.
+    """
+
+    expression: Expr
+    name: str
+    source: str = ""
+    place: str = ""
+    moves: tuple[Move, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.expression}   {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The identity and its source."""
+        return f"{self.name} [{self.source}]" if self.source else self.name
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A chain of identities from `lhs` to `rhs`; true if it is complete.
+
+    It prints like a proof in a paper, as text and as LaTeX. If the sides are not equal, or no chain
+    was found, `reason` says so, and `steps` is how far it came from the left side.
+    """
+
+    lhs: Expr
+    rhs: Expr
+    steps: tuple[Step, ...]
+    condition: str = ""
+    reason: str = ""
+    title: str = ""
+    proof: Proof | None = None
+    tried: int = 0
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    def __str__(self) -> str:
+        """As lines, one for each step."""
+        head = f"{self.title}:  " if self.title else ""
+        condition = f"   if {self.condition}" if self.condition else ""
+        sign = "≠" if self._is_refuted else "="
+        lines = [f"{head}{self.lhs} {sign} {self.rhs}{condition}", ""]
+        if self.reason:
+            return "\n".join([*lines, self.reason])
+        sizes = (len(str(step.expression)) for step in self.steps)
+        width = max((n for n in sizes if n < _WIDEST), default=0)
+        lines.append(f"    {self.lhs}")
+        for step in self.steps:
+            text = str(step.expression)
+            if len(text) < _WIDEST:
+                lines.append(f"  = {text:{width}}   {step.reason}".rstrip())
+            else:
+                lines += [f"  = {text}", f"    {'':{width}}   {step.reason}"]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The derivation as an ``align*`` environment; a claim that is not derived says so."""
+        first, last = self.lhs.text("latex"), self.rhs.text("latex")
+        rows = [
+            rf"{first if i == 0 else ''} &= {step.expression.text('latex')}"
+            rf" && \text{{{latex_text(step.reason)}}}"
+            for i, step in enumerate(self.steps)
+        ]
+        if self._is_refuted:
+            rows = [rf"{first} &\neq {last} && \text{{the sides are not equal}}"]
+        elif self.reason:
+            rows.append(rf"{'' if rows else first} &= {last} && \text{{no chain was found}}")
+        lines = " \\\\\n".join(rows or [rf"{first} &= {last}"])
+        return f"\\begin{{align*}}\n{lines}\n\\end{{align*}}"
+
+    @property
+    def _is_refuted(self) -> bool:
+        return self.proof is not None and not self.proof
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    @property
+    def names(self) -> list[str]:
+        """The identities, in the order of the steps."""
+        return [step.name for step in self.steps]
+
+    def check(self) -> bool:
+        """Verify every step again, exactly: an error names the first that is wrong.
+
+        The change from each expression to the next must be the multiples of the identity, word by
+        word; each identity and each step must hold on sample mechanisms modulo random primes.
+        """
+        if not self:
+            raise InputError(f"there is no derivation to check: {self.reason}")
+        before = self.lhs
+        for i, step in enumerate(self.steps, 1):
+            if not _is_sum_of(step, before):
+                raise InputError(f"step {i} is not the identity {step.name!r}:\n    {step}")
+            claims = [(before, step.expression), *((m.equation.sides) for m in step.moves)]
+            for lhs, rhs in claims:
+                if not holds_on_samples(lhs, rhs, self.condition):
+                    raise InputError(f"step {i} is wrong: {lhs} = {rhs} does not hold")
+            before = step.expression
+        if words_of(before).key != words_of(self.rhs).key:
+            raise InputError(f"the last expression is not the right side: {before}")
+        return True
+
+
+def latex_text(text: str) -> str:
+    """Words with Greek letters in them, for LaTeX."""
+    signs = "|".join(map(re.escape, sorted(_LATEX, key=len, reverse=True)))
+    return re.sub(signs, lambda m: _LATEX[m.group()], text)
+
+
+def _is_sum_of(step: Step, before: Expr) -> bool:
+    """Whether a step subtracts the multiples that it says, and nothing else."""
+    if not step.moves:
+        return written_out(before) is written_out(step.expression)
+    words = words_of(before)
+    for move in step.moves:
+        words = move.applied(words)
+        if not move.follows():
+            return False
+    return words.key == words_of(step.expression).key
+
+
+@lru_cache(maxsize=2**12)
+def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES) -> bool:
+    """Whether two expressions are equal on a few sample mechanisms, modulo a random prime."""
+    claim = Identity(lhs, rhs, condition)
+    if claim.lhs is claim.rhs:
+        return True
+    small, deep = pool_of(claim, 0, modes=False)
+    tried = 0
+    for one in [*deep[:1], *small[::-1]]:
+        try:
+            if not _equal_on(claim, one):
+                return False
+        except np.linalg.LinAlgError:
+            continue
+        except NotRational:
+            return bool(prove(claim))
+        tried += one not in deep
+        if tried == most:
+            break
+    return True
+
+
+def _equal_on(claim: Identity, one: Sample) -> bool:
+    return same_arrays(*sides(claim, one.state(0, 0).fresh()))
+
+
+# ---- the public function -------------------------------------------------------------------------
+
+
+def derive(
+    lhs: Expr | str | Identity,
+    rhs: Expr | str | None = None,
+    *,
+    using: Sequence[Identity | str | EllipsisType] | None = None,
+    through: Sequence[Expr | str] = (),
+    condition: str | None = None,
+    most: int = MOST,
+    paper: str = "",
+    own: Sequence[Expr] = (),
+) -> Derivation:
+    """Find a chain of named identities from one expression to another.
+
+    **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
+    or its name; `using`, the identities that may be used next to the definitions (``...`` in the
+    list stands for the whole book); `through`, expressions on the way, in order, to follow a given
+    derivation; `condition`, such as ``"Jr = 0"``, found if not given; `most`, how many forms each
+    leg looks at; `paper` and `own`, how text is read, as for `parse`.
+    **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
+    claim is not used unless `using` names it. If the sides are not equal, the derivation says so
+    with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
+    few exact evaluations on small mechanisms; mostly below a second. **Source:** derived.
+
+    >>> import phipsi as pp
+    >>> print(pp.derive("J mass_matrix^-1 J* = B* Omega B"))
+    operational compliance:  J ℳ⁻¹ J* = B* Ω B
+    <BLANKLINE>
+        J ℳ⁻¹ J*
+      = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
+      = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
+    """
+    if not is_whole(most) or most < 1:
+        raise InputError(f"most is a number of forms, such as most={MOST}, not {most!r}")
+    using = None if using is None else _listed("using", using)
+    through = _listed("through", through)
+    words = vocabulary(paper, own, words_of_tables())
+    claim = _claim(lhs, rhs, condition, words)
+    given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
+    title = claim.name if given else _title(claim)
+    if condition is None and not claim.condition:
+        failed, claim = _conditioned(claim)
+        if failed is not None:
+            return Derivation(*claim.sides, (), "", _refuted(failed), title, failed)
+    elif not holds_on_samples(*claim.sides, claim.condition):
+        failed = prove(claim)
+        if not failed:
+            return Derivation(*claim.sides, (), claim.condition, _refuted(failed), title, failed)
+    points = [claim.sides[0], *(_parsed(x, words) for x in through), claim.sides[1]]
+    for point in points[1:-1]:
+        if not holds_on_samples(claim.sides[0], point, claim.condition):
+            raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
+    allowed = _allowed(using, claim, words)
+    steps, tried = list[Step](), 0
+    for before, after in zip(points, points[1:], strict=False):
+        leg = _leg(before, after, claim, allowed, most, using is not None)
+        tried += leg.tried
+        steps += leg.steps
+        if leg.reason:
+            return replace(leg, lhs=points[0], rhs=points[-1], steps=tuple(steps), title=title)
+    return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
+
+
+def _listed(option: str, given: Any) -> list[Any]:
+    """The list that an option takes; one text is not a list of its letters."""
+    if isinstance(given, (str, Expr, Identity, EllipsisType)):
+        one = "..." if given is ... else repr(given if isinstance(given, str) else str(given))
+        raise InputError(f"{option} is a list: {option}=[{one}]")
+    try:
+        return list(given)
+    except TypeError:
+        example = "['Omega']" if option == "using" else "['H phi M phi* H*']"
+        raise InputError(f"{option} is a list, {option}={example}, not {given!r}") from None
+
+
+def _title(claim: Identity) -> str:
+    """The name of a claim in the book; x = x has none."""
+    if difference(*claim.sides).is_zero:
+        return ""
+    return next((x.name for x in book() if _says(x, claim)), "")
+
+
+def _parsed(x: Expr | str, words: Vocabulary) -> Expr:
+    found = as_expression(x, base=words)
+    if not isinstance(cast(object, found), Expr):
+        raise InputError(f"derive needs expressions or text, not {x!r}: pp.derive(lhs, rhs)")
+    return found
+
+
+def _one_named(wanted: Identity | str) -> Identity:
+    """The one equation with a name or number; several different ones are an error."""
+    found = equations_named(wanted)
+    exact = [x for x in found if wanted in (x.name, *x.name.split(" / "))]
+    different = list({_key(*x.sides): x.name for x in reversed(exact or found)}.values())[::-1]
+    if len(different) > 1:
+        some = ", ".join(map(repr, different[:_SHOWN]))
+        more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+        raise InputError(
+            f"several equations match {wanted!r}: {some}{more}. Name one of them: "
+            f"pp.derive({different[0]!r})"
+        )
+    return (exact or found)[0]
+
+
+def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Identity:
+    if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
+        if rhs is not None:
+            raise InputError("an identity has both sides: pp.derive(identity)")
+        found = _one_named(lhs)
+        return found if condition is None else replace(found, condition=condition)
+    if rhs is None:
+        if not isinstance(lhs, str):
+            raise InputError(
+                'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
+                "equals sign"
+            )
+        lhs, rhs = sides_of(lhs)
+    return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
+
+
+def _says(x: Identity, claim: Identity) -> bool:
+    """Whether an identity is the claim, up to a factor, the adjoint and the name of ℳ."""
+    return _key(*x.sides) == _key(*claim.sides)
+
+
+@lru_cache(maxsize=2**11)
+def _key(lhs: Expr, rhs: Expr) -> object:
+    return scaled_key(difference(fold(lhs), fold(rhs)))
+
+
+def _conditioned(claim: Identity) -> tuple[Proof | None, Identity]:
+    """The claim with the condition it needs, or the proof that it is false."""
+    if holds_on_samples(*claim.sides, ""):
+        return None, claim
+    proof = prove(claim)
+    if proof:
+        return None, claim
+    return (None, replace(claim, condition=proof.holds_if)) if proof.holds_if else (proof, claim)
+
+
+def _refuted(proof: Proof) -> str:
+    return f"the sides are not equal: {proof.reason}"
+
+
+def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
+    """The identities that may be used, own ones after a proof."""
+    if using is None:
+        return [x for x in book() if x.kind == "definition" or _may_use(x, claim)]
+    out = list(definitions())
+    for one in using:
+        if one is ...:
+            out += [x for x in book() if _may_use(x, claim)]
+            continue
+        own = isinstance(one, str) and "=" in one and one != "Jr = 0"
+        found = [_claim(one, None, None, words)] if own else equations_named(one)
+        for x in found:
+            if (own or x not in book()) and not prove(x):
+                raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")
+        out += found
+    return out
+
+
+def _may_use(x: Identity, claim: Identity) -> bool:
+    """Not the claim itself, and not what is in the book a second time with other letters."""
+    return not x.name.endswith("[MM form]") and not _says(x, claim)
+
+
+# ---- one leg -------------------------------------------------------------------------------------
+
+
+def _leg(
+    lhs: Expr,
+    rhs: Expr,
+    claim: Identity,
+    allowed: Sequence[Identity],
+    most: int,
+    named: bool,
+) -> Derivation:
+    if difference(lhs, rhs).is_zero:
+        last = () if lhs is rhs else (Step(rhs, "multiply out"),)
+        return Derivation(lhs, rhs, last, claim.condition)
+    tried = 0
+    for out in (False, True):
+        ends = (written_out(lhs), written_out(rhs)) if out else (lhs, rhs)
+        start = difference(*ends)
+        if start.is_zero:
+            return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
+        rows = [_written(x) for x in allowed] if out else allowed
+        equations = _equations(rows, ends, claim, named)
+        search = Search(equations)
+        inverses = [([move], 0.1) for move in _inverses(*ends)]
+        of_sum = any(x.op is Op.INVERSE and x.args[0].op is Op.SUM for x in ends)
+        begins = inverses if of_sum else [([], _FIRST), ([], 0.1), *inverses]
+        by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
+        last = [] if by_definition else [([], 0.3)]
+        again = {1: 0, len(begins): _AGAIN} if not out else {}
+        meeting = Meeting(lhs, rhs, equations)
+        for i, (begin, share) in enumerate([*begins, *last]):
+            groups = meeting.chain(again[i]) if i in again else None
+            if groups is not None:
+                steps = _steps(lhs, rhs, ends, groups)
+                return Derivation(lhs, rhs, steps, claim.condition, tried=tried)
+            found = search.run(start, max(1, int(share * most)), begin)
+            tried += found.tried
+            if found.moves is not None:
+                steps = _chain(lhs, rhs, ends, found.moves)
+                return Derivation(lhs, rhs, steps, claim.condition, tried=tried)
+    return _unfinished(lhs, rhs, ends, found, claim, tried)
+
+
+def _written(x: Identity) -> Identity:
+    """An identity with the definitions in its sides written out."""
+    lhs, rhs = map(written_out, x.sides)
+    return replace(x, lhs=lhs, rhs=rhs)
+
+
+def _equations(
+    rows: Sequence[Identity], ends: tuple[Expr, Expr], claim: Identity, named: bool
+) -> list[Equation]:
+    """The equations for one leg; if the user did not name them, without one that is the leg."""
+    letters = alphabet(ends)
+    key = scaled_key(difference(*ends))
+    own = own_definitions(ends)
+    laws = [*cancellations(ends), *diagonals([*ends, *(x.sides[1] for x in own)])]
+    every = equations_for([*own, *rows, *laws], ends, claim.condition)
+    return [
+        e
+        for e in every
+        if is_relevant(e, letters)
+        and (named or e.key != key or e.identity.kind in ("definition", "condition", "law"))
+    ]
+
+
+def _inverses(lhs: Expr, rhs: Expr) -> list[Move]:
+    """X⁻¹ = Y from X⁻¹ = X⁻¹ X Y: the first move of the papers' proofs of inverses."""
+    out: list[Move] = []
+    for one, other, sign in ((lhs, rhs, 1), (rhs, lhs, -1)):
+        if one.op is not Op.INVERSE:
+            continue
+        inner = one.args[0]
+        meaning = definition(inner) if inner.op is Op.LEAF else inner
+        if meaning is None:
+            continue
+        unit = identity(one.gives)
+        law = Identity(spread(one, meaning), unit, name="insert an inverse", kind="law")
+        equation = Equation(law, *law.sides)
+        multiples = tuple((sign * c, (), w) for w, c in words_of(other).terms.items())
+        out.append(Move(equation, equation.words, (), multiples))
+    return out
+
+
+def _chain(
+    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], moves: Sequence[Move]
+) -> tuple[Step, ...]:
+    """The moves as steps from the left side to the right one."""
+    states = [words_of(x) for x in ends]
+    paths: tuple[list[Move], list[Move]] = ([], [])
+    for move in moves:
+        on_left = [m for m in move.multiples if m[1] + move.pivot + m[2] in states[0].terms]
+        on_right = [m for m in move.multiples if m not in on_left]
+        for side, multiples, sign in ((0, on_left, 1), (1, on_right, -1)):
+            if multiples:
+                part = replace(move, multiples=tuple(multiples))
+                states[side] = part.applied(states[side], sign)
+                paths[side].append(part)
+    assert states[0].key == states[1].key
+    in_order = [*paths[0], *reversed(paths[1])]
+    orders = [_grouped(in_order), _gathered(in_order)]
+    return _steps(lhs, rhs, ends, min(orders, key=len))
+
+
+def _grouped(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
+    """Moves with the same identity that follow each other, as one step."""
+    groups: list[tuple[Move, ...]] = []
+    for move in moves:
+        if groups and groups[-1][-1].equation.name == move.equation.name:
+            groups[-1] = (*groups[-1], move)
+        else:
+            groups.append((move,))
+    return groups
+
+
+def _gathered(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
+    """All moves with the same identity as one step; the order is free, and opposite ones cancel."""
+    names: dict[str, dict[tuple[object, ...], tuple[Move, Number]]] = {}
+    for move in moves:
+        group = names.setdefault(move.equation.name, {})
+        for factor, left, right in move.multiples:
+            key = (move.words.key, left, right)
+            total = factor + (group[key][1] if key in group else 0)
+            group[key] = (replace(move, multiples=((total, left, right),)), total)
+    kept = (tuple(move for move, c in group.values() if c) for group in names.values())
+    return [group for group in kept if group]
+
+
+def _steps(
+    lhs: Expr,
+    rhs: Expr,
+    ends: tuple[Expr, Expr],
+    groups: Sequence[tuple[Move, ...]],
+) -> tuple[Step, ...]:
+    """Expressions for the sums of words, as short as they were, and the reasons."""
+    line: list[tuple[Words, tuple[Move, ...]]] = []
+    words = words_of(ends[0])
+    seen = {words.key: 0}
+    for group in groups:
+        words = reduce(lambda w, move: move.applied(w), group, words)
+        del line[seen.get(words.key, len(line)) :]  # a way back to where it was
+        if words.key not in seen:
+            line.append((words, group))
+        seen = {words_of(ends[0]).key: 0, **{w.key: i for i, (w, _) in enumerate(line, 1)}}
+    shown = [ends[0], *(words.expression() for words, _ in line)]
+    for i, (words, moves) in enumerate(line, 1):
+        shown[i] = neat(words, shown[i - 1], moves)
+    shown[-1] = ends[1]
+    for i in range(len(line) - 1, 0, -1):
+        back = neat(line[i - 1][0], shown[i + 1], line[i][1])
+        shown[i] = min(shown[i], back, key=lambda x: len(str(x)))
+    steps = [Step(ends[0], "definitions")] if words_of(lhs).key != words_of(ends[0]).key else []
+    for x, (_, moves) in zip(shown[1:], line, strict=True):
+        first = moves[0].equation.identity
+        place = str(words_of(x).product(moves[0].pivot)) if moves[0].pivot else ""
+        steps.append(Step(x, first.name, first.source, place, tuple(moves)))
+    if words_of(rhs).key != words_of(ends[1]).key:
+        steps.append(Step(rhs, "definitions"))
+    elif steps:
+        steps[-1] = replace(steps[-1], expression=rhs)
+    return tuple(steps)
+
+
+def _unfinished(
+    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: Found, claim: Identity, tried: int
+) -> Derivation:
+    states = [words_of(x) for x in ends]
+    for move in found.nearest:
+        for m in move.multiples:
+            side = 0 if m[1] + move.pivot + m[2] in states[0].terms else 1
+            states[side] = replace(move, multiples=(m,)).applied(states[side], 1 - 2 * side)
+    reason = (
+        f"no chain was found among {tried} forms; the nearest two are\n"
+        f"    from the left    {states[0].expression()}\n"
+        f"    from the right   {states[1].expression()}\n"
+        "Give a form on the way, through=[…], more identities, using=[..., …], or a larger most=…."
+    )
+    return Derivation(lhs, rhs, (), claim.condition, reason, tried=tried)

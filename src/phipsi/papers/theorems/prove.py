@@ -1,0 +1,452 @@
+"""`prove`: does an identity hold on all kinds of mechanisms, or on one?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.calculus.directional import substitute
+from phipsi.core.dense import dense
+from phipsi.core.dense.given_values import collect
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.capabilities import UNAFFECTED, supports
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import ANY_POINTS, PointSet
+from phipsi.core.operators import parse
+from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.inputs import check_tables, written_nodes
+from phipsi.core.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
+from phipsi.core.operators.own import with_any_blocks
+from phipsi.core.rewrite.identity import Identity, claim, is_about_rows, unmet
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    SingularHingeError,
+    SingularMatrixError,
+    is_whole,
+    true_or_false,
+)
+from phipsi.papers.proofs.claim_decision import (
+    GOAL,
+    Verdict,
+    bits_of,
+    in_digits,
+    modular,
+    modular_state,
+    parts,
+)
+from phipsi.papers.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
+from phipsi.papers.proofs.exact_array import NotRational
+from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.theorems.book_index import all_identities, identity_named
+from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
+
+Array = NDArray[Any]
+
+_POSE, _HINGE_INERTIA = parse("pose"), parse("D")
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The outcome of `prove`; true if the identity holds.
+
+    `reason` says all of it in words. With a model, `in_general` says whether the identity holds on
+    this tree whatever its numbers are, `here` whether it holds for this model: with its own
+    numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
+    if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
+    all `mechanisms` that were tried, except those on which it is `undefined` because it inverts a
+    singular matrix, and `holds` is that of it. They have up to `in_a_row` bodies in a row, as many
+    as the identity can tell apart or more, so that longer ones are no different. Where that is not
+    so, `limit` says why: then it holds on mechanisms of up to so many bodies in a row, and nothing
+    is said of others. If it fails, `counterexample` has a mechanism with numbers, without a model
+    the smallest one found, and `holds_if` is a condition under which it holds, if one of the known
+    ones is enough.
+    """
+
+    identity: Identity
+    holds: bool | None
+    reason: str
+    in_general: Verdict | None = None
+    here: Verdict | None = None
+    mechanisms: int = 1
+    undefined: int = 0
+    in_a_row: int = 0
+    limit: str = ""
+    holds_if: str = ""
+    _witness: Sample | None = field(default=None, repr=False, compare=False)
+    _any_efforts: bool = field(default=False, repr=False, compare=False)
+
+    def _repr_markdown_(self) -> str:
+        """Typeset in a notebook: the identity, the verdict, and a counterexample as code."""
+        word = {True: "**holds**", False: "**fails**", None: "does not apply"}[self.holds]
+        parts = [self.identity._repr_markdown_(), f"{word}: {self.reason}"]
+        if self.counterexample is not None:
+            parts.append(f"```python\n{self.counterexample.code}\n```")
+        return "\n\n".join(parts)
+
+    def __bool__(self) -> bool:
+        return self.holds is True
+
+    def __str__(self) -> str:
+        word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
+        if self.limit:
+            word += f" on mechanisms of up to {self.in_a_row} bodies in a row"
+        return f"{self.identity.name} {word}: {self.reason}"
+
+    @cached_property
+    def counterexample(self) -> Counterexample | None:
+        """A mechanism in a state in which the sides differ; None if it holds, or for a check."""
+        if self._witness is None:
+            return None
+        return find_counterexample(self.identity, self._witness, self._any_efforts)
+
+
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
+def prove(
+    identity: Identity | str,
+    model: Model | None = None,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    paper: str = "",
+    own: Sequence[Expr] = (),
+    any_efforts: bool = False,
+    modes: bool = False,
+) -> Proof:
+    """Decide whether an identity holds, on all kinds of mechanisms or on one.
+
+    **Arguments:** `identity`, its name or number in a paper, ``"SOA 0.28"``, or a claim as text,
+    ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
+    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `paper` and `own`,
+    how a claim is read, as for `parse`. Everything that is not given is random, from the
+    seed, and loops are open; tau is the effort of the equations of motion, or anything with
+    ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
+    deform too, as they do for claims with operators of modes.
+    **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
+    trees, forests and free bases of all joint types, with rotors and without, small ones first, and
+    on chains and trees with as many bodies in a row as it can tell apart; if there is no such
+    number, `limit` of the proof says so. If it fails on one, the proof has the counterexample and a
+    condition that would save it. With a model it answers two questions: does it hold on this tree
+    with any numbers, and with this model's own. All without a tolerance, modulo random primes, and
+    wrong on a mechanism with a probability below 1e-14, over the primes and values that are drawn.
+    Angles that are given and square roots are not rational: there the sides are compared in fifty
+    digits, and the answer says so. A mechanism with a hinge that has nothing to move is a
+    `SingularHingeError` for the identities that invert its inertia. **Cost:** O(N³).
+
+    >>> import phipsi as pp
+    >>> bool(pp.prove("H φ K H ψ = H φ − H ψ"))
+    True
+    >>> pp.prove("H G = I").holds_if
+    'Jr = 0'
+    >>> bool(pp.prove("mass_matrix^-1 = (I - H psi K)* D^-1 (I - H psi K)", any_efforts=True))
+    True
+    >>> arm = pp.examples.seven_joint_arm()
+    >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
+    False
+    """
+    if not is_whole(seed) or seed < 0:
+        raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
+    any_efforts = true_or_false("any_efforts", any_efforts)
+    if isinstance(identity, str):
+        identity = stated(identity, paper, own)
+    if not isinstance(cast(object, identity), Identity):
+        raise InputError(
+            f"prove needs an identity, its name, or a claim as text, not "
+            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi"), or for two '
+            "expressions  pp.prove(pp.Identity(left, right), model)"
+        )
+    if model is None:
+        if q is not None or v is not None:
+            raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
+        about = _checked_modes(modes, identity)
+        return _everywhere(identity, seed, any_efforts=any_efforts, modes=about)
+    if any_efforts:
+        raise InputError(
+            "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
+            "pp.prove(identity, any_efforts=True)"
+        )
+    if not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"prove needs an identity, then a model: pp.prove(identity, model), not "
+            f"{type(model).__name__}"
+        )
+    why = unmet(identity.condition, model)
+    if not is_about_rows(identity):
+        model = parts(model)[0]
+    if why:
+        return Proof(identity, None, why)
+    given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
+    check_tables(identity.expressions, parts(model)[0])
+    try:
+        return _decided(identity, model, seed, given, Inputs())
+    except np.linalg.LinAlgError as error:
+        raise _singular(identity, model, seed) from error
+
+
+# ---- without a model -----------------------------------------------------------------------------
+
+
+def _everywhere(
+    identity: Identity,
+    seed: int,
+    *,
+    any_efforts: bool = False,
+    save: bool = True,
+    modes: bool = False,
+) -> Proof:
+    """Decide an identity on all kinds of mechanisms that meet its condition."""
+    free = _with_any_blocks(identity)
+    if free is not identity:
+        general = _everywhere(free, seed, any_efforts=any_efforts, save=False, modes=modes)
+        if general.holds:
+            return replace(general, identity=identity)
+    tried = Tried(identity, seed, any_efforts, modes)
+    failed = tried.first_failure()
+    if failed is None:
+        if tried.method != "exact":
+            _check_cases(identity)
+        return Proof(
+            identity,
+            True,
+            tried.words(),
+            tried.verdict(),
+            mechanisms=tried.count,
+            undefined=tried.undefined,
+            in_a_row=tried.in_a_row,
+            limit=tried.limit,
+        )
+    saved = tried.saved_by() if save else ""
+    reason = f"with {identity.condition}" if identity.condition else "in general"
+    if saved:
+        alone, too = (" alone", " too") if identity.condition else ("", "")
+        reason += f"{alone}; it holds if {saved}{too}"
+    shown = can_be_shown(identity, failed, any_efforts)
+    reason = f"{reason} ({'counterexample' if shown else 'for example'} with {failed})"
+    verdict = Verdict(False, tried.method, 0.0, 1)
+    return Proof(
+        identity,
+        False,
+        reason,
+        verdict,
+        mechanisms=tried.count,
+        holds_if=saved,
+        _witness=failed,
+        _any_efforts=any_efforts,
+    )
+
+
+# ---- formulas of one body ------------------------------------------------------------------------
+
+
+def _with_any_blocks(identity: Identity) -> Identity:
+    """The identity with any blocks in place of own operators and vectors given by formulas."""
+    values = {
+        x: with_any_blocks(x)
+        for x in identity.leaves
+        if isinstance(getattr(x.row.value, "function", None), Formula)
+    }
+    if not values:
+        return identity
+    lhs, rhs = (substitute(side, values) for side in identity.sides)
+    return replace(identity, lhs=lhs, rhs=rhs)
+
+
+def _formulas(identity: Identity) -> set[Formula]:
+    """The formulas of one body in an identity and in the definitions of its operators."""
+    functions = (x.function for x in written_nodes(identity.expressions))
+    return {f for f in functions if isinstance(f, Formula)}
+
+
+def _check_cases(identity: Identity) -> None:
+    """Reject a claim about formulas that choose between cases: not all of them were tried."""
+    for f in sorted(_formulas(identity), key=lambda f: f.name):
+        cases = f.cases
+        if cases:
+            raise InputError(
+                f"identity {identity.name!r} holds in the states that were tried, but that is not "
+                f"a proof: the formula {f.name} chooses between cases ({', '.join(cases)}), and "
+                f"those that were not met may differ.\nProve it for any blocks in place of "
+                f"{f.name}, or in one state: pp.prove(identity, model, q, v)"
+            )
+
+
+# ---- on a model ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a claim on a model is asked for: `points` of a program, any efforts tau.
+
+    Without points some are drawn; otherwise tau is that of the equations of motion.
+    """
+
+    points: PointSet | None = None
+    any_efforts: bool = False
+
+    def change(self, state: State) -> State:
+        """A state with these efforts."""
+        return with_any_efforts(state) if self.any_efforts else state
+
+
+def prove_for_inputs(identity: Identity, model: Model, inputs: Inputs, seed: int = 0) -> Proof:
+    """The question of `prove` on a model, for any efforts and for the points of a program."""
+    if not is_about_rows(identity):
+        model = parts(model)[0]
+    check_tables(identity.expressions, parts(model)[0])
+    try:
+        return _decided(identity, model, seed, None, inputs)
+    except np.linalg.LinAlgError as error:
+        raise _singular(identity, model, seed) from error
+
+
+def _decided(
+    identity: Identity,
+    model: Model,
+    seed: int,
+    given: dict[str, Array] | None,
+    inputs: Inputs,
+) -> Proof:
+    decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
+    general, here = decide(_with_any_blocks(identity), own=False), None
+    if not general.holds:
+        general = decide(identity, own=False)
+    if given is not None:
+        here = in_digits(identity, model, seed, given=given)
+        return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
+    if general.method != "exact" or _formulas(identity):
+        here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)
+        if here.holds and general.method != "exact":
+            _check_cases(identity)
+    else:
+        # an identity of all numbers holds for these, unless a matrix has no inverse with them:
+        # one point shows that
+        enough = 1.0 if general.holds else GOAL
+        here = decide(identity, own=True, enough=enough)
+        if here.holds and general.holds:
+            here = general
+        elif not here.holds:
+            here = replace(here, gap=_gap(identity, model, seed, inputs.points))
+    reason = _words(general, here, "with this model's own numbers")
+    witness = None if here.holds else Sample.of(model)
+    return Proof(identity, here.holds, reason, general, here, _witness=witness)
+
+
+def _modulo_primes(
+    identity: Identity,
+    model: Model,
+    seed: int,
+    inputs: Inputs,
+    *,
+    own: bool,
+    enough: float = GOAL,
+) -> Verdict:
+    """With the model's own numbers, or with random ones; in fifty digits if there is a root."""
+    points, change = inputs.points, inputs.change
+    bits = bits_of(model, points) if own and enough < 1.0 else 0
+
+    def states(i: int) -> State:
+        return change(modular_state(model, seed, i, own, points))
+
+    try:
+        return modular(identity, model, states, bits, enough)
+    except NotRational:
+        return in_digits(identity, model, seed, own=own, points=points, change=change)
+
+
+def _words(general: Verdict, here: Verdict, where: str) -> str:
+    if here.holds and general.holds:
+        if here is general:
+            return f"on this tree with any numbers ({general})"
+        return f"on this tree with any numbers ({general}), and {where} ({here})"
+    if here.holds:
+        return f"{where} ({here}), but not on this tree with other numbers"
+    by = f" by {here.gap:.2g}" if here.gap > 0 else ""
+    also = f"; with other numbers it holds on this tree ({general})" if general.holds else ""
+    return f"the sides differ{by} {where} ({here}){also}"
+
+
+def _gap(identity: Identity, model: Model, seed: int, at: PointSet | None) -> float:
+    """How far the two sides are apart in one random state, in floating point; for the reader."""
+    if identity.check is not None:
+        return float("nan")
+    lhs, rhs = identity.sides
+    rng, (tree, closures) = np.random.default_rng(seed), parts(model)
+    n, nv = tree.n_bodies, tree.nv
+    hosts = rng.integers(n, size=3) if n else []
+    points: Any = [(tree.body_names[k], rng.uniform(-0.5, 0.5, 3)) for k in hosts]
+    if closures is not None or at is not None:
+        points = at if closures is None else closures.points
+    inputs: dict[str, Any] = {name: rng.normal(size=nv) for name in ("v", "vdot", "tau")}
+    inputs |= {"f_ext": rng.normal(size=(n, 6)), "f0": rng.normal(size=(len(points), 6))}
+    inputs |= {"q": tree.random_configuration(rng), "free": np.ones(nv)}
+    inputs |= {"points": points} if closures is None else {"Udot": rng.normal(size=closures.n_rows)}
+    try:
+        gap = np.abs(dense(lhs - rhs, model, **inputs))
+    except (PhipsiError, np.linalg.LinAlgError):
+        return float("nan")
+    return float(gap.max(initial=0.0))
+
+
+# ---- claims and states ---------------------------------------------------------------------------
+
+
+def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
+    """An identity by its name or number, or a claim as text."""
+    if not text.strip():
+        raise InputError(
+            'the text is empty; a claim is written  "phi - psi = psi K H phi", a number "SOA 0.28"'
+        )
+    if not re.search("[=<>≤≥≠]", text):
+        return identity_named(text)
+    try:
+        return claim(text, paper, own)
+    except PhipsiError:
+        if any(text == identity.name for identity in all_identities()):  # "0 <= P"
+            return identity_named(text)
+        raise
+
+
+def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict[str, Array]:
+    """Checked q and v, for one state."""
+    inputs = collect(model, ANY_POINTS, {"q": q, "v": v}, None)
+    if inputs.batch:
+        raise InputError("a proof is about one state: q has shape (nq,) and v has shape (nv,)")
+    if any(np.iscomplexobj(x) for x in inputs.arguments.values()):
+        raise InputError("a proof is about real numbers, but q or v is complex")
+    if q is not None:
+        dense(_POSE, model, q=q)  # rejects arrays that are not configurations
+    return inputs.arguments
+
+
+def _checked_modes(modes: Any, identity: Identity) -> bool:
+    """Whether an identity is tried on bodies that deform."""
+    modes = true_or_false("modes", modes)
+    if identity.check is None and not is_about_rows(identity):
+        rigid = any(map(is_of_rigid_bodies, identity.sides))
+        return modes or (not rigid and any(map(is_about_modes, identity.sides)))
+    if modes:
+        raise InputError(
+            f"{identity.name!r} is about constraint rows, or checked with formulas for rigid "
+            f"bodies. Leave out modes=True, or prove it on a model: pp.prove(identity, model)"
+        )
+    return False
+
+
+def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
+    """The error for a singular matrix, with the name of the hinge if it is one."""
+    try:
+        tree = parts(model)[0]
+        dense(_HINGE_INERTIA, tree, q=tree.random_configuration(seed))
+    except SingularHingeError as error:
+        return error
+    return SingularMatrixError(
+        f"identity {identity.name!r} inverts a matrix that is singular on this mechanism"
+    )

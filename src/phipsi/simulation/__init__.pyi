@@ -1,5 +1,0 @@
-"""Written by scripts/public_names.py from the table in `__init__.py`."""
-
-from phipsi.simulation import contact_events, contact_runs
-
-__all__ = ["contact_events", "contact_runs"]

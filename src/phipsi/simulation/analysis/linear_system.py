@@ -1,0 +1,202 @@
+"""LinearSystem: the state-space model of a mechanism near an operating point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.backends.arguments import real_array
+from phipsi.core.support.optional_imports import import_optional
+from phipsi.errors import InputError, SingularMatrixError, shown
+from phipsi.loaded import display
+from phipsi.simulation.runs.checks import checked_time
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    """ẋ = A x + B u, y = C x + D u for small changes; x⁺ = A x + B u if `dt` is set.
+
+    x = [δq; δv] in the directions of v, u changes of efforts, y changes of outputs. `A`, `B`, `C`,
+    `D`; `state_names`, `input_names`, `output_names`; the operating point `q` (nq,), `v`, `tau`
+    (nv,) and its acceleration `vdot` (nv,), which is zero at an equilibrium; `dt` in s, None for
+    continuous time.
+    """
+
+    A: Array
+    B: Array
+    C: Array
+    D: Array
+    state_names: tuple[str, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    q: Array
+    v: Array
+    tau: Array
+    vdot: Array
+    dt: float | None = None
+
+    _repr_html_ = display
+
+    @property
+    def residual(self) -> float:
+        """Largest acceleration (rad/s², m/s²) at the operating point: 0 at an equilibrium."""
+        return float(np.abs(self.vdot).max(initial=0.0))
+
+    def poles(self) -> Array:
+        """Eigenvalues of A in rad/s (complex), sorted by real part; of z if discrete."""
+        found = np.linalg.eigvals(self.A).astype(complex)
+        return found[np.lexsort((np.imag(found).round(9), np.real(found).round(9)))]
+
+    def frequencies(self) -> tuple[Array, Array]:
+        """Natural frequency |s| (rad/s) and damping ratio −Re s/|s| of every pole.
+
+        A pole at 0 has the ratio 1. For discrete time s = log(z)/dt.
+        """
+        s = self.poles()
+        if self.dt is not None:
+            s = np.log(s) / self.dt
+        size = np.abs(s)
+        return size, np.where(size > 0, -np.real(s) / np.where(size > 0, size, 1), 1.0)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether small motions die out: all poles left of 0 (discrete: inside the unit circle).
+
+        Poles on the border within rounding do not count as stable.
+        """
+        poles = self.poles()
+        size = np.abs(poles)
+        if self.dt is not None:
+            return bool((size < 1 - 1e-10).all())
+        return bool((np.real(poles) < -1e-10 * size.max(initial=0.0)).all())
+
+    def is_controllable(self, tolerance: float = 1e-9) -> bool:
+        """Whether the inputs reach every mode: [A − s I, B] has full rank at every pole s."""
+        return self._reaches(self.A, self.B, tolerance)
+
+    def is_observable(self, tolerance: float = 1e-9) -> bool:
+        """Whether every mode is seen in the outputs: [A − s I; C] has full rank at every pole s."""
+        return self._reaches(self.A.T, self.C.T, tolerance)
+
+    def _reaches(self, A: Array, B: Array, tolerance: float) -> bool:
+        scale = max(np.linalg.norm(A, 2), 1e-300) if A.size else 1.0
+        width = B / max(np.linalg.norm(B, 2), 1e-300) if B.size else B
+        n = len(A)
+        return all(
+            np.linalg.svd(np.hstack([(A - s * np.eye(n)) / scale, width]), compute_uv=False)[-1]
+            > tolerance
+            for s in self.poles()
+        )
+
+    def discrete(self, dt: float) -> LinearSystem:
+        """The same system sampled every `dt` seconds, with inputs held between samples.
+
+        Exact: the exponential of [[A, B], [0, 0]] dt.
+        """
+        if self.dt is not None:
+            raise InputError(f"the system is discrete already, with dt = {self.dt:g} s")
+        step = checked_time(dt, "dt")
+        from scipy.linalg import expm
+
+        n, m = self.B.shape
+        whole = np.zeros((n + m, n + m))
+        whole[:n, :n], whole[:n, n:] = self.A, self.B
+        moved = expm(whole * step)
+        return replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=step)
+
+    def lqr(self, Q: ArrayLike, R: ArrayLike) -> Array:
+        """Gain K (inputs, states): u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
+
+        `Q` and `R` are matrices, or their diagonals, Q without negative eigenvalues and R with
+        positive ones. A system whose unstable modes the inputs do not reach, or with undamped modes
+        that Q does not see, has none: `SingularMatrixError`.
+        """
+        from scipy.linalg import solve_continuous_are, solve_discrete_are
+
+        states, efforts = (_square(x, n) for x, n in ((Q, len(self.A)), (R, self.B.shape[1])))
+        _check_weight("Q", states, 0.0)
+        _check_weight("R", efforts, 1e-14)
+        solve = solve_continuous_are if self.dt is None else solve_discrete_are
+        try:
+            X = solve(self.A, self.B, states, efforts)
+        except np.linalg.LinAlgError as error:
+            raise self._without_gain(str(error)) from None
+        A, B = self.A, self.B
+        if self.dt is None:
+            K = np.linalg.solve(efforts, B.T @ X)
+            terms = [A.T @ X, X @ A, -(X @ B) @ K, states]
+        else:
+            K = np.linalg.solve(efforts + B.T @ X @ B, B.T @ X @ A)
+            terms = [A.T @ X @ A, -X, -(A.T @ X @ B) @ K, states]
+        # SciPy does not always notice that there is no solution, and returns large numbers
+        left, size = np.abs(sum(terms)).max(), sum(np.abs(x).max() for x in terms)
+        if not left <= 1e-6 * size:
+            raise self._without_gain(f"its Riccati equation has a residual of {left:.3g}")
+        if not replace(self, A=A - B @ K).is_stable:
+            raise self._without_gain("with the gain that solves its Riccati equation it is not")
+        return K
+
+    def _without_gain(self, reason: str) -> SingularMatrixError:
+        return SingularMatrixError(
+            f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
+            f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
+            "is_controllable()), or Q gives no weight to one that does not decay on its own"
+        )
+
+    def to_scipy(self) -> Any:
+        """As `scipy.signal.StateSpace`."""
+        from scipy import signal
+
+        matrices = (self.A, self.B, self.C, self.D)
+        return (
+            signal.StateSpace(*matrices)
+            if self.dt is None
+            else signal.StateSpace(*matrices, dt=self.dt)
+        )
+
+    def to_control(self) -> Any:
+        """As `control.StateSpace` of python-control, with the names of states, inputs, outputs."""
+        control = import_optional("control", "to_control()", '"phipsi[control]"')
+        return control.ss(
+            *(self.A, self.B, self.C, self.D),
+            0 if self.dt is None else self.dt,
+            states=list(self.state_names),
+            inputs=list(self.input_names),
+            outputs=list(self.output_names),
+        )
+
+    def __repr__(self) -> str:
+        kind = "" if self.dt is None else f", dt = {self.dt:g} s"
+        rest = "" if self.residual < 1e-9 else f", accelerates by {self.residual:.3g}"
+        counts = ((len(self.A), "state"), (self.B.shape[1], "input"), (len(self.C), "output"))
+        listed = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)
+        return f"<LinearSystem: {listed}{kind}{rest}>"
+
+
+def _check_weight(name: str, weight: Array, least: float) -> None:
+    """Reject a weight that rewards what it should penalise."""
+    if not np.allclose(weight, weight.T, rtol=1e-9, atol=0):
+        raise InputError(f"the weight {name} must be symmetric")
+    smallest = np.linalg.eigvalsh(weight).min(initial=np.inf)
+    size = np.abs(weight).max(initial=0.0)
+    if smallest < -1e-12 * size or (least and smallest <= least * size):
+        wanted = "positive" if least else "none below 0"
+        raise InputError(
+            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}: a "
+            "cost that falls without bound has no least"
+        )
+
+
+def _square(weight: ArrayLike, n: int) -> Array:
+    values = real_array("a weight", weight)
+    if values.shape == (n,) or values.ndim == 0:
+        return np.diag(np.broadcast_to(values, n))
+    if values.shape != (n, n):
+        raise InputError(f"a weight must be a number, ({n},) or ({n}, {n}), not {values.shape}")
+    return values

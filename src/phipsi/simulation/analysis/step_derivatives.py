@@ -1,0 +1,140 @@
+"""Derivatives of one fixed step: the discrete linearisation that optimal control works with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.core.algorithms.constrained.system import System
+from phipsi.core.algorithms.dynamics.hybrid import free_mask
+from phipsi.core.backends.arguments import state_arrays
+from phipsi.core.model.capabilities import Refusal, check_prescribed, mechanism_of, supports
+from phipsi.core.model.model import Model
+from phipsi.errors import InputError
+from phipsi.simulation.integrators.motion import Motion
+from phipsi.simulation.integrators.stage_loop import Tangents, take_step
+from phipsi.simulation.integrators.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.simulation.runs.checks import checked_time
+
+Array = NDArray[Any]
+
+
+PRESCRIBED = Refusal(
+    "a step ends with a projection that leaves prescribed joints where they are, and its "
+    "derivatives do not exist here",
+    "Let constraints drive the joints: these steps are differentiated:\n"
+    "    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
+    "joint=…, angle=…)])",
+    combined_with="loops",
+)
+
+
+@supports(loops=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
+def step_derivatives(
+    model: Model | System,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    *,
+    integrator: str = "rk4",
+    prescribed: Sequence[str] | ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Derivatives of the state after one step by the state before it and by the efforts.
+
+    [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
+    directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
+    the exact derivatives of the computed step, not a discretised linearisation. A step of a
+    `System` ends with the projection onto its constraints, whose derivatives are in A and B: A
+    maps any change to one that keeps the loops closed.
+
+    **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
+    `integrator`, "rk4", "semi_implicit" or "linearly_implicit"; `prescribed`, joints of a model
+    whose accelerations stand in `tau`, as for `rollout`: columns of B are by what `tau` holds.
+    **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
+    matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> A, B = pp.step_derivatives(arm, [0.0], [0.0], [0.0], 0.1)
+    >>> A.round(3) + 0.0, B.round(3)
+    (array([[ 0.999,  0.1  ],
+           [-0.036,  0.997]]), array([[0.015],
+           [0.3  ]]))
+    """
+    mechanism, ahead = mechanism_of(model, step_derivatives), None
+    checked_differentiable(integrator)
+    if METHODS[integrator].bends:
+        ahead = checked_time(dt, "dt")
+    motion = Motion(mechanism, held_mask(mechanism, prescribed, step_derivatives), ahead=ahead)
+    h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
+    batch, nv = (), motion.tree.nv
+    if any(x.ndim > 1 for x in arrays):
+        batch = np.broadcast_shapes(*(x.shape[:-1] for x in arrays))
+        arrays = tuple(np.broadcast_to(x, (*batch, x.shape[-1])) for x in arrays)
+    at, rates, efforts = (x.reshape(math.prod(batch), x.shape[-1]) for x in arrays)
+    motion.check_start(at, rates)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = linear_step(motion, at, rates, efforts, h, integrator)
+    change = change.reshape(*batch, 2 * nv, 3 * nv)
+    if not np.isfinite(change).all():
+        where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
+        raise InputError(
+            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} leads to numbers that are "
+            "not finite: the state moves too far in it. Take a shorter step, such as dt=1e-3"
+        )
+    return change[..., : 2 * nv], change[..., 2 * nv :]
+
+
+def held_mask(
+    mechanism: Model | System,
+    prescribed: Sequence[str] | ArrayLike | None,
+    function: Callable[..., Any],
+) -> Array | None:
+    """1 for the rates (nv,) with a given effort, 0 for prescribed ones; None without any.
+
+    Rejects what has no derivatives: prescribed joints of a system, and masks of batches.
+    """
+    if prescribed is None:
+        return None
+    tree = mechanism.model
+    mask = free_mask(tree, prescribed)
+    if mask.ndim > 1:
+        raise InputError(
+            f"{function.__name__}: the same joints are prescribed in a whole batch: give their "
+            f"names, or booleans of shape ({tree.nv},)"
+        )
+    check_prescribed(mechanism, function)
+    return mask
+
+
+def linear_step(
+    motion: Motion, q: Array, v: Array, tau: Array, dt: float, integrator: str
+) -> Array:
+    """The derivatives (n, 2 nv, 3 nv) of a step and its projection by q, v and tau."""
+    if not v.size:
+        return np.zeros((len(v), 2 * v.shape[-1], 3 * v.shape[-1]))
+    return take_step(METHODS[integrator], Tangents(motion, q, v, tau), dt)
+
+
+def checked_differentiable(integrator: Any) -> None:
+    """Reject an integrator whose steps have no derivatives."""
+    if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
+        return
+    known = ", ".join(map(repr, DIFFERENTIABLE))
+    why = ""
+    if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].conserves:
+        why = (
+            ". This one solves an equation in every step, whose derivatives are second derivatives "
+            "of the Lagrangian"
+        )
+    raise InputError(
+        f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
+        "\n    integrator='rk4'"
+    )

@@ -1,0 +1,1 @@
+"""Simulator: one compiled step of a mechanism with its controllers and forces."""

@@ -1,0 +1,167 @@
+"""Episodes: trajectories that end by a law and start again, for learners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from phipsi.core.arrays.graph import Array, Node
+from phipsi.core.arrays.law_operations import constant, given
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.model.numbers import as_list, whole_number
+from phipsi.errors import InputError
+from phipsi.laws.signals import uniform_numbers
+from phipsi.simulation.runs.checks import checked_time
+
+if TYPE_CHECKING:
+    from phipsi.simulation.runs.run_program import Restart
+
+STARTS = "episode.starts"
+"""How many starts there are to choose from."""
+
+
+@final
+@dataclass(frozen=True)
+class Episodes:
+    """When the trajectories of a `Simulator` end, and what is kept about them.
+
+    **Arguments:** `end`, a recorded scalar by name (``"<law>.<output>"``), or several: an episode
+    ends where one of them is not 0; `limit`, the time t at which it ends too, s; `every`, check
+    after so many steps, during which a learner holds its action; `keep`, recorded quantities by
+    name, which are computed at every check; `redraw`, parameters of laws and of `given` by name,
+    that every episode has its own of.
+
+    After a check, `SimulatorState.laws` has, for every trajectory, by name:
+
+    - "episode.ended": 1 if `end` was reached; "episode.late": 1 if `limit` was; "episode.failed":
+      1 if a number was not finite any more, or a step could not be taken, which ends an episode
+      instead of the trajectory; "episode.over": 1 if one of the three is;
+    - "episode.count", how many episodes are over;
+    - "episode.final.<name>", a quantity of `keep` before the trajectory starts again, which is the
+      last value of the episode if it is over; "episode.<name>", the same after it: as `rollout`
+      records it then, with the samples that laws take at that time.
+
+    Where an episode is over, q, v, t, the states of laws and the parameters in `redraw` are taken
+    from one of the starts of ``sim.start(…, restart=starts)``: ``state.own`` has the parameters of
+    the present episodes. Its number is computed from those of the trajectory and the
+    episode, so it is the same in any batch, in any number of lanes and threads, and in a run that
+    goes on from another. A sampled law takes a sample in the first step of an episode, so `every`
+    must be a multiple of the steps between its samples. **Cost:** the law once per check, and
+    `keep` twice.
+
+    >>> import numpy as np, phipsi as pp
+    >>> @pp.law
+    ... def task(q):
+    ...     return {"fallen": abs(q[0]) > 1.0, "angle": q[0]}
+    >>> episodes = pp.Episodes("task.fallen", limit=2.0, every=10, keep=("task.angle",))
+    >>> sim = pp.Simulator(pp.examples.planar_arm(1), task, dt=1e-2, episodes=episodes)
+    >>> state = sim.start(np.zeros((3, 1)), restart=sim.start(np.array([[0.1], [0.2]])))
+    >>> sim.step(state, steps=50)
+    >>> state.laws["episode.count"].tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    end: str | Sequence[str] = ()
+    limit: float | None = None
+    every: int = 1
+    keep: Sequence[str] = ()
+    redraw: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("end", "keep", "redraw"):
+            value = getattr(self, name)
+            names = tuple(as_list(name, value, "['task.done']"))
+            if not all(isinstance(x, str) for x in names):
+                what = "parameters" if name == "redraw" else "recorded quantities"
+                raise InputError(f"{name}={value!r} must be names of {what}")
+            object.__setattr__(self, name, names)
+        if self.limit is not None:
+            checked_time(self.limit, "limit")
+        object.__setattr__(self, "every", whole_number("every", self.every))
+        if not self.end and self.limit is None:
+            raise InputError(
+                "episodes without an end: say which law ends them, or after which time:\n"
+                '    pp.Episodes(end="task.done", limit=10.0)'
+            )
+
+    def restart(
+        self, record: Callable[[str], Node], states: tuple[str, ...], periods: Sequence[int]
+    ) -> Restart:
+        """Checks and starts as graphs.
+
+        **Arguments:** `record`, the node of a quantity by name; `states`, of the run; `periods`,
+        steps between samples of laws.
+        """
+        from phipsi.simulation.runs.run_program import Restart
+
+        for period in periods:
+            if self.every % period:
+                fits = math.lcm(self.every, *periods)
+                raise InputError(
+                    f"episodes are checked every {self.every} steps, but a law is sampled every "
+                    f"{period} steps: a new episode would begin between two samples. Say\n"
+                    f"    pp.Episodes(…, every={fits})"
+                )
+        ended: Any = Traced(constant(0.0))
+        for name in self.end:
+            node = record(name)
+            if node.shape:
+                raise InputError(
+                    f"end={name!r} has shape {node.shape}, but one number ends an episode. "
+                    f"Join the entries in the law:  (x > 1).any()"
+                )
+            ended = np.where(Traced(node) != 0, 1.0, ended)
+        late: Any = Traced(constant(0.0))
+        if self.limit is not None:
+            late = np.where(_number("t") + 0.5 * _number("h") >= self.limit, 1.0, 0.0)
+        failed = _number("failed")
+        over = np.maximum(np.maximum(ended, late), failed)
+        count, starts = _number("episode.count"), _number(STARTS)
+        checks: dict[str, Any] = {
+            "episode.ended": ended, "episode.late": late, "episode.failed": failed,
+            "episode.over": over, "episode.count": count + over,
+        }  # fmt: skip
+        checks |= {f"episode.final.{name}": Traced(record(name)) for name in self.keep}
+        row = np.floor(uniform_numbers(count, _number("trajectory"), 1, 0)[0] * starts)
+        return Restart(
+            self.every,
+            {name: as_node(x) for name, x in checks.items()},
+            "episode.over",
+            as_node(np.where(row < starts, row, 0.0)),
+            (*states, *self.redraw),
+            {f"episode.{name}": record(name) for name in self.keep},
+        )
+
+
+def shared_of(restart: Restart | None, states: Mapping[str, Node]) -> dict[str, int]:
+    """What trajectories that start again share, by name, with the entries of a row."""
+    if restart is None:
+        return {}
+    return {STARTS: 1} | {f"pool {name}": states[name].size for name in restart.pools}
+
+
+def starts_of(
+    restart: Restart | None, own: Mapping[str, Array], given: Mapping[str, Array] | None
+) -> dict[str, Array]:
+    """The same as arrays: rows that are `given`, or a copy of a state's `own`."""
+    if restart is None:
+        if given is None:
+            return {}
+        raise InputError(
+            "restart= is for a simulator with episodes:\n"
+            '    sim = pp.Simulator(…, episodes=pp.Episodes(end="task.done"))'
+        )
+    rows = {name: x.copy() for name, x in own.items()} if given is None else given
+    count = len(rows["q"])
+    if not count and len(own["q"]):
+        raise InputError("restart= has no trajectories, so episodes could not start again")
+    return {STARTS: np.array([float(count)])} | {f"pool {n}": rows[n] for n in restart.pools}
+
+
+def _number(name: str) -> Any:
+    """A number that the kernel knows."""
+    return Traced(given(name, ()))

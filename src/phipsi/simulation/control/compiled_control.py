@@ -1,0 +1,247 @@
+"""Controllers in machine code: their formulas as graphs around the programs they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, cast, final
+
+import numpy as np
+
+from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+)
+from phipsi.core.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.law_operations import given
+from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.backends.failures import DOUBTFUL
+from phipsi.core.compiler import default_backend
+from phipsi.core.machine.machine import Machine, Memory
+from phipsi.core.model.entry_names import modal_rates
+from phipsi.core.model.model import Model
+from phipsi.core.model.points import PointSet
+from phipsi.core.operators import J, Lambda, frame_pose, mass_matrix, tau
+from phipsi.core.spatial.exponential_coefficients import ARRAYS
+from phipsi.core.spatial.quaternions import log_of_matrix
+from phipsi.native.lane_function import LaneFunction, graph_function
+from phipsi.native.machine_call import MachineCall
+from phipsi.simulation.control.tracking import Tracking
+from phipsi.simulation.integrators.step_calls import ProgramCall
+
+# Acceleration of the point when the joints get tau.
+POINT_ACCELERATIONS = JACOBIAN_DOT_V + J @ mass_matrix.inv @ (tau - BIAS_FORCES)
+
+
+def _compiled(
+    model: Model,
+    key: Hashable,
+    shapes: dict[str, tuple[int, ...]],
+    formula: Callable[[dict[str, Any]], Sequence[Any]],
+    failure: int = 0,
+) -> LaneFunction | NoCode:
+    """The machine code of a formula of named quantities, which the model keeps under a key."""
+
+    def build() -> LaneFunction | NoCode:
+        if default_backend() != "native" or not model.nv:
+            return NoCode()
+        found = formula({name: Traced(given(name, shape)) for name, shape in shapes.items()})
+        results = {name: as_node(x) for name, x in zip(("tau", "doubtful"), found, strict=False)}
+        return graph_function(shapes, results, failure)
+
+    return model.cached(key, build)
+
+
+def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of a state, of its reference, and of more with a number for every rate."""
+    shapes = dict.fromkeys(("q", "v", "q_ref", "v_ref", "vdot_ref", "kp", "kd", *more), (model.nv,))
+    return shapes | {"q": (model.nq,), "q_ref": (model.nq,)}
+
+
+def computed_torque(model: Model) -> LaneFunction | NoCode:
+    """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
+
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        q, v, *reference, kp, kd, damping = at.values()
+        tracking = Tracking(model)
+        e, e_rate, ff = tracking.errors(q, v, *reference)
+        vdot = tracking.accelerations(q, v, ff + kd * e_rate + kp * e)
+        (efforts,) = called(model, INVERSE_DYNAMICS, q, v, vdot)
+        return [efforts + damping * v]
+
+    return _compiled(model, computed_torque, _tracked(model, "damping"), formula)
+
+
+Response = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+"""q, v, τ₀, J (traced) → J Y J*, and the accelerations under τ₀; Y keeps constraints."""
+
+
+def operational_efforts(
+    model: Model,
+    where: PointSet,
+    rows: tuple[int, ...],
+    at: Mapping[str, Any],
+    response: Response | None = None,
+    status: int = 0,
+) -> tuple[Any, Any]:
+    """Efforts of operational-space control of traced quantities, and whether they are in doubt.
+
+    `at` has those of `operational_space` by name; without ``second``, τ₀ damps the null space.
+    `response` is that of a mechanism with constraints. With `status`, a run stops in doubt.
+    """
+    q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
+    if "second" not in at:
+        second = called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
+    else:
+        second = at["second"]
+    if response is None:
+        forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+        modes = ("apply", "apply", "dense", "apply")
+        state = called(model, forms, q, v, second - damped, points=where, mode=modes)
+        X, velocity, admittance, drift = state
+    else:
+        forms = (frame_pose, POINT_VELOCITIES, JACOBIAN_DOT_V, J)
+        modes = ("apply", "apply", "apply", "dense")
+        X, velocity, drift, jacobian = called(model, forms, q, v, points=where, mode=modes)
+        admittance, vdot = response(q, v, second - damped, jacobian)
+        drift = drift + np.stack([jacobian @ vdot])
+    X, velocity, drift = X[0], velocity[0], drift[0]
+    goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
+    if min(rows) < 3:
+        R = [[sum(goal[i, k] * X[j, k] for k in range(3)) for j in range(3)] for i in range(3)]
+        errors = list(log_of_matrix(R, ARRAYS))
+    else:
+        errors = [0.0] * 3
+    errors += [goal[i, 3] - X[i, 3] for i in range(3)]
+    lacking = [
+        wanted[n]
+        + at["kd"][n] * (at["velocity"][i] - velocity[i])
+        + at["kp"][n] * errors[i]
+        - drift[i]
+        for n, i in enumerate(rows)
+    ]
+    chosen = [[admittance[i, j] for j in rows] for i in rows]
+    force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
+    if status:
+        nodes = call(StopWhere(len(rows), status), as_node(np.stack(force)), as_node(doubtful))
+        force = cast(Any, Traced(nodes[0]))
+    whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
+    (push,) = called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
+    return second + push, doubtful
+
+
+def joint_rates(model: Model) -> Any:
+    """1 at the rates of joints, 0 at those of modes, which have no drive, (nv,)."""
+    out = np.ones(model.nv)
+    out[modal_rates(model)] = 0.0
+    return out
+
+
+def pd_gravity(model: Model) -> LaneFunction | NoCode:
+    """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
+
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        q, v, *reference, kp, kd = at.values()
+        tracking = Tracking(model)
+        e, e_rate, _ = tracking.errors(q, v, *reference)
+        pull = tracking.efforts(q, kp * e + kd * e_rate)
+        (weight,) = called(model, GRAVITY_FORCES, q)
+        tau = weight + pull
+        return [joint_rates(model) * tau if model.is_flexible else tau]
+
+    return _compiled(model, pd_gravity, _tracked(model), formula)
+
+
+def operational_space(
+    model: Model, where: PointSet, rows: tuple[int, ...], key: Hashable, *, own: bool
+) -> LaneFunction | NoCode:
+    """(q, v, goal, V_ref, A_ref, kp, kd, damping, settings[, τ₀]) → tau.
+
+    `settings` are the damping of the null space and the least ratio of eigenvalues; `own`, whether
+    τ₀ is computed from them; `key`, under which the model keeps the function. It
+    fails near singularities: the formula is that of Λ without damping.
+    """
+    nq, nv, m = (model.nq,), (model.nv,), (len(rows),)
+    shapes = {"q": nq, "v": nv, "goal": (4, 4), "velocity": (6,), "acceleration": (6,)}
+    shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
+    shapes |= {} if own else {"second": nv}
+
+    def formula(at: dict[str, Any]) -> Sequence[Any]:
+        return operational_efforts(model, where, rows, at)
+
+    return _compiled(model, key, shapes, formula, DOUBTFUL)
+
+
+def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
+    """Results of a program for traced arguments."""
+    several = forms if isinstance(forms, tuple) else (forms,)
+    found = call(ProgramCall(several, model, **options), *map(as_node, args))
+    return [Traced(x) for x in found]
+
+
+def _solved(
+    A: list[list[Any]], b: list[Any], turns: list[bool], least: Any
+) -> tuple[list[Any], Any]:
+    """A⁻¹ b, and whether an eigenvalue of the scaled A may be below `least` of the largest.
+
+    Rotations and translations are scaled by the roots of their means S. The trace of the inverse is
+    at least 1/s of the smallest eigenvalue s, and that of the matrix at least the largest.
+    """
+    n = len(b)
+    scales: list[Any] = [None] * n
+    for kind in set(turns):
+        mine = [i for i in range(n) if turns[i] is kind]
+        root = np.sqrt(sum(A[i][i] for i in mine) / len(mine))
+        for i in mine:
+            scales[i] = root
+    L: list[list[Any]] = [[0.0] * n for _ in range(n)]
+    back: list[list[Any]] = [[0.0] * n for _ in range(n)]  # of L
+    for i in range(n):
+        for j in range(i + 1):
+            entry = A[i][j] / (scales[i] * scales[j]) - sum(L[i][k] * L[j][k] for k in range(j))
+            L[i][j] = np.sqrt(entry) if i == j else entry * back[j][j]
+        back[i][i] = 1 / L[i][i]
+        for j in range(i):
+            back[i][j] = -back[i][i] * sum(L[i][k] * back[k][j] for k in range(j, i))
+    y = [sum(back[i][k] * (b[k] / scales[k]) for k in range(i + 1)) for i in range(n)]
+    x = [sum(back[k][i] * y[k] for k in range(i, n)) / scales[i] for i in range(n)]
+    inverse = sum(back[i][j] * back[i][j] for i in range(n) for j in range(i + 1))
+    return x, np.where(n * inverse * least <= 1, 0.0, 1.0)
+
+
+@final
+class StopWhere(MachineCall):
+    """n values, and a condition: where it is not 0, they are not numbers and a run stops.
+
+    `status` is noted, which says why (simulation/runs/rollout.py).
+    """
+
+    def __init__(self, n: int, status: int) -> None:
+        self.takes, self.shapes, self.status = ((n,), ()), ((n,),), status
+        self.name, self.key = f"stop where {status}", (n, status)
+
+    def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
+        """The values as they are; others fail, also where the condition is not a number."""
+        values, condition = args
+        m.fail(~m.equal(condition.value, 0.0), self.status)
+        return [values]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weights of the values."""
+        return [weights[0], None]
+
+
+@final
+class NoCode:
+    """Stands for machine code where there is none."""
+
+    def fast(self, *args: Any) -> None:
+        """Nothing: every call is out of the ordinary."""
+
+    def joined(self, slow: Callable[..., Any], *args: Any) -> Any:
+        """All elements by `slow`."""
+        return slow(*args)

@@ -1,0 +1,33 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.simulation.forces.body_forces import GravityField, PointSpring, Rope, Wrench
+from phipsi.simulation.forces.elastic_couplings import ElasticCoupling
+from phipsi.simulation.forces.force import Force, State
+from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
+from phipsi.simulation.forces.joint_forces import (
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    StribeckFriction,
+    from_ratings,
+)
+from phipsi.simulation.forces.joint_stops import JointStop
+
+__all__ = [
+    "Bushing",
+    "ElasticCoupling",
+    "Force",
+    "GravityField",
+    "JointDamper",
+    "JointFriction",
+    "JointSpring",
+    "JointStop",
+    "PointSpring",
+    "Rope",
+    "State",
+    "StribeckFriction",
+    "TorsionSpring",
+    "WindDrag",
+    "Wrench",
+    "from_ratings",
+]

@@ -1,0 +1,137 @@
+"""Transmissions that give: shafts, belts and gears with stiffness, damping and backlash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import ClassVar, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import as_list
+from phipsi.errors import InputError
+from phipsi.simulation.forces.force import (
+    FINITE,
+    NOT_NEGATIVE,
+    Allowed,
+    Array,
+    Element,
+    Force,
+    State,
+    per_rate,
+)
+
+
+@final
+class ElasticCoupling(Element):
+    """An elastic relation between joints: what `constraints.Coupling` is without the give.
+
+    Its twist is x = Σ coefficient · q − offset. Within ±backlash/2 nothing is transmitted; beyond
+    it by d > 0 the load is k d (1 + α ḋ), never pulling, after Hunt and Crossley, plus c ẋ if there
+    is no backlash. The efforts are −coefficient · load; it stores ½ k d².
+
+    A series-elastic joint is a rotor on the parent body and this element between rotor and joint:
+    ``ElasticCoupling(("rotor", "elbow"), (1 / 100, -1), stiffness=300)``.
+
+    **Arguments:** `joints`, names of joints with one coordinate each; `coefficients`, one per
+    joint; `stiffness` k in units of effort per unit of x; `damping` c, likewise per rate;
+    `backlash`, the whole gap in units of x; `dissipation` α in 1/(unit of x per s); `offset`.
+
+    >>> import phipsi as pp
+    >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
+    >>> rotor, link = (pp.SpatialInertia(1.0, (0, 0, 0), J) for J in (1e-4, 0.5))
+    >>> for name, inertia in (("rotor", rotor), ("link", link)):
+    ...     body = b.add_body(name, inertia=inertia)
+    >>> shaft = pp.forces.ElasticCoupling(("rotor", "link"), (1 / 50, -1), stiffness=300.0)
+    >>> run = pp.simulate(b.build(), [1.0, 0.0], [0, 0], 0.5, forces=[shaft], rtol=1e-8)
+    >>> bool(abs(run.energy / run.energy[0] - 1).max() < 1e-5)
+    True
+    """
+
+    __slots__ = (
+        "_alpha", "_c", "_gap", "_k", "_offset", "_q", "_v", "_weights", "joints", "coefficients",
+        "stiffness", "damping", "backlash", "dissipation", "offset",
+    )  # fmt: skip
+    parameters: ClassVar[Mapping[str, str]] = {
+        "stiffness": "_k", "damping": "_c", "backlash": "_gap", "dissipation": "_alpha",
+        "offset": "_offset",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        joints: Sequence[str],
+        coefficients: ArrayLike,
+        stiffness: float,
+        *,
+        damping: float = 0.0,
+        backlash: float = 0.0,
+        dissipation: float = 0.0,
+        offset: float = 0.0,
+    ) -> None:
+        self.joints = tuple(as_list("joints", joints, "('rotor', 'elbow')"))
+        self.coefficients, self.stiffness, self.damping = coefficients, stiffness, damping
+        self.backlash, self.dissipation, self.offset = backlash, dissipation, offset
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints."""
+        who = repr(self)
+        texts = all(isinstance(cast(object, x), str) for x in self.joints)
+        if not texts or not self.joints or len(set(self.joints)) < len(self.joints):
+            raise InputError(f"{who}: joints must be one or more different names.")
+        for name in self.joints:
+            joint = model.joint(name).joint
+            if joint.nv != 1 or not joint.is_additive:
+                raise InputError(
+                    f"{who}: joint {name!r} ({joint.kind}) does not have one coordinate; a "
+                    f"coupling adds up single coordinates. Use revolute, prismatic or helical "
+                    f"joints with massless bodies between them."
+                )
+
+        def one(name: str, allowed: Allowed = NOT_NEGATIVE) -> Array:
+            return per_rate(getattr(self, name), 1, name, who, allowed)
+
+        out = copy(self)
+        if (shape := np.shape(self.coefficients)) != (len(self.joints),):
+            raise InputError(
+                f"{who}: coefficients has shape {shape}; give one for each of the "
+                f"{len(self.joints)} joints, for example (1, -1) for the angle between two shafts."
+            )
+        out._weights = per_rate(self.coefficients, len(self.joints), "coefficients", who)
+        if not out._weights.all():
+            raise InputError(f"{who}: a joint with coefficient 0 takes no part; leave it out.")
+        out._q = np.array([model.q_slice(name).start for name in self.joints])
+        out._v = np.array([model.v_slice(name).start for name in self.joints])
+        out._k, out._c, out._gap = one("stiffness"), one("damping"), one("backlash")
+        out._alpha, out._offset = one("dissipation"), one("offset", FINITE)
+        if out._c.any() and out._gap.any():
+            raise InputError(
+                f"{who}: with backlash, damping would jump where the teeth meet. Use "
+                f"dissipation= (Hunt and Crossley), which grows with the load."
+            )
+        return out
+
+    def _depths(self, state: State) -> tuple[Array, Array]:
+        """How far the twist is beyond the gap on either side, (..., 1) each."""
+        x = np.sum(state.q[..., self._q] * self._weights, axis=-1, keepdims=True) - self._offset
+        half = 0.5 * self._gap
+        return np.maximum(x - half, 0.0), np.maximum(-half - x, 0.0)
+
+    def efforts(self, state: State) -> Array:
+        """−coefficient · load."""
+        high, low = self._depths(state)
+        rate = np.sum(state.v[..., self._v] * self._weights, axis=-1, keepdims=True)
+        load = (
+            self._k * high * np.maximum(1 + self._alpha * rate, 0.0)
+            - self._k * low * np.maximum(1 - self._alpha * rate, 0.0)
+            + self._c * rate
+        )
+        out = np.zeros_like(state.v)
+        out[..., self._v] = -load * self._weights
+        return out
+
+    def potential_energy(self, state: State) -> Array:
+        """½ k d²."""
+        high, low = self._depths(state)
+        return np.sum(0.5 * self._k * (high * high + low * low), axis=-1)

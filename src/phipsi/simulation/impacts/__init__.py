@@ -1,0 +1,10 @@
+"""Steps of bodies that touch: impulses, impact, stick and slip."""
+
+from phipsi.loaded import offer
+
+__getattr__, __dir__, __all__ = offer(
+    __name__,
+    {
+        "contact_steps": ".",
+    },
+)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,5 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.simulation.impacts import contact_steps
+
+__all__ = ["contact_steps"]

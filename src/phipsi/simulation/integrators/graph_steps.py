@@ -1,0 +1,460 @@
+"""The step of a run as a graph: the integrator's formula around forward dynamics and laws.
+
+Out of it comes what the state is after a step, and from that machine code (run_code.py) and
+derivatives. Explicit steps take the stage loop of stage_loop.py, in one more kind of number: nodes.
+
+Implicit ones solve x = g(x) (below) for the rates w at the middle of the step:
+
+    implicit midpoint   ℳ (w − v) = h/2 T(q_m, w),             q_m = q ∘ exp(h w/2),   v⁺ = 2 w − v
+    variational         ℳ(q_m) w = the momenta that follow from p and the forces;   fixed_steps.py
+
+Laws act at the middle, and their states take the midpoint rule. With what the efforts of laws
+resist, D = h/2 max(0, −∂τ/∂v − h/2 ∂τ/∂q), its diagonal, the iterations are
+
+    w ← v + (ℳ + D)⁻¹ (D (w − v) + h/2 T),     w ← w + (ℳ + D)⁻¹ (momenta − ℳ w)
+
+The solutions do not depend on D, but the iterations converge for stiff springs and dampers at
+joints, as Newton's method does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.calls import Callee, call, graph_digest
+from phipsi.core.arrays.graph import Array, Node, in_order
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_operations import substituted
+from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.backends.failures import BLOCK
+from phipsi.core.machine.array_machine import ArrayMachine
+from phipsi.errors import PhipsiError
+from phipsi.simulation.integrators.fixed_point import FixedPoint
+from phipsi.simulation.integrators.group_calls import (
+    end_of,
+    euler_step,
+    middle_of,
+    momenta_after,
+    moved,
+    rate_of,
+    wanted_momenta,
+)
+from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA, lagrangian
+from phipsi.simulation.integrators.stage_loop import Arithmetic, take_step
+from phipsi.simulation.integrators.step_graph import STEP, Place, StepGraph
+from phipsi.simulation.integrators.tableaux import Method
+
+
+def step_of(
+    graph: StepGraph,
+    method: Method,
+    start: Place | None = None,
+    *,
+    smoothing: float = 0.0,
+    differentiable: bool = False,
+) -> Place:
+    """The place after a step; that of a system is on its constraints.
+
+    With `smoothing` (J), derivatives are those of smoothed contacts; with `differentiable` the
+    graph has the same values, and derivatives.
+    """
+    start = start or graph.start
+    end = _moved(graph, method, start, smoothing, differentiable)
+    if not graph.circuit.delays:
+        return end
+    return end._replace(states={**end.states, **graph.delayed(start)})
+
+
+def _moved(
+    graph: StepGraph, method: Method, start: Place, smoothing: float, differentiable: bool
+) -> Place:
+    """The place after a step, without what laws remember of its beginning."""
+    if graph.row_states:
+        from phipsi.simulation.impacts.contact_steps import ContactSteps
+
+        return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
+    if method.halfway:
+        middle = _Halfway(graph, start)
+        return middle.variational() if method.conserves else graph.closed(middle.midpoint())
+    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
+
+
+@final
+class _Nodes(Arithmetic):
+    """A step in nodes: y = [z, v, continuous states of laws]."""
+
+    def __init__(self, graph: StepGraph, method: Method, start: Place) -> None:
+        self._graph, self._method, self._from = graph, method, start
+        self._names = tuple(graph.circuit.rates)
+        self.start = (None, start.v, *(start.states[name] for name in self._names))
+
+    def along(self, h: float, weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+        """y + h Σ w_i k_i; without slopes, z is None: the start itself."""
+        used = [(w, k) for w, k in zip(weights, slopes, strict=False) if w]
+        if not used:
+            return self.start
+        out: list[Node] = []
+        for i, y in enumerate(self.start):
+            total: Node | None = None
+            for w, k in used:
+                term = ops.apply("mul", k[i], ops.constant(w))
+                total = term if total is None else ops.apply("add", term, total)
+            assert total is not None
+            change = ops.apply("mul", total, STEP)
+            out.append(change if y is None else ops.apply("add", y, change))
+        return tuple(out)
+
+    def _place(self, y: Any, fraction: float) -> Place:
+        start, model = self._from, self._graph.model
+        z, v, *rest = y
+        q = start.q if z is None else moved(model, start.q, z)
+        t = start.t
+        if fraction:
+            later = STEP if fraction == 1 else ops.apply("mul", STEP, ops.constant(fraction))
+            t = ops.apply("add", t, later)
+        return Place(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
+
+    def slope(self, i: int, y: Any) -> Any:
+        """[ż, vdot, rates]."""
+        tableau = self._method.tableau
+        assert tableau is not None
+        place = self._place(y, tableau.c[i])
+        forces = self._graph.forces(place)
+        z, v = y[0], y[1]
+        rate = v if z is None else rate_of(self._graph.model, z, v)
+        vdot = self._graph.accelerations(place, forces, stage=i)
+        return (rate, vdot, *forces.rates.values())
+
+    def end(self, y: Any) -> Place:
+        """The place after the step."""
+        return self._place(y, 1.0)
+
+    def euler(self, h: float) -> Place:
+        """The same, of a semi-implicit step; states of laws advance with their rates before it."""
+        start, graph = self._from, self._graph
+        forces = graph.forces(start)
+        inertia = graph.resistance(start) if self._method.damps else None
+        if inertia is not None:
+            inertia = ops.apply("mul", STEP, inertia)
+        if self._method.bends:
+            vdot = graph.ahead(start, forces)
+        else:
+            vdot = graph.accelerations(start, forces, inertia)
+        q, v = euler_step(graph.model, start.q, start.v, vdot, STEP)
+        return start.after(q, v, start.along(forces.rates))
+
+
+_ROUNDING = 1e-10
+"""Times the square of q/h: changes of rates that q does not feel, when they no longer shrink."""
+
+
+@final
+class _Halfway:
+    """Steps whose equation is at their middle; the unknowns are the rates and states there."""
+
+    def __init__(self, graph: StepGraph, start: Place) -> None:
+        self._graph, self._start, self._names = graph, start, tuple(graph.circuit.rates)
+        self._half = _times(STEP, ops.constant(0.5))
+        self._w = ops.given("rates at the middle", start.v.shape)
+        self._olds = [start.states[name] for name in self._names]
+        self._x = [ops.given(f"{n} at the middle", start.states[n].shape) for n in self._names]
+        self._t = _plus(start.t, self._half)
+
+    def _middle(self, q: Node) -> Place:
+        states = {**self._start.states, **dict(zip(self._names, self._x, strict=True))}
+        return Place(self._t, q, self._w, states)
+
+    def _states(self, rates: Sequence[Node]) -> tuple[list[Node], list[Measure]]:
+        """The images of the states of laws."""
+        pairs = zip(self._olds, rates, strict=True)
+        images = [_plus(x, _times(self._half, rate)) for x, rate in pairs]
+        triples = zip(self._x, images, self._olds, strict=True)
+        return images, [_measure(x, new, old) for x, new, old in triples]
+
+    def _rates_measure(self, new: Node) -> Measure:
+        """As large as rates are, or as rounding of q makes them."""
+        change, size = _measure(self._w, new, self._start.v)
+        place = ops.apply("div", self._start.q, STEP)
+        return change, _plus(size, _times(ops.constant(_ROUNDING), _square(place)))
+
+    def _solved(
+        self, image: Node, measure: Measure, rates: Sequence[Node]
+    ) -> tuple[Node, dict[Node, Node], dict[str, Node]]:
+        """w; the values of all unknowns; and the states of laws after the step."""
+        images, measures = self._states(rates)
+        unknowns, guesses = [self._w, *self._x], [self._start.v, *self._olds]
+        found = solution(unknowns, [image, *images], guesses, [measure, *measures])
+        triples = zip(self._names, found[1:], self._olds, strict=True)
+        ends = {name: _beyond(x, old) for name, x, old in triples}
+        return found[0], dict(zip(unknowns, found, strict=True)), ends
+
+    def midpoint(self) -> Place:
+        """The implicit midpoint rule."""
+        graph, start, half, w = self._graph, self._start, self._half, self._w
+        place = self._middle(moved(graph.model, start.q, _times(half, w)))
+        forces = graph.forces(place)
+        resistance, inertia = graph.resistance(place, half), None
+        acting = forces
+        if resistance is not None:
+            inertia = _times(half, resistance)
+            more = _times(resistance, _minus(w, start.v))
+            acting = forces._replace(efforts=_plus(forces.efforts, more))
+        image = _plus(start.v, _times(half, graph.accelerations(place, acting, inertia, stage=1)))
+        found, _, ends = self._solved(
+            image, self._rates_measure(image), list(forces.rates.values())
+        )
+        q = moved(graph.model, start.q, _times(STEP, found))
+        return start.after(q, _beyond(found, start.v), ends)
+
+    def variational(self) -> Place:
+        """The discrete Euler–Lagrange equations."""
+        graph, start, w, model = self._graph, self._start, self._w, self._graph.model
+        place = self._middle(middle_of(model, start.q, w, STEP))
+        forces = graph.forces(place)
+        modal = bool(model.has_more_rows)
+        plain, forms = (lagrangian(modal, x) for x in (False, forces.loads is not None))
+        p, _ = graph.evaluated(plain, start, forces)
+        mu, slope = graph.evaluated(forms, place, forces)
+        force = _plus(slope, forces.efforts)
+        wanted = wanted_momenta(model, w, STEP, p, force, mu)
+        resistance = graph.resistance(place, self._half)
+
+        def rates(at: Place, momenta: Node, inertia: Node | None = None) -> Node:
+            given = forces._replace(efforts=momenta)
+            return graph.evaluated((RATES_OF_MOMENTA,), at, given, inertia)[0]
+
+        if resistance is None:
+            image = rates(place, wanted)
+            measure = _power(_minus(image, w), _minus(wanted, mu)), _power(image, wanted)
+        else:
+            image = _plus(w, rates(place, _minus(wanted, mu), _times(self._half, resistance)))
+            measure = self._rates_measure(image)
+        found, there, ends = self._solved(image, measure, list(forces.rates.values()))
+        (force,) = substituted([force], there)
+        q = end_of(model, start.q, found, STEP)
+        after = momenta_after(model, start.q, found, STEP, p, force)
+        # only what 2 w − v misses of v⁺ is solved for: the rounding of a solution is a constant
+        # factor for one rigid body, and would make its momentum drift
+        end = start.after(q, _beyond(found, start.v), ends)
+        missing = rates(end, _minus(after, graph.evaluated(plain, end, forces)[0]))
+        return end._replace(v=_plus(end.v, missing))
+
+
+def _plus(x: Node, y: Node) -> Node:
+    return ops.apply("add", x, y)
+
+
+def _minus(x: Node, y: Node) -> Node:
+    return ops.apply("sub", x, y)
+
+
+def _times(x: Node, y: Node) -> Node:
+    return ops.apply("mul", x, y)
+
+
+def _beyond(x: Node, old: Node) -> Node:
+    """2 x − old, the end of a step with x at its middle."""
+    return _minus(_times(x, ops.constant(2.0)), old)
+
+
+def _square(x: Node) -> Node:
+    return ops.total(_times(x, x), None)
+
+
+def _power(x: Node, y: Node) -> Node:
+    """The size of a product of rates and momenta."""
+    return ops.apply("abs", ops.total(_times(x, y), None))
+
+
+def _measure(x: Node, new: Node, old: Node) -> Measure:
+    """The change of an iterate; the image is as large as what it is the sum of."""
+    return _square(_minus(new, x)), _plus(_square(old), _square(_minus(new, old)))
+
+
+# ---- equations in graphs -------------------------------------------------------------------------
+# A call that iterates x ← g(x, c) until x stands still (fixed_point.py has the method).
+# The solution is differentiated by the implicit function theorem, x = g(x, c):
+#
+#     λ = weights + (∂g/∂x)* λ,     weights of c: (∂g/∂c)* λ
+#
+# which is an equation of the same kind, and its iteration contracts as the first one does.
+
+Measure = tuple[Node, Node]
+"""Squares: how much an iterate has changed, and how large it is."""
+
+
+def solution(
+    unknowns: Sequence[Node],
+    images: Sequence[Node],
+    guesses: Sequence[Node],
+    measures: Sequence[Measure] = (),
+) -> tuple[Node, ...]:
+    """The fixed points of unknowns ← images near guesses.
+
+    **Arguments:** `unknowns`, inputs of a graph; `images`, the next iterates, nodes that read them;
+    `measures`, which decide when the iteration has converged (fixed_point.py), sums of squares
+    if there are none. What does not depend on the unknowns is computed once, before the iteration.
+    """
+    pairs = measures or [_squares(x, y) for x, y in zip(unknowns, images, strict=True)]
+    results = [*images, *(x for pair in pairs for x in pair)]
+    moving = set(unknowns)
+    for x in in_order(results):
+        if any(y in moving for y in x.args):
+            moving.add(x)
+    used = dict.fromkeys(y for x in in_order(results) if x in moving for y in x.args)
+    used |= dict.fromkeys(results)
+    fixed = [x for x in used if x not in moving and x.operation.name != "constant"]
+    inside = {x: ops.given(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
+    body = substituted(results, inside)
+    callee = Iteration(tuple(unknowns), tuple(inside.values()), tuple(body))
+    return call(callee, *guesses, *fixed)
+
+
+def _squares(x: Node, new: Node) -> Measure:
+    return _square(_minus(new, x)), _square(new)
+
+
+@final
+class Iteration(Callee):
+    """The fixed point of a graph.
+
+    **Attributes:** `unknowns` and `fixed`, the inputs of the graph, which are the arguments of the
+    call, guesses for the unknowns; `body`, the images of the unknowns and the two parts of every
+    measure.
+    """
+
+    def __init__(
+        self, unknowns: tuple[Node, ...], fixed: tuple[Node, ...], body: tuple[Node, ...]
+    ) -> None:
+        self.unknowns, self.fixed, self.body = unknowns, fixed, body
+        self.shapes = tuple(x.shape for x in unknowns)
+        self.key = (unknowns, fixed, body)
+        self.natives, digest = graph_digest([*unknowns, *fixed, *body])
+        self.name = f"iteration {digest}"
+
+    @property
+    def images(self) -> tuple[Node, ...]:
+        """The next iterates."""
+        return self.body[: len(self.unknowns)]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """Change and size of iterates, which all have to be small."""
+        rest = self.body[len(self.unknowns) :]
+        return list(zip(rest[::2], rest[1::2], strict=True))
+
+    def arrays(self, *args: Array) -> list[Array]:
+        """The same on arrays; NaN where there is no solution."""
+        inputs = (*self.unknowns, *self.fixed)
+        given = [np.asarray(a, dtype=np.float64) for a in args]
+        batch = np.broadcast_shapes(
+            *(a.shape[: a.ndim - len(x.shape)] for x, a in zip(inputs, given, strict=True))
+        )
+        flat = [
+            np.broadcast_to(a, (*batch, *x.shape)).reshape(-1, *x.shape)
+            for x, a in zip(inputs, given, strict=True)
+        ]
+        count, n = math.prod(batch), len(self.unknowns)
+        m = ArrayMachine(count)
+        solver = _IterationOnArrays(self, m, flat[n:])
+        for x, a in zip(solver.parts(), flat, strict=False):
+            x[...] = np.moveaxis(a, 0, -1)
+        with np.errstate(all="ignore"):
+            solver.solve()
+        found = [np.where(m.status == 0, x, np.nan) for x in solver.parts()]
+        return [
+            np.moveaxis(x, -1, 0).reshape(*batch, *y.shape)
+            for x, y in zip(found, self.unknowns, strict=True)
+        ]
+
+    def prepare(self, host: Any) -> None:
+        """That of the calls inside."""
+        host.prepare(self.body)
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """A loop around the code of the graph."""
+        from phipsi.simulation.integrators.iteration_code import write_iteration
+
+        return write_iteration(code, self, args)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """By the implicit function theorem; guesses do not matter."""
+        n = len(self.unknowns)
+        known = dict(zip(self.unknowns, results, strict=True))
+        known |= dict(zip(self.fixed, args[n:], strict=True))
+        bars = ops.filled(weights, self.shapes)
+        to = [ops.given(f"to {x.data[0]}", x.shape) for x in self.unknowns]
+        found = adjoints(self.images, to, (*self.unknowns, *self.fixed))
+        moving = [i for i, x in enumerate(found) if x is not None]
+        there = substituted([x for x in found if x is not None], known)
+        terms: dict[int, Node] = dict(zip(moving, there, strict=True))
+        images = [ops.apply("add", b, terms[i]) if i in terms else b for i, b in enumerate(bars)]
+        solved = solution(to, images, bars)
+        fixed = [i for i in range(n, n + len(self.fixed)) if i in terms]
+        at = dict(zip(to, solved, strict=True))
+        out = dict(zip(fixed, substituted([terms[i] for i in fixed], at), strict=True))
+        return [out.get(i) for i in range(len(args))]
+
+
+@final
+class _IterationOnArrays:
+    """`FixedPoint` around the graph of an `Iteration`, for many elements."""
+
+    def __init__(self, callee: Iteration, m: ArrayMachine, fixed: Sequence[Array]) -> None:
+        self._callee, self._m, self._error = callee, m, None
+        self._body = Evaluation(callee.body)
+        n = sum(x.size for x in callee.unknowns)
+        self._x, self._image = m.array(n), m.array(n, kept=False)
+        self._measures = m.array(len(callee.measures), 2, kept=False)
+        self._fixed = [m.input(a) for a in fixed]
+        self._solver = FixedPoint(m, self._x, self._image, self._measures, self._evaluate)
+
+    def parts(self) -> list[Array]:
+        """The unknowns (…, lanes), in the memory of the machine."""
+        ends = np.cumsum([x.size for x in self._callee.unknowns])[:-1]
+        several = zip(np.split(self._x.data, ends), self._callee.unknowns, strict=True)
+        return [part.reshape(*x.shape, -1) for part, x in several]
+
+    def solve(self) -> None:
+        """Solve; a failure of the graph at the guess is one of the caller's."""
+        self._solver.solve()
+        if self._error is not None and (self._m.status == BLOCK).any():
+            raise self._error
+
+    def _evaluate(self) -> None:
+        names = [x.data[0] for x in (*self._callee.unknowns, *self._callee.fixed)]
+        values = [np.moveaxis(x, -1, 0) for x in self.parts()]
+        values += [x.lanes_first() for x in self._fixed]
+        count = self._m.lanes
+        try:
+            found = self._body(dict(zip(names, values, strict=True)))
+        except PhipsiError:
+            one_by_one = [
+                self._one(i, dict(zip(names, (x[i] for x in values), strict=True)))
+                for i in range(count)
+            ]
+            found = [np.stack(x) for x in zip(*one_by_one, strict=True)]
+        unknowns = self._callee.unknowns
+        new = [
+            np.broadcast_to(x, (count, *y.shape)).reshape(count, -1)
+            for x, y in zip(found, unknowns, strict=False)
+        ]
+        self._image.fill(np.concatenate(new, axis=1))
+        parts = [np.broadcast_to(x, (count,)) for x in found[len(unknowns) :]]
+        self._measures.fill(np.stack(parts, axis=1).reshape(count, -1, 2))
+
+    def _one(self, i: int, known: dict[str, Array]) -> list[Array]:
+        """One element; NaN, and a failure, where the graph has no value."""
+        try:
+            return [np.asarray(x) for x in self._body(known)]
+        except PhipsiError as error:
+            self._error = self._error or error
+            self._m.fail(np.arange(self._m.lanes) == i, BLOCK)
+            return [np.full(x.shape, np.nan) for x in self._callee.body]

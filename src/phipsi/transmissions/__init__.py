@@ -1,0 +1,1 @@
+"""Gears, belts, cams and motors: constraints between the coordinates of joints."""
