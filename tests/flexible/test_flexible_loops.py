@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.operators import pose
-from phipsi.simulation.closed_loops import closure_terms
+from phipsi.simulation.kinematic_loops import closure_terms
 
 TREE = SYSTEM.model
 

@@ -13,7 +13,7 @@ import phipsi as pp
 from phipsi import constraints as c
 from phipsi.core.algorithms.constrained import constraint_rows
 from phipsi.errors import InputError, SimulationError
-from phipsi.simulation.closed_loops import closure_code, closure_terms, unrolled_elimination
+from phipsi.simulation.kinematic_loops import closure_code, closure_terms, unrolled_elimination
 from phipsi.simulation.runs import rollout, run_code
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)

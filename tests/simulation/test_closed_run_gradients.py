@@ -18,8 +18,8 @@ from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.errors import InputError
-from phipsi.simulation.closed_loops import closure_calls, unrolled_elimination
-from phipsi.simulation.closed_loops.closure_calls import (
+from phipsi.simulation.kinematic_loops import closure_calls, unrolled_elimination
+from phipsi.simulation.kinematic_loops.closure_calls import (
     AccelerationCall,
     ProjectionCall,
     SolutionCall,

@@ -22,10 +22,10 @@ from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.circuit import Circuit
-from phipsi.simulation.closed_loops.closure_calls import AccelerationCall
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import METHODS
+from phipsi.simulation.kinematic_loops.closure_calls import AccelerationCall
 
 
 def damped(nv: int, damping: Any, *others: Any) -> Circuit:

@@ -13,9 +13,9 @@ from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalars import from_columns, rotation_about
 from phipsi.core.spatial.exponential_coefficients import sinc
 from phipsi.operators import pose
-from phipsi.simulation.closed_loops import closure_terms, unrolled_programs
-from phipsi.simulation.closed_loops.unrolled_elimination import Elimination
-from phipsi.simulation.closed_loops.unrolled_programs import NotUnrolled, Term, Terms, needed
+from phipsi.simulation.kinematic_loops import closure_terms, unrolled_programs
+from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination
+from phipsi.simulation.kinematic_loops.unrolled_programs import NotUnrolled, Term, Terms, needed
 
 OPERATIONS = {
     "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,

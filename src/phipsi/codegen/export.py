@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from phipsi.codegen import c_headers_and_tests, package_files, webassembly
-from phipsi.codegen.exported_module import ExportedFunction, Library, Source, exported_module
+from phipsi.codegen.exported_module import (
+    INSIDE,
+    ExportedFunction,
+    Library,
+    Source,
+    exported_module,
+)
 from phipsi.codegen.exported_step import exported_step
 from phipsi.codegen.named_programs import (
     checked_identifier,
@@ -39,8 +45,7 @@ from phipsi.native.native_backend import KernelSource
 from phipsi.native.pipeline import can_run
 from phipsi.native.targets import llvm_library
 from phipsi.native.targets.code_cache import kept_object
-from phipsi.native.text import c_text, llvm_text
-from phipsi.native.text.lane_arithmetic import NumberName
+from phipsi.native.targets.target import NumberName
 
 _ELF = b"\x7fELF"
 _EXPORTED = ("caller", "static")
@@ -207,7 +212,7 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
 
 def _check_free(name: str, key: str) -> None:
     """A function must not have the name of one that the code has inside."""
-    if f"{name}_{key}" in c_text.INSIDE or name.split("_")[0] == "phipsi":
+    if f"{name}_{key}" in INSIDE or name.split("_")[0] == "phipsi":
         raise InputError(
             f"{name}_{key} is a name that the exported code uses inside. Choose another:  "
             f"name={'my_' + name!r}"
@@ -249,9 +254,8 @@ def _compiled(
     """The text of the module, and its functions, with their accuracy in single precision."""
     # one lane would be a plain loop
     batch = row.target.lanes > 1 or not (row.is_wasm or row.flash or row.is_gpu)
-    writer = c_text if row.is_source else llvm_text
     module = exported_module(
-        sources, row.target, writer, batch=batch, threads=row.is_gpu, **options
+        sources, row.target, as_source=row.is_source, batch=batch, threads=row.is_gpu, **options
     )
     functions = [_rounded(f) for f in module.functions]
     if row.target.number == "float":

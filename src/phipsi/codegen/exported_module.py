@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 from phipsi.codegen.quoted_texts import comment
@@ -22,8 +21,12 @@ from phipsi.core.model.model import Model
 from phipsi.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.targets.target import Target
-from phipsi.native.text import c_text, llvm_text
+from phipsi.native.text import llvm_text
 from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.c_text import INSIDE as INSIDE
+from phipsi.native.text.c_text import Module as SourceModule
+from phipsi.native.text.c_text import listed_table as listed_table
+from phipsi.native.text.c_text import number_text as number_text
 from phipsi.native.text.lane_arithmetic import I1, I32, I64, POINTER, WORD, Emitter, i64, write_loop
 
 MARK = "written by phipsi"
@@ -177,8 +180,8 @@ class Source:
 def exported_module(
     sources: Sequence[Source],
     target: Target,
-    writer: ModuleType = llvm_text,
     *,
+    as_source: bool = False,
     batch: bool = True,
     static: bool = False,
     more: Sequence[Writer] = (),
@@ -187,18 +190,14 @@ def exported_module(
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
-    `writer` writes the text: that of LLVM, or C. Functions that are not returned are internal, and
-    none that is returned calls another: modules cannot take each other's. With `static`, work
+    The text is that of LLVM, or C with `as_source`. Functions that are not returned are internal,
+    and none that is returned calls another: modules cannot take each other's. With `static`, work
     memory is data of the module: functions have no `work`, and each may run once at a time. `more`
     write further functions. `hidden` functions are not exported by shared libraries that the object
     is linked into. With `threads`, there are kernels of a GPU around them, one configuration per
     thread.
     """
-    options: dict[str, Any] = {}
-    if writer is llvm_text:
-        options = {"missing": target.missing, "narrow": target.pointer_bits == 32}
-        options["integer_bytes"] = target.integer_bytes
-    module = writer.Module(standalone=True, **options)
+    module: Any = SourceModule(standalone=True) if as_source else _llvm_module(target)
     functions: list[ExportedFunction] = []
     entries: list[Any] = []
     found: list[KernelSource] = []
@@ -225,16 +224,23 @@ def exported_module(
     for one in module.globals.values():  # nothing else is seen outside: two modules may be linked
         if one.blocks and one not in entries:
             one.linkage = "internal"
-    if isinstance(module, c_text.Module):
+    if as_source:
         for f in functions:
             module.signatures |= f.signatures(target.number, static=static)
     if threads:
         entries = [kernel for f in functions for kernel in _gpu_kernels(module, f, target.unit)]
-    elif hidden and writer is llvm_text:
+    elif hidden and not as_source:
         for entry in entries:
             entry.linkage = "hidden"
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
+
+
+def _llvm_module(target: Target) -> Any:
+    return llvm_text.Module(
+        standalone=True, missing=target.missing, narrow=target.pointer_bits == 32,
+        integer_bytes=target.integer_bytes,
+    )  # fmt: skip
 
 
 def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[ir.Function]:

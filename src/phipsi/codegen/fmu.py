@@ -24,6 +24,7 @@ from xml.sax.saxutils import quoteattr
 
 from numpy.typing import ArrayLike
 
+from phipsi.codegen.exported_module import SourceModule, listed_table, number_text
 from phipsi.codegen.fmu_model import FmuModel, Variable
 from phipsi.codegen.quoted_texts import xml_text
 from phipsi.codegen.targets import SOURCE
@@ -34,7 +35,6 @@ from phipsi.core.support.whole_files import checked_target, path_of, whole_file
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs import run_job
-from phipsi.native.text import c_text
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.runs.run_emitter import RunEmitter as Run
 from phipsi.simulation.runs.run_program import RunProgram
@@ -399,14 +399,14 @@ class _Head:
 
     def __init__(self, model: FmuModel) -> None:
         self.model = model
-        module = c_text.Module()
+        module = SourceModule()
         self._sources: dict[int, KernelSource] = {}  # by the program's own, for this machine
         runs = {name: self._run(module, name, plan) for name, plan in model.plans.items()}
         for function in module.globals.values():
             function.linkage = "internal"
         self.text = "\n".join([str(module), *self._layout(runs)]) + "\n"
 
-    def _run(self, module: c_text.Module, name: str, plan: RunProgram) -> Run:
+    def _run(self, module: SourceModule, name: str, plan: RunProgram) -> Run:
         sources: list[KernelSource] = []
         for native in plan.sources:
             key = id(native)
@@ -437,10 +437,10 @@ class _Head:
         }
         yield from (f"#define {name} {value}" for name, value in values.items())
         yield f"#define CLOSING_TOLERANCE {CLOSING_TOLERANCE:g}"
-        yield f"#define STEP_LENGTH {c_text.number_text(model.simulator.dt)}"
+        yield f"#define STEP_LENGTH {number_text(model.simulator.dt)}"
         yield from (f"#define HAS_{name.upper()} 1" for name in runs)
-        listed = [c_text.number_text(x) for x in model.starts]
-        yield from c_text.listed_table("static const double start_values", listed)
+        listed = [number_text(x) for x in model.starts]
+        yield from listed_table("static const double start_values", listed)
         yield "static const char *const status_texts[8] = {"
         yield from (f'  "{STATUS_WORDS.get(i, "unknown")}",' for i in range(8))
         yield "};"

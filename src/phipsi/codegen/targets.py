@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from phipsi.errors import one_of
 from phipsi.native.targets.llvm_library import llvm
-from phipsi.native.targets.target import Target, host_target
-from phipsi.native.text.lane_arithmetic import NumberName
+from phipsi.native.targets.target import NumberName, Target, host_target
 
 _LINUX = "x86_64-unknown-linux-gnu"
 _THUMB = "thumbv7em-unknown-none-eabihf"

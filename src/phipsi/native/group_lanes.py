@@ -37,10 +37,6 @@ class GroupLanes:
         """Memory for so many integers."""
         return LaneList(self._b, self._code.area(max(1, -(-count // self._code.e.lanes))).base)
 
-    def words_at(self, address: Any) -> LaneList:
-        """Integers that are there already."""
-        return LaneList(self._b, address)
-
     def variable(self, x: Integer = 0) -> LaneVariable:
         """An integer that changes."""
         return LaneVariable(self._b, x)
@@ -146,8 +142,14 @@ class LaneList(Words):
 
     def put(self, index: Any, x: Any) -> None:
         """Store one."""
-        b = self._b
-        b.store(integer_of(x), b.at(self.base, b.mul(integer_of(index), i64(WORD))))
+        self._b.store(integer_of(x), self._at(index))
+
+    def after(self, count: Integer) -> LaneList:
+        """Those behind so many."""
+        return LaneList(self._b, self._at(count))
+
+    def _at(self, index: Any) -> Any:
+        return self._b.at(self.base, self._b.mul(integer_of(index), i64(WORD)))
 
 
 @final

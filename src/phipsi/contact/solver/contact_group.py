@@ -9,7 +9,6 @@ from operator import and_
 from typing import Any
 
 from phipsi.contact.solver.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.solver.lane_elimination import Numbers, profile_of
 from phipsi.contact.solver.scaled_problem import KINDS, order_of, padded, work_size
 from phipsi.core.machine.solvers import BLOCK
 from phipsi.native.group_lanes import GroupLanes, LaneList
@@ -42,8 +41,8 @@ class ContactGroup:
         kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
         self.kinds = [x for x in KINDS if x in kinds]
         numbers = [self.kinds.index(x) for x in kinds]
-        self.m, self._g = Numbers(code.e), GroupLanes(code)
-        g, m = self._g, self._g.m
+        self._g = g = GroupLanes(code)
+        m = g.m
         self._kinds, self._ends = m.words(numbers), m.words(layout.ends)
         self.count = len(kinds)
         order = order_of(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
@@ -105,9 +104,8 @@ class ContactGroup:
         """Beside which columns W is zero, in words after the contacts; see `ProblemMemory`."""
         g, m = self._g, self._g.m
         blocks = self._n // BLOCK
-        places = profile_of(self.m, self.contacts, self._k.whole, self._n.whole)
-        lows, ends = (g.words_at(x) for x in places)
-        self._lows, self._ends_of_blocks = lows, ends
+        self._lows = lows = self._contacts.after(self._k * 2)
+        self._ends_of_blocks = ends = lows.after(blocks)
 
         @m.loop(0, blocks)
         def _(i: Any) -> None:

@@ -21,7 +21,7 @@ own registers another one; `BodyRecords` is the base of most: records that sit o
 >>> arm.to_dict()["lamps"]
 [{'name': 'torch', 'body': 'link2', 'power': 5.0}]
 
-Reasons: docs/decisions/0073.
+Reasons: docs/decisions/0069.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ From the declaration come the error (`tree_of`, `mechanism_of`), the line "Suppo
 the function's documentation, and the table in docs/supported-features.md. The function itself stays
 as it is: a warm call costs nothing more. A system without constraints is a tree to all of them.
 
-Reasons: docs/decisions/0032, 0073.
+Reasons: docs/decisions/0032, 0069.
 """
 
 from __future__ import annotations

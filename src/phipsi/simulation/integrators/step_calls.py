@@ -30,9 +30,9 @@ from phipsi.core.operators.own import operator
 from phipsi.core.sweeps.entries import cross
 from phipsi.errors import InputError
 from phipsi.native.native_backend import KernelSource
-from phipsi.simulation.closed_loops.unrolled_programs import unrolled_program
 from phipsi.simulation.integrators.group_calls import lifted
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA
+from phipsi.simulation.kinematic_loops.unrolled_programs import unrolled_program
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""

@@ -294,7 +294,7 @@ class StepGraph:
 
     def _closed_dynamics(self, stage: int, more: tuple[str, ...] = ()) -> Any:
         """Accelerations that keep the constraints, with more quantities that are given."""
-        from phipsi.simulation.closed_loops.closure_calls import AccelerationCall
+        from phipsi.simulation.kinematic_loops.closure_calls import AccelerationCall
 
         assert self._system is not None
         return AccelerationCall(self._system, stage, tuple(dict.fromkeys((*self._given, *more))))
@@ -450,7 +450,7 @@ class StepGraph:
             efforts = carried if efforts is None else ops.apply("add", carried, efforts)
             wrenches = None
         if self._system is not None:
-            from phipsi.simulation.closed_loops.closure_calls import SolutionCall
+            from phipsi.simulation.kinematic_loops.closure_calls import SolutionCall
 
             assert efforts is not None
             more = () if inertia is None else ("Jr",)
@@ -584,7 +584,7 @@ class StepGraph:
         """
         if self._system is None:
             return place
-        from phipsi.simulation.closed_loops.closure_calls import ProjectionCall
+        from phipsi.simulation.kinematic_loops.closure_calls import ProjectionCall
 
         inertia = self._modal_inertia() if stiff and self.model.is_flexible else None
         more = () if inertia is None and not rotors_given else ("Jr",)

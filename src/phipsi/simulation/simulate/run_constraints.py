@@ -40,7 +40,7 @@ from phipsi.core.compiler import compile
 from phipsi.core.model.closure_names import ends
 from phipsi.core.model.numbers import all_finite
 from phipsi.errors import InputError, one_of
-from phipsi.simulation import closed_loops
+from phipsi.simulation import kinematic_loops
 from phipsi.simulation.integrators.motion import TOLERANCE, Motion, not_closed
 from phipsi.simulation.runs.checks import checked_number
 from phipsi.simulation.runs.run_memory import RunMemory
@@ -434,6 +434,6 @@ def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, 
 
 def _projection_plan(system: System) -> RunProgram:
     """The nearest state on the constraints, as compiled runs find it."""
-    callee = closed_loops.closure_calls.ProjectionCall(system)
+    callee = kinematic_loops.closure_calls.ProjectionCall(system)
     q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
     return RunProgram(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

@@ -19,8 +19,8 @@ from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, RO
 from phipsi.core.backends.array_algebra import Scalars
 from phipsi.core.compiler import compile
 from phipsi.core.operators import A, J, mass_matrix, pose, tau
-from phipsi.simulation.closed_loops.unrolled_elimination import Elimination, elimination_of
-from phipsi.simulation.closed_loops.unrolled_programs import (
+from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination, elimination_of
+from phipsi.simulation.kinematic_loops.unrolled_programs import (
     MOST_BODIES,
     MOST_TERMS,
     NotUnrolled,

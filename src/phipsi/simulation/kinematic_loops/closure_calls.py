@@ -48,17 +48,17 @@ from phipsi.errors import InputError
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.native.runs.run_kernel import RunKernel
-from phipsi.simulation.closed_loops.closure_code import (
+from phipsi.simulation.integrators.group_calls import lifted, moved
+from phipsi.simulation.integrators.motion import NEWTON, Motion, Projection
+from phipsi.simulation.integrators.step_calls import ProgramCall, kernel_source, of_rotors, products
+from phipsi.simulation.kinematic_loops.closure_code import (
     Closures,
     Eliminated,
     InOnePiece,
     closure_programs,
     residual_tables,
 )
-from phipsi.simulation.closed_loops.closure_terms import Unrolled, way_of
-from phipsi.simulation.integrators.group_calls import lifted, moved
-from phipsi.simulation.integrators.motion import NEWTON, Motion, Projection
-from phipsi.simulation.integrators.step_calls import ProgramCall, kernel_source, of_rotors, products
+from phipsi.simulation.kinematic_loops.closure_terms import Unrolled, way_of
 
 _MULTIPLIERS = ROW_MATRIX.inv @ (A @ J @ MASS_MATRIX_INVERSE @ tau - Udot)
 _SOLUTION = (MASS_MATRIX_INVERSE @ (tau - J.T @ A.T @ _MULTIPLIERS), _MULTIPLIERS)

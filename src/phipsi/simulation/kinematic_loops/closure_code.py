@@ -37,16 +37,22 @@ from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs.lane_group import JointPart
 from phipsi.native.runs.run_kernel import RunKernel
 from phipsi.native.runs.straight_line import Routine, StraightLine, straight_line
-from phipsi.simulation.closed_loops.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
-from phipsi.simulation.closed_loops.unrolled_elimination import (
+from phipsi.simulation.integrators.motion import NEWTON, TOLERANCE
+from phipsi.simulation.kinematic_loops.closure_terms import (
+    ELIMINATION,
+    MODES,
+    Unrolled,
+    Way,
+    way_of,
+)
+from phipsi.simulation.kinematic_loops.unrolled_elimination import (
     Elimination,
     RightSide,
     Solver,
     store_solution,
     write_solution,
 )
-from phipsi.simulation.closed_loops.unrolled_programs import Term, write_terms
-from phipsi.simulation.integrators.motion import NEWTON, TOLERANCE
+from phipsi.simulation.kinematic_loops.unrolled_programs import Term, write_terms
 
 OPEN = 7
 """Status of a lane whose loops are not closed by the projection; kernels use smaller numbers."""
