@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes src/phipsi/interfaces/page/assets/three.min.js: the classes of three.js that scene.js uses, as one classic
+# Writes src/phipsi/pages/assets/three.min.js: the classes of three.js that scene.js uses, as one classic
 # script that defines `globalThis.THREE`. Needs npm and the network; users need neither.
 #
 #     scripts/bundle_three.sh [folder for npm]
 set -euo pipefail
 THREE=0.187.0 ESBUILD=0.28.2
-assets="$(cd "$(dirname "$0")/.." && pwd)/src/phipsi/interfaces/page/assets"
+assets="$(cd "$(dirname "$0")/.." && pwd)/src/phipsi/pages/assets"
 folder="${1:-$(mktemp -d)}"
 cd "$folder"
 npm install --no-audit --no-fund --no-save --ignore-scripts "three@$THREE" "esbuild@$ESBUILD" >/dev/null

@@ -22,7 +22,7 @@ html_theme = "furo"
 html_title = "phipsi"
 html_static_path = [
     str(HERE / "static"),
-    str(HERE.parents[1] / "src/phipsi/interfaces/workbench/assets/katex"),
+    str(HERE.parents[1] / "src/phipsi/papers/workbench/assets/katex"),
 ]
 html_static_path += [str(x) for x in sorted(HERE.parent.glob("pictures/live-*.png"))]
 html_css_files = ["katex.min.css", "site.css"]

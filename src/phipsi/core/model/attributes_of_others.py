@@ -1,7 +1,7 @@
 """Attributes that models of other libraries have, and what to write here instead.
 
 ``model.createData`` or ``model.opt.timestep`` answer with the way of this library. Names of
-functions (``model.CalcMassMatrix``) are those of phipsi/interfaces/other_names.py.
+functions (``model.CalcMassMatrix``) are those of phipsi/files/other_names.py.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ SAID_OTHERWISE = {
 }
 
 
-# Functions that are methods elsewhere; phipsi/interfaces/other_names.py has what to say of them.
+# Functions that are methods elsewhere; phipsi/files/other_names.py has what to say of them.
 METHODS = (
     "CalcInverseDynamics CalcMassMatrix CalcBiasTerm CalcGravityGeneralizedForces "
     "CalcJacobianSpatialVelocity CalcBiasSpatialAcceleration CalcCenterOfMassPositionInWorld "
