@@ -214,7 +214,7 @@ def check_options(function, model, arguments):
 
 
 def check_wrong_options(function, model, arguments, plain):
-    several, right = isinstance(plain, tuple), [np.empty(x.shape) for x in parts(plain)]
+    several, right = isinstance(plain, tuple), [np.zeros(x.shape) for x in parts(plain)]
     fixed = right[0].copy()
     fixed.flags.writeable = False
     first = (right[0].astype(np.float32), right[0].astype(int), fixed, np.zeros(9), [0.0], None)
