@@ -106,7 +106,15 @@ def evaluators(house: House) -> Found:
              if (house.root / x).exists()}  # fmt: skip
     for path, function in house.functions():
         if house.where(path).startswith(
-            ("core/backends", "core/dense", "core/model", "native", "files", "pages", "papers/workbench")
+            (
+                "core/backends",
+                "core/dense",
+                "core/model",
+                "native",
+                "files",
+                "pages",
+                "papers/workbench",
+            )
         ):
             continue
         for loop in (n for n in ast.walk(function) if isinstance(n, ast.For)):
