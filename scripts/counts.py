@@ -209,7 +209,7 @@ def namespace_entries(house: House) -> Found:
             if isinstance(node, ast.ImportFrom) and node.module == name
             for alias in node.names
         }
-        if brought & _listed(package) or name.rpartition(".")[2] in s.offered(package):
+        if brought & _listed(package) or name in s.homes(owner, package).values():
             found.append(line)
     return found
 

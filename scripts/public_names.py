@@ -65,17 +65,19 @@ def _stub_of(homes: Mapping[str, set[str]], names: Sequence[str], *more: str) ->
 def room_stubs() -> Iterator[tuple[Path, str]]:
     """The stubs of packages that load what they offer on first use, see `phipsi.loaded.offer`."""
     for path in sorted((ROOT / "src" / "phipsi").rglob("__init__.py")):
-        offered = sources.offered(ast.parse(path.read_text(encoding="utf-8")))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        offered = sources.offered(tree)
         if not offered:
             continue
         package = ".".join(path.parent.relative_to(ROOT / "src").parts)
         homes: dict[str, set[str]] = defaultdict(set)
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree.body:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
                 homes[node.module or ""] |= {x.name for x in node.names}
-        for module, names in offered.items():
-            home = package if names == "." else f"{package}.{module}"
-            homes[home] |= {module} if names == "." else set(names.split())
+        for name, module in sources.homes(package, tree).items():
+            folder, _, last = module.rpartition(".")
+            is_whole = name == last and "." in offered[module.removeprefix(f"{package}.")].split()
+            homes[folder if is_whole else module].add(name)
         listed = sorted(set().union(*homes.values()), key=_order)
         yield path.with_suffix(".pyi"), _stub_of(homes, listed)
 

@@ -38,22 +38,26 @@ def only_public(home: str) -> Any:
     return lambda: sorted(module.__all__)
 
 
-def offer(package: str, table: dict[str, str]) -> Any:
+def offer(package: str, table: dict[str, str], within: dict[str, str] | None = None) -> Any:
     """`__getattr__`, `__dir__` and `__all__` of a package that loads what it offers on first use.
 
     `table` has the modules of the package, each with the names that are offered of it; "." is the
-    module itself. What the package has imported by then is offered too, if it is public. So a room
-    says in one place what it offers, and entering it loads no more than is used. Modules that use
-    a feature now and then read it from the package, ``contact.contact_rows.row_states(…)``, instead
-    of importing it. scripts/public_names.py writes the stub that type checkers read.
+    module itself, under the last part of its name. `within` has in the same form what is offered
+    to other rooms of the library only: it is no part of the public namespace. What the package has
+    imported by then is offered too, if it is public.
+
+    So a room says in one place what it offers, and entering it loads no more than is used. Modules
+    that use a feature now and then read it from the package,
+    ``contact.contact_rows.row_states(…)``, instead of importing it. scripts/public_names.py writes
+    the stub that type checkers read.
 
     A class with the name of a module in small letters is imported by the package itself, as
-    `only_public` wants it.
+    `only_public` wants it. No other name may be that of a module of the package: loading the module
+    would take its place.
     """
-    home, names = sys.modules[package], dict[str, tuple[str, str]]()
-    for module, inner in table.items():
-        for name in [module] if inner == "." else inner.split():
-            names[name] = module, "" if inner == "." else name
+    home = sys.modules[package]
+    listed = _homes(table)
+    names = {**_homes(within or {}), **listed}
     own = vars(home).items()
     ours = f"{package}."
     ready = [n for n, x in own if n[0] != "_" and getattr(x, "__module__", "").startswith(ours)]
@@ -70,8 +74,18 @@ def offer(package: str, table: dict[str, str]) -> Any:
         setattr(home, name, value)
         return value
 
-    vars(home)["__all__"] = [*ready, *names]
+    vars(home)["__all__"] = [*ready, *listed]
     return load, only_public(package), vars(home)["__all__"]
+
+
+def _homes(table: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """The module of each name that is offered, and the name there, "" for the module itself."""
+    out = dict[str, tuple[str, str]]()
+    for module, inner in table.items():
+        for name in inner.split():
+            here = module.rpartition(".")[2] if name == "." else name
+            out[here] = module, "" if name == "." else name
+    return out
 
 
 def display(thing: Any) -> str:

@@ -63,16 +63,38 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def offered(tree: ast.Module) -> dict[str, str]:
-    """The table of a package that loads what it offers on first use, see `phipsi.loaded.offer`."""
+    """What a package loads on first use, see `phipsi.loaded.offer`: modules with their names.
+
+    The public names and those for other rooms, in one table.
+    """
+    out: dict[str, str] = {}
     for node in tree.body:
         call = getattr(node, "value", None)
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "offer":
-            return ast.literal_eval(call.args[1])
-    return {}
+            for table in (*call.args[1:], *(x.value for x in call.keywords)):
+                for module, names in ast.literal_eval(table).items():
+                    out[module] = f"{out[module]} {names}" if module in out else names
+    return out
 
 
-def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterator[str]:
-    """The modules that one module imports, at any depth, for type checkers too."""
+def homes(package: str, tree: ast.Module) -> dict[str, str]:
+    """The module in which each name lives that a package offers."""
+    out: dict[str, str] = {}
+    for module, names in offered(tree).items():
+        for name in names.split():
+            out[module.rpartition(".")[2] if name == "." else name] = f"{package}.{module}"
+    return out
+
+
+def targets(
+    tree: ast.AST, name: str, package: bool, known: set[str],
+    doors: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[str]:  # fmt: skip
+    """The modules that one module imports, at any depth, for type checkers too.
+
+    `doors` are the `homes` of packages: a name that a package offers is of the module where it
+    lives.
+    """
     inside = name.split(".") if package else name.split(".")[:-1]
     for node in statements(tree):
         if isinstance(node, ast.Import):
@@ -80,10 +102,11 @@ def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterato
         elif isinstance(node, ast.ImportFrom):
             base = inside[: len(inside) + 1 - node.level] if node.level else []
             source = ".".join(base + ([node.module] if node.module else []))
+            behind = (doors or {}).get(source, {})
             for alias in node.names:
                 whole = f"{source}.{alias.name}"
                 if whole in known or source in known:
-                    yield whole if whole in known else source
+                    yield whole if whole in known else behind.get(alias.name, source)
 
 
 @cache
@@ -91,12 +114,14 @@ def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
     """Who imports whom. The package itself, which re-exports all, is left out."""
     found = modules(root)
     known = set(found)
+    packages = [name for name, path in found.items() if path.name == "__init__.py"]
+    doors = {name: homes(name, tree_of(found[name])) for name in packages}
     out = {}
     for name, path in found.items():
         if name != root.name:
             package = path.name == "__init__.py"
-            found_here = set(targets(tree_of(path), name, package, known))
-            found_here |= {f"{name}.{module}" for module in offered(tree_of(path))}
+            found_here = set(targets(tree_of(path), name, package, known, doors))
+            found_here |= set(doors.get(name, {}).values())
             itself = {name} if package else set[str]()  # through its own modules
             out[name] = frozenset(found_here - itself - {root.name})
     return out
