@@ -21,11 +21,11 @@ from robots import ROBOTS, Pinocchio, States, load_robot
 from timing import race
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.core.compiler import program_of
 from phipsi.identification.regressors import REGRESSOR
 

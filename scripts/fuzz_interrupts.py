@@ -178,7 +178,7 @@ def interrupted(interrupter: Interrupter, kind: str, delay: float, call: Callabl
 def cases(regions: Regions) -> dict[str, Callable[[], Callable[[], Any]]]:
     """By name: functions that prepare a call in guarded memory; its result is always the same."""
     import phipsi as pp
-    from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+    from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
     from phipsi.operators import mass_matrix
 
     model = pp.examples.seven_joint_arm()

@@ -198,7 +198,7 @@ GROUPS = (
     Group("forces", (*(f"simulation/forces/{name}.py" for name in (
               "body_forces", "elastic_couplings", "force", "frame_forces", "joint_forces",
               "joint_stops", "on_rates")),), 24, _FORCES),
-    Group("steps", ("core/algorithms/kinematics/exponential_chart.py",
+    Group("steps", ("algorithms/kinematics/exponential_chart.py",
           "simulation/runs/run_gradient.py", "simulation/analysis/step_derivatives.py",
           *(f"simulation/integrators/{name}.py" for name in (
               "fixed_point", "graph_steps", "lagrangian", "stage_loop", "step_graph",

@@ -47,10 +47,10 @@ _TABLE = {
     },
     ("Derivatives", "derivatives.md"): {
         "core.calculus.differentiation": "diff vjp",
-        "core.algorithms.dynamics.derivatives": (
+        "algorithms.dynamics.derivatives": (
             "forward_dynamics_derivatives inverse_dynamics_derivatives"
         ),
-        "core.algorithms.dynamics.sensitivities": ".",
+        "algorithms.dynamics.sensitivities": ".",
         "simulation.analysis.step_derivatives": "step_derivatives",
         "simulation.analysis.linearization": "linearize",
         "simulation.analysis.equilibrium": "equilibrium",
@@ -65,28 +65,26 @@ _TABLE = {
         "papers.derivations.derive": "derive",
     },
     ("Kinematics", "notation.md"): {
-        "core.algorithms.kinematics.motions": (
-            "accelerations jacobian jacobian_dot poses velocities"
-        ),
+        "algorithms.kinematics.motions": ("accelerations jacobian jacobian_dot poses velocities"),
         "kinematics.inverse_kinematics": "inverse_kinematics",
     },
     ("Dynamics", "notation.md"): {
-        "core.algorithms.dynamics.equations_of_motion": (
+        "algorithms.dynamics.equations_of_motion": (
             "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
             "mass_matrix mass_matrix_inverse operational_space_inertia"
         ),
-        "core.algorithms.dynamics.energy": (
+        "algorithms.dynamics.energy": (
             "center_of_mass elastic_energy kinetic_energy momentum potential_energy"
         ),
-        "core.algorithms.dynamics.centroidal": ".",
-        "core.algorithms.dynamics.hybrid": "hybrid_dynamics",
+        "algorithms.dynamics.centroidal": ".",
+        "algorithms.dynamics.hybrid": "hybrid_dynamics",
         "flexible.vibration": "mode_shapes natural_frequencies",
-        "core.algorithms.dynamics.diagonal_dynamics": ".",
+        "algorithms.dynamics.diagonal_dynamics": ".",
     },
     ("Loops", "closed-chains.md"): {
-        "core.algorithms.constrained.system": "System",
+        "algorithms.constrained.system": "System",
         "constraints": ".",
-        "core.algorithms.dynamics.constraint_forces": (
+        "algorithms.dynamics.constraint_forces": (
             "constraint_forces constraint_impulse delassus_matrix"
         ),
     },

@@ -10,31 +10,25 @@ from phipsi import (
     molecules,
     operators,
 )
-from phipsi.attached import shapes
-from phipsi.attached.shapes import Material
-from phipsi.codegen.export import export
-from phipsi.codegen.fmu import export_fmu
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.contact_points import contact_points, distances
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
-from phipsi.core.algorithms.dynamics.constraint_forces import (
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
+from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
     delassus_matrix,
 )
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.core.algorithms.dynamics.energy import (
+from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
     elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
 )
-from phipsi.core.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.dynamics.equations_of_motion import (
     bias_forces,
     forward_dynamics,
     gravity_forces,
@@ -44,14 +38,20 @@ from phipsi.core.algorithms.dynamics.equations_of_motion import (
     mass_matrix_inverse,
     operational_space_inertia,
 )
-from phipsi.core.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.core.algorithms.kinematics.motions import (
+from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
     jacobian_dot,
     poses,
     velocities,
 )
+from phipsi.attached import shapes
+from phipsi.attached.shapes import Material
+from phipsi.codegen.export import export
+from phipsi.codegen.fmu import export_fmu
+from phipsi.contact.contact_pairs import Contacts
+from phipsi.contact.contact_points import contact_points, distances
 from phipsi.core.backends.program import Program
 from phipsi.core.calculus.differentiation import diff, vjp
 from phipsi.core.compiler import compile, explain

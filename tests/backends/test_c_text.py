@@ -17,8 +17,8 @@ from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import point_set
 from phipsi.errors import LoweringError

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.core.backends.batch_threads import run_together
 from phipsi.native.calls import spin_pool
 

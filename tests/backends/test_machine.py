@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from machine_texts import in_lanes, on_arrays
 
-from phipsi.core.algorithms.kinematics.bounded_steps import BoundedStep
+from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_values import Evaluation
 from phipsi.core.arrays.trace import Traced, as_node

@@ -14,7 +14,7 @@ from random_models import ALL, branching
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.native.calls import direct_call as direct
 from phipsi.native.calls.scratch import SLOTS, acquire, release
 from phipsi.native.targets.code_cache import machine_code

@@ -19,7 +19,7 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop

@@ -26,7 +26,7 @@ from rounding import ALLOWED, applied, dense_with_rounding, excess
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )

@@ -26,7 +26,7 @@ def calloc(count, size):
 
 llvm.add_symbol("calloc", ctypes.cast(calloc, ctypes.c_void_p).value)
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.operators import mass_matrix
 
 model = pp.examples.seven_joint_arm()

@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS_FD3
 from phipsi.core.backends.reference import evaluate
 from phipsi.core.calculus.directional import substitute
 from phipsi.core.sweeps.ir import StepKind

@@ -7,11 +7,11 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.core.expressions.node import Expr
 from phipsi.examples import planar_arm, seven_joint_arm
 from phipsi.native import pipeline

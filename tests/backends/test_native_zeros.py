@@ -12,7 +12,7 @@ from random_models import ALL, random_tree
 from random_systems import KINDS, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )

@@ -16,11 +16,11 @@ from single_kernels import SingleKernel, relative_errors, single_target
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
     forward_with_rows,

@@ -12,7 +12,7 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.native.calls import spin_pool
 from phipsi.native.calls.direct_call import address_of
 from phipsi.native.calls.spin_pool import WorkerPool, tasks_of

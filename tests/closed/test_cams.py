@@ -11,7 +11,7 @@ from random_systems import admissible, kkt, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.core.algorithms.dynamics.dynamics_expressions import ROW_ACCELERATIONS
+from phipsi.algorithms.dynamics.dynamics_expressions import ROW_ACCELERATIONS
 from phipsi.errors import ModelError
 from phipsi.operators import A, J
 

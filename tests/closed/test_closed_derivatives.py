@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 
 STEP = 1e-30
 

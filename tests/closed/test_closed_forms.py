@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
 from phipsi.operators import A, A_grasp, J, Lambda, M, mass_matrix
 
 BACKENDS = ("reference", "native")

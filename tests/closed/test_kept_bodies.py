@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from random_models import ALL, JOINTS, random_inertia, random_pose, random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.stages import ARTICULATED, KeptBodies
+from phipsi.algorithms.constrained.stages import ARTICULATED, KeptBodies
 
 
 def inboard(model: pp.Model, body: str) -> set[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from machine_texts import in_lanes, on_arrays
 
-from phipsi.core.algorithms.constrained.loop_projection import LoopProjection
+from phipsi.algorithms.constrained.loop_projection import LoopProjection
 
 TOLERANCE, MOST = 1e-10, 12
 RESULTS = {"q": (2,), "v": (2,), "done": (), "moves": ()}

@@ -14,7 +14,7 @@ from random_systems import admissible
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORMS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORMS
 from phipsi.core.backends.failures import DOUBTFUL
 
 TILTS = np.array([0.5, 1e-2, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7, 0.0])
@@ -148,7 +148,7 @@ def test_the_status_of_a_batch(backend):
     system = guided(backend)
     q, rest = leaning(system, TILTS), np.zeros(system.model.nv)
     pp.forward_dynamics(system, q[0], rest, rest, Udot=[0.0, 0.0], multipliers=True)
-    from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+    from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 
     program = pp.compile(forward_with_rows(None, False, True), system)
     (vdot, f), status = program(q, rest, rest, [0.0, 1.0], on_error="mask")
@@ -159,7 +159,7 @@ def test_the_status_of_a_batch(backend):
 
 def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
     """On the constraints elimination alone decides: nothing is solved twice."""
-    from phipsi.core.algorithms.dynamics import constraint_forces
+    from phipsi.algorithms.dynamics import constraint_forces
 
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     called = []

@@ -8,7 +8,7 @@ from amounts import seeds
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.operators import A, Adot, B, J, Lambda, U, V, tau
 
 STEP = 1e-30

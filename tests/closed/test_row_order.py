@@ -7,7 +7,7 @@ from random_systems import admissible, kkt
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.native.matrices.loop_row_order import row_order
 
 Z = (0, 0, 1)

@@ -16,8 +16,8 @@ from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.core.algorithms.constrained.row_rank import Ranked, least
-from phipsi.core.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.row_rank import Ranked, least
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.core.spatial import so3_exp
 
 CRANK = np.array([1.0, -0.8, -1.5])

@@ -9,7 +9,7 @@ from random_models import model_from_parents, random_pose
 from random_systems import admissible, kkt
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.constraint_forces import split
+from phipsi.algorithms.dynamics.constraint_forces import split
 
 BENDING = ("revolute", "universal", "spherical", "cylindrical", "helical", "free", "composite")
 

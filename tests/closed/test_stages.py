@@ -9,7 +9,7 @@ from random_models import random_tree
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.stages import GIVEN, Stages
+from phipsi.algorithms.constrained.stages import GIVEN, Stages
 from phipsi.operators import B as pick
 from phipsi.operators import Upsilon, mass_matrix, psi, tau
 

@@ -24,8 +24,8 @@ from random_models import random_inertia
 from random_systems import admissible, random_system
 
 import phipsi as pp
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.constraints import Distance
-from phipsi.core.algorithms.constrained.stages import Stages
 
 KINDS = ("Spherical", "PointOnLine", "Distance", "Universal", "Distance", "PointOnLine")
 SEEDS = seeds(6)

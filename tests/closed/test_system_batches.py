@@ -21,7 +21,7 @@ from random_models import random_tree
 from random_systems import KINDS, bias_by_complex_step, random_constraint
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORMS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORMS
 from phipsi.operators import A, J, Lambda
 
 COUNT = 17

@@ -13,7 +13,7 @@ from contact_problems import G, Scene, about_y, leg
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.simulation.impacts.contact_motion import ContactMotion
 from phipsi.simulation.modes import contact_events
 from phipsi.simulation.modes.contact_modes import ContactModes

@@ -13,7 +13,7 @@ import pytest
 from c_programs import FLAGS
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.operators import mass_matrix
 
 pytestmark = [

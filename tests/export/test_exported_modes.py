@@ -15,8 +15,8 @@ from exported_code import InProcess, node_program, run, tool
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.codegen import fmu
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.operators import mass_matrix
 
 pytestmark = [

@@ -18,10 +18,10 @@ from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.codegen.exported_module import Source, exported_module
 from phipsi.codegen.targets import TARGETS, target_named
-from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.core.backends.failures import NOT_FINITE
 from phipsi.core.expressions.kinds import Op
 from phipsi.errors import InputError, LoweringError, SpaceError

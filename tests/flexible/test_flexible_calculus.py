@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.core.calculus.directional import substitute
 from phipsi.core.calculus.families import Family
 from phipsi.core.expressions.node import zero

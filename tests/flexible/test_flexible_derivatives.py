@@ -7,7 +7,7 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 
 TREE = random_flexible_tree(
     2, bodies=3, modes=(2, 0, 1), joints=("spherical", "revolute", "fixed"), armature=True

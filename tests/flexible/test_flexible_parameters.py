@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.operators import M, V, mass_matrix
 
 TREE = random_flexible_tree(

@@ -5,7 +5,7 @@ import pytest
 from flexible_oracle import random_flexible_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import INVERSE_DYNAMICS
 from phipsi.operators import P, V
 from phipsi.papers.proofs.claim_decision import equal, modular_state
 from phipsi.papers.theorems.book import THEOREMS

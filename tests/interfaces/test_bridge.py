@@ -5,12 +5,12 @@ import pytest
 from random_models import chain, model_from_parents
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
-from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.core.model.points import point_set
 from phipsi.errors import InputError, SpaceError
 from phipsi.learning.differentiable import (

@@ -7,7 +7,7 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_operations import constant, given

@@ -6,7 +6,7 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
 from phipsi.errors import LawError
 from phipsi.operators import mass_matrix
 from phipsi.simulation.diagram.wire_laws import circuit

@@ -9,7 +9,7 @@ import pytest
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.core.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.operators import H, M, gravity, mass_matrix, phi, tau
 
 ARM = pp.examples.planar_arm(3)

@@ -9,8 +9,8 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics import diagonal_dynamics as diagonal
-from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
+from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
 from phipsi.core.calculus.differentiation import gradient
 from phipsi.core.operators.catalogue import operand
 from phipsi.core.spatial import inertia_of, inertia_trace

@@ -9,7 +9,7 @@ from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
 from phipsi.core.calculus.families import Family
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.operators import mass_matrix

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_grasps import random_grasp
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.constraint_forces import Dynamics, Reactions
-from phipsi.core.algorithms.dynamics.derivatives import AccelerationDerivatives, EffortDerivatives
+from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
+from phipsi.algorithms.dynamics.derivatives import AccelerationDerivatives, EffortDerivatives
 from phipsi.core.backends.options import CallOptions
 
 STATE = ("q", "v", "vdot", "tau")

@@ -10,8 +10,8 @@ from amounts import mostly
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.core.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.core.model.model import Model
 
 SEEDS = range(5)

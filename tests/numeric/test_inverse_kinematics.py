@@ -10,8 +10,8 @@ from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize
 
 import phipsi as pp
-from phipsi.core.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.spatial import so3_log
 from phipsi.kinematics.ik_attempts import Search
 from phipsi.kinematics.ik_problem import Targets

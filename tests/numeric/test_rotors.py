@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from random_models import chain
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.rotor_inertias import fold
 from phipsi.core.model.scalars import from_columns, rotation_about

@@ -7,7 +7,7 @@ from geared_trees import Explicit, belted_chain, differential_tree, with_rotor_b
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.errors import InputError, ModelError
 
 LINK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))

@@ -9,8 +9,8 @@ from random_models import chain, models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.dynamics.diagonal_dynamics import LOG_DET
-from phipsi.core.algorithms.dynamics.sensitivities import _dof_levels
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
+from phipsi.algorithms.dynamics.sensitivities import _dof_levels
 
 STEP = 1e-30
 trees = models(max_bodies=5)

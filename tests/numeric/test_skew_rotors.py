@@ -11,14 +11,14 @@ from random_models import random_axis
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.constrained.stages import KeptBodies
-from phipsi.core.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
 )
-from phipsi.core.algorithms.dynamics.equations_of_motion import BIAS_FORCES
-from phipsi.core.algorithms.dynamics.sensitivities import _log_det_gradient
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
+from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
 from phipsi.core.rewrite.identity import unmet
 from phipsi.core.sweeps import cheapest_plan as plans
 from phipsi.core.sweeps import request as requests

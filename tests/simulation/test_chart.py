@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_models import ALL, chain, model_from_parents
 
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.model.joints import Free, Planar, Spherical
 from phipsi.core.spatial import crm
 

@@ -11,7 +11,7 @@ from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.core.algorithms.constrained import constraint_rows
+from phipsi.algorithms.constrained import constraint_rows
 from phipsi.errors import InputError, SimulationError
 from phipsi.simulation.kinematic_loops import closure_code, closure_terms, unrolled_elimination
 from phipsi.simulation.runs import rollout, run_code

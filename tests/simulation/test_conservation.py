@@ -11,7 +11,7 @@ from amounts import mostly
 from random_models import branching, model_from_parents
 
 import phipsi as pp
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.model.joints import Composite, Free, Planar, Spherical, Translation
 from phipsi.core.spatial.joint_groups import SE3
 from phipsi.errors import InputError, SimulationError

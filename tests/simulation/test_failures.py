@@ -13,7 +13,7 @@ from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.core.model.joints import Revolute
-from phipsi.core.support import progress
+from phipsi.support import progress
 
 ARM = pp.examples.planar_arm(2)
 ZERO = [0.0, 0.0]

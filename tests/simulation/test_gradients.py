@@ -8,8 +8,8 @@ from amounts import mostly, seeds
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError
 from phipsi.simulation.analysis.step_derivatives import step_derivatives

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import branching, random_tree
 
 import phipsi as pp
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.circuit import Circuit

@@ -10,7 +10,7 @@ from circuits_by_hand import slope
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import in_order
 from phipsi.core.arrays.law_derivatives import adjoints

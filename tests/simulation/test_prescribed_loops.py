@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.simulate.equations import Equations
 from phipsi.simulation.simulate.prescribed import Prescribed

@@ -26,7 +26,7 @@ def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
         f_ext = None if loads is None else loads(t, q, v)
         return pp.forward_dynamics(model, q, v, efforts(t, q, v), f_ext=f_ext)
 
-    from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+    from phipsi.algorithms.kinematics.exponential_chart import chart_of
 
     chart = chart_of(model)
     if integrator == "semi_implicit":

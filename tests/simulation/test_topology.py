@@ -370,7 +370,7 @@ def test_runs_with_changes_are_saved_and_read(tmp_path):
 @pytest.mark.parametrize("kind", ["function", "bar", "display"])
 def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
     """One count from 0 to the end, not one per phase."""
-    from phipsi.core.support import progress
+    from phipsi.support import progress
 
     seen: list[tuple[float, float]] = []
     closed: list[float] = []

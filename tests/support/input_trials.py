@@ -18,7 +18,7 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.stages import Stages
 
 BAD = (np.nan, np.inf, -np.inf)
 # Public modules whose functions are tried like those at the top.

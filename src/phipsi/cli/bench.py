@@ -110,8 +110,8 @@ def measure(model: Model, batch: int) -> list[Row]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi.core.algorithms.dynamics import equations_of_motion as dynamics
-    from phipsi.core.algorithms.kinematics import motions as kinematics
+    from phipsi.algorithms.dynamics import equations_of_motion as dynamics
+    from phipsi.algorithms.kinematics import motions as kinematics
 
     function = getattr(dynamics, name, None) or getattr(kinematics, name)
     given = {"q": q, "v": v, "x": x, "p": [model.body_names[-1]]}
@@ -202,7 +202,7 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
         return {}, "Pinocchio is installed; it is timed on URDF files only."
     import numpy as np
 
-    from phipsi.core.algorithms.dynamics.equations_of_motion import forward_dynamics
+    from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
     from phipsi.files.conventions import to_pinocchio
 
     root = [pin.JointModelFreeFlyer()] if base == "free" else []

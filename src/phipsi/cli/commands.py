@@ -338,8 +338,8 @@ def _to_view(
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
+        from phipsi.algorithms.constrained.system import System
         from phipsi.contact.contact_pairs import Contacts
-        from phipsi.core.algorithms.constrained.system import System
 
         model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
     touches = model.contact_pairs is not None

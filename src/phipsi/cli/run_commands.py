@@ -174,7 +174,7 @@ class _Steps:
     """Counts the steps of a run on their way to the progress bar."""
 
     def __init__(self, duration: float) -> None:
-        from phipsi.core.support.progress import make_progress
+        from phipsi.support.progress import make_progress
 
         self.count, self._t = 0, 0.0
         self.start = self.first = time.perf_counter()  # of the run, and end of its first step
@@ -231,7 +231,7 @@ def _run(scenario: Scenario) -> int:
 
 def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: float) -> list[str]:
     """The result of a run, as lines; `seconds` it took after its first step, which compiles."""
-    from phipsi.core.algorithms.dynamics.energy import kinetic_energy
+    from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
     from phipsi.pages.model_tree import sizes_of
     from phipsi.simulation.integrators.tableaux import METHODS

@@ -31,13 +31,13 @@ from phipsi.codegen.targets import SOURCE
 from phipsi.core.backends.failures import STATUS_WORDS
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_list
-from phipsi.core.support.whole_files import checked_target, path_of, whole_file
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs import run_job
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.runs.run_emitter import RunEmitter as Run
 from phipsi.simulation.runs.run_program import RunProgram
+from phipsi.support.whole_files import checked_target, path_of, whole_file
 
 VERSIONS = ("3.0", "2.0")
 _FLAGS = (

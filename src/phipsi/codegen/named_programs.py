@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from phipsi.codegen.exported_module import ExportedArray
-from phipsi.codegen.quoted_texts import comment
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
+from phipsi.codegen.exported_module import ExportedArray
+from phipsi.codegen.quoted_texts import comment
 from phipsi.core.backends.backend import SweepProgram
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile

@@ -37,8 +37,8 @@ from phipsi.attached.shapes import (
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD, WORLD_NAME
-from phipsi.core.support.array_archives import opened_file
 from phipsi.errors import InputError, ModelError, ParseError, one_of, warn
+from phipsi.support.array_archives import opened_file
 
 GROUND = "ground"
 """The name of the plane that `ground=` adds."""

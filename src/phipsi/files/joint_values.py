@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, counted, did_you_mean
 

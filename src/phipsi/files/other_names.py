@@ -22,15 +22,15 @@ _ELSEWHERE = {
     "pp.laws": "policy table",
     "pp.own": "operator riccati scalar vector",
     "pp.topology": "contact_events",
-    "phipsi.core.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
-    "phipsi.core.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
+    "phipsi.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
+    "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.grasping.grasp": "GraspCheck",
     "phipsi.identification.least_squares": "Identification",
     "phipsi.kinematics.ik_attempts": "IKResult",
     "phipsi.identification.minimal_parameters": "BaseParameters",
-    "phipsi.core.algorithms.dynamics.diagonal_dynamics": "Innovations",
-    "phipsi.core.algorithms.constrained.stages": "Stages",
-    "phipsi.core.algorithms.constrained.system": "Mobility",
+    "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
+    "phipsi.algorithms.constrained.stages": "Stages",
+    "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.papers.derivations.derive": "Derivation",
     "phipsi.codegen.export": "Exported",
     "phipsi.scenarios.scenario": "Scenario",
@@ -43,7 +43,7 @@ _ELSEWHERE = {
     "phipsi.simulation.runs.gradients": "RolloutGradient",
     "phipsi.core.sweeps.explanation": "Explanation",
 }
-_DYNAMICS = "phipsi.core.algorithms.dynamics.constraint_forces.Dynamics"
+_DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
 _BEFORE = {
     "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.spatial import skew
-from phipsi.core.support.array_archives import read_archive
-from phipsi.core.support.whole_files import MissingPath, named_as, path_of, whole_file
 from phipsi.errors import FileError, ParseError, shown
+from phipsi.support.array_archives import read_archive
+from phipsi.support.whole_files import MissingPath, named_as, path_of, whole_file
 
 FloatArray = NDArray[np.float64]
 Invariants = dict[str, Any]  # the arguments of FlexibleInertia that are integrals over the mass

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.support.progress import Progress, make_progress
 from phipsi.errors import ModelError, is_real, is_whole, one_of
 from phipsi.flexible.finite_elements import (
     DENSE,
@@ -33,6 +32,7 @@ from phipsi.flexible.finite_elements import (
     rigid_motion_of,
 )
 from phipsi.flexible.invariants import invariants_of_matrix
+from phipsi.support.progress import Progress, make_progress
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.assembly import open_loops_at
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.dynamics.constraint_forces import motion_and_multipliers
-from phipsi.core.algorithms.dynamics.derivatives import KKTSolver
-from phipsi.core.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.constrained.assembly import open_loops_at
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
+from phipsi.algorithms.dynamics.derivatives import KKTSolver
+from phipsi.algorithms.dynamics.equations_of_motion import (
     bias_forces,
     mass_matrix,
     mass_matrix_inverse,

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.constraint_forces import constraint_forces
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.contact.contact_pairs import Contacts
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.stages import Stages
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.constraint_forces import constraint_forces
-from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.core.backends.arguments import real_array, state_arrays
 from phipsi.core.compiler import program_of
 from phipsi.core.constraints.constraint import Constraint

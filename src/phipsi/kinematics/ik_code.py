@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.backends.failures import BLOCK
 from phipsi.core.compiler import compile, default_backend
 from phipsi.core.model.model import Model
@@ -55,7 +55,7 @@ def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFuncti
             attempt.check_finite(BLOCK)
 
         moves = [(type(group.rotation).__name__, group.nq, i, j) for group, i, j in groups]
-        sources = sources_digest("kinematics", "core/algorithms/kinematics")
+        sources = sources_digest("kinematics", "algorithms/kinematics")
         key = f"inverse kinematics {T} {places} {moves} {rest} {sources}"
         return LaneFunction(key, (frames, move), inputs, results, write)
 

@@ -8,7 +8,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.core.compiler import compile
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, flat_batch, floats_of

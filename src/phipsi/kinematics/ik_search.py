@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from phipsi.core.algorithms.kinematics.bounded_steps import BoundedStep
+from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number
 from phipsi.core.spatial.exponential_coefficients import cot_gap
 from phipsi.core.spatial.joint_groups import Group

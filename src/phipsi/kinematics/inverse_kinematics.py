@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.assembly import search as close_loops
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.algorithms.constrained.assembly import search as close_loops
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.backends.arguments import joint_array
 from phipsi.core.compiler import default_backend
 from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of

@@ -14,14 +14,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
-from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.backends.program import Program
 from phipsi.core.backends.storage_layout import vector_shape
 from phipsi.core.calculus.change import VARIABLES

@@ -18,19 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import examples
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
+from phipsi.algorithms.kinematics import motions
 from phipsi.attached.shapes import Material, Sphere
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_points import contact_points
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.core.algorithms.kinematics import motions
 from phipsi.core.model import joints
 from phipsi.core.model.builder import ModelBuilder
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, whole_number
 from phipsi.core.model.pose import Pose
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError, did_you_mean, true_or_false
 from phipsi.laws import signals
 from phipsi.laws.law import law
@@ -38,6 +37,7 @@ from phipsi.simulation.compiled.episodes import Episodes
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_state import SimulatorState
 from phipsi.simulation.runs.checks import check_room
+from phipsi.support.optional_imports import import_optional
 
 __all__ = [
     "VectorEnvironment",

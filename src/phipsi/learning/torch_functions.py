@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.learning.differentiable import Bridge, Functions
+from phipsi.support.optional_imports import import_optional
 
 __all__ = [
     "forward_dynamics",

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.constraints.closing_joints import Distance, Revolute, Spherical
 from phipsi.core.constraints.constraint import Constraint
 from phipsi.core.model import joints

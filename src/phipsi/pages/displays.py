@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.backends.program import Program
 from phipsi.core.model.entry_names import unit_texts
 from phipsi.core.model.inertia import SpatialInertia

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.algorithms.dynamics.energy import ELASTIC_ENERGY, WHOLE_INERTIA
+from phipsi.algorithms.dynamics.energy import ELASTIC_ENERGY, WHOLE_INERTIA
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.trace import Traced
 from phipsi.core.compiler import compile

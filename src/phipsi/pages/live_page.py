@@ -25,13 +25,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.codegen.exported_module import exported_module
 from phipsi.codegen.exported_step import PlanWriter
 from phipsi.codegen.targets import target_named
 from phipsi.codegen.webassembly import wasm_module
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node, in_order
 from phipsi.core.arrays.trace import Traced, as_node
@@ -41,7 +41,6 @@ from phipsi.core.model.capabilities import mechanism_of, supports
 from phipsi.core.model.entry_names import entry_names
 from phipsi.core.model.model import Model
 from phipsi.core.operators import D, G, Jr, P, V, pose
-from phipsi.core.support.whole_files import checked_page, write_whole
 from phipsi.errors import InputError, PhipsiError, counted, true_or_false
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.law import Law, law
@@ -64,6 +63,7 @@ from phipsi.simulation.impacts.contact_steps import ContactSteps
 from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.runs.run_program import RunProgram
 from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.support.whole_files import checked_page, write_whole
 
 Array = NDArray[Any]
 _STEP = 1e-3  # s, of a mechanism that comes without a simulator

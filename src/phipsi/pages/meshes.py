@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from phipsi.attached.extras import Shape
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import matrix_to_quat
-from phipsi.core.support.array_archives import opened_file
 from phipsi.errors import ParseError, counted, shown
 from phipsi.pages.html_file import packed, rounded_list
 from phipsi.pages.shapes_and_colors import LINK, Color, Solid, linear
+from phipsi.support.array_archives import opened_file
 
 Array = NDArray[Any]
 MOST_TRIANGLES = 120_000

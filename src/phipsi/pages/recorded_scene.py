@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.compiler import compile
 from phipsi.core.constraints.constraint import Constraint
 from phipsi.core.model.closures import Closure

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.support.whole_files import checked_target, path_of, whole_file
 from phipsi.errors import InputError, one_of
 from phipsi.pages.html_file import page_html
 from phipsi.pages.recorded_scene import recorded_scene
 from phipsi.pages.report_page import TRANSPORT
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.support.whole_files import checked_target, path_of, whole_file
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _SWITCHES = (

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
+from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
-from phipsi.core.algorithms.dynamics.energy import kinetic_energy
 from phipsi.core.compiler import explain
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.entry_names import entry_names, unit_texts
-from phipsi.core.support.whole_files import checked_page, write_whole
 from phipsi.errors import InputError, counted, shown, true_or_false
 from phipsi.files.joint_values import joint_values
 from phipsi.pages.html_file import PageParts, page_html, page_title, rounded, safe
@@ -35,6 +34,7 @@ from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.simulate.quadratures import WORK
 from phipsi.simulation.trajectory.plotting import NOTHING, ROUNDING
 from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.support.whole_files import checked_page, write_whole
 
 Array = NDArray[Any]
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
+from phipsi.algorithms.kinematics import motions
 from phipsi.attached.shapes import Plane
-from phipsi.core.algorithms.constrained.assembly import search
-from phipsi.core.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.core.algorithms.kinematics import motions
 from phipsi.core.model import joints
 from phipsi.core.model.capabilities import supports
 from phipsi.core.model.closures import Closure

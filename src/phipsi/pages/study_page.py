@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.support.optional_imports import import_optional
-from phipsi.core.support.whole_files import checked_page, write_whole
 from phipsi.errors import InputError, shown
 from phipsi.pages.html_file import file_words, page_html
 from phipsi.simulation.trajectory.plotting import as_label
 from phipsi.studies.study_results import StudyResults, columns_of
+from phipsi.support.optional_imports import import_optional
+from phipsi.support.whole_files import checked_page, write_whole
 
 _MOST = 24
 """Entries that are drawn."""

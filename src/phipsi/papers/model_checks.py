@@ -12,12 +12,12 @@ from typing import final
 
 import numpy as np
 
-from phipsi.attached.extras import INERTIA_KINDS, Finding
-from phipsi.core.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.dynamics.equations_of_motion import (
     forward_dynamics,
     inverse_dynamics,
     mass_matrix,
 )
+from phipsi.attached.extras import INERTIA_KINDS, Finding
 from phipsi.core.model.model import Model
 from phipsi.errors import PhipsiError, SingularHingeError, counted
 

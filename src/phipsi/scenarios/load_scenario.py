@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import examples
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import quat_to_matrix
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean, shown
 from phipsi.files.allowed_folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.files.joint_values import initial_state, with_values
@@ -29,6 +28,7 @@ from phipsi.simulation.forces.force import Force
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.simulate.events import Event
 from phipsi.studies.draws import Draws
+from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.model.model import Model
-from phipsi.core.support.whole_files import checked_target, path_of, whole_file
 from phipsi.errors import InputError
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.forces.force import Force
@@ -29,6 +28,7 @@ from phipsi.simulation.simulate.run import simulate
 from phipsi.simulation.simulate.run_options import DT
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.study import Study
+from phipsi.support.whole_files import checked_target, path_of, whole_file
 
 _MOST_OUTPUTS = 10_000_000
 

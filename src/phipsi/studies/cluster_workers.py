@@ -23,9 +23,9 @@ from threading import Timer
 from typing import Any, final
 from urllib.parse import urlsplit
 
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError, SimulationError, shown, warn
 from phipsi.studies.block_workers import Blocks, Finished, NotWritten, failed
+from phipsi.support.optional_imports import import_optional
 
 _AHEAD = 2
 """Blocks for every worker of a cluster: one that runs and one that waits, so that none is idle."""

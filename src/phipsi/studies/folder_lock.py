@@ -21,8 +21,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, final
 
-from phipsi.core.support.array_archives import opened_file
 from phipsi.errors import InputError, shown, warn
+from phipsi.support.array_archives import opened_file
 
 LOCK = "driver.lock"
 _LONGEST = 10_000

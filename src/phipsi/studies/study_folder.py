@@ -26,13 +26,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.support.array_archives import opened_file, read_archive
-from phipsi.core.support.whole_files import MissingPath, UnusablePath, whole_file
 from phipsi.errors import InputError, ParseError, shown, warn
 from phipsi.native.targets.target import host_target
 from phipsi.studies.block_sizes import BlockSizes
 from phipsi.studies.block_workers import NotWritten
 from phipsi.studies.folder_lock import LOCK, owner_of
+from phipsi.support.array_archives import opened_file, read_archive
+from phipsi.support.whole_files import MissingPath, UnusablePath, whole_file
 
 Array = NDArray[Any]
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.numbers import plain_numbers, whole_number
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import (
     InputError,
     ParseError,
@@ -22,6 +21,7 @@ from phipsi.errors import (
     warn,
 )
 from phipsi.studies.study_folder import StudyFolder, runs_of
+from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
 Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"

@@ -28,7 +28,7 @@ _MOST = 4000  # things that are looked at, in search of generators
 _WITHOUT = (
     "phipsi.core.model.",
     "phipsi.core.backends.",
-    "phipsi.core.algorithms.",
+    "phipsi.algorithms.",
     "phipsi.core.expressions.",
     "phipsi.native.",
 )

@@ -256,7 +256,7 @@ def vjp(
     cols), the derivative by every number of the blocks, symmetric if the operator is.
 
     >>> import phipsi as pp
-    >>> from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+    >>> from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
     >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
     >>> gradient.inputs

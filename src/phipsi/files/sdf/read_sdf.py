@@ -18,8 +18,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.attached.extras import Rating
-from phipsi.core.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.core.model import joints
 from phipsi.core.model.body import Frame, LimitsArgument
 from phipsi.core.model.inertia import SpatialInertia

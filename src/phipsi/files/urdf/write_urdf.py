@@ -24,11 +24,11 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose, plane_axes, rpy_of_rotation
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.weld_fixed_joints import weld
-from phipsi.core.support.whole_files import named_as, write_whole
 from phipsi.errors import ModelError, warn
 from phipsi.files.files import unused
 from phipsi.files.mimic_joints import mimicry
 from phipsi.files.parsed_robot import ROOT_JOINT
+from phipsi.support.whole_files import named_as, write_whole
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

@@ -28,11 +28,11 @@ from phipsi.core.model.model import Model
 from phipsi.core.operators import parse
 from phipsi.core.operators.catalogue import CATALOGUE
 from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.support.limited_process import Message, serve
 from phipsi.core.sweeps.request import NEEDS_POINTS
 from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.papers.derivations.derive import derive
 from phipsi.papers.theorems import identities, prove
+from phipsi.support.limited_process import Message, serve
 
 LONGEST_TEXT = 2000  # characters of an expression
 _LONGEST_LATEX = 30_000

@@ -12,8 +12,8 @@ from typing import Any, final
 from urllib.parse import quote
 
 from phipsi.core.model.model import Model
-from phipsi.core.support.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
-from phipsi.core.support.loopback_server import LoopbackServer
+from phipsi.support.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
+from phipsi.support.loopback_server import LoopbackServer
 
 _TYPES = {
     "html": "text/html; charset=utf-8",

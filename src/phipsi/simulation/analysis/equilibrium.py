@@ -20,10 +20,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.derivatives import KKTSolver, inverse_dynamics_derivatives
-from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.derivatives import KKTSolver, inverse_dynamics_derivatives
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.backends.arguments import joint_at, real_array
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.deflections import bent_too_far

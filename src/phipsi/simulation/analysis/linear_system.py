@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends.arguments import real_array
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.loaded import display
 from phipsi.simulation.runs.checks import checked_time
+from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
 

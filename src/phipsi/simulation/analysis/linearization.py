@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.derivatives import KKTSolver
-from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.core.algorithms.dynamics.inverse_with_actuators import driving_efforts
-from phipsi.core.algorithms.kinematics.motions import jacobian
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.derivatives import KKTSolver
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.dynamics.inverse_with_actuators import driving_efforts
+from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.core.calculus.differentiation import diff
 from phipsi.core.compiler import compile
 from phipsi.core.model.capabilities import supports, tree_of

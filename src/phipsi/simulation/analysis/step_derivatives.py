@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.hybrid import free_mask
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.model.capabilities import Refusal, check_prescribed, mechanism_of, supports
 from phipsi.core.model.model import Model

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays.graph import Shape
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.backends.arguments import joint_array, real_array

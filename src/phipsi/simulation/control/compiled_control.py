@@ -7,12 +7,12 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     GRAVITY_FORCES,
     INVERSE_DYNAMICS,
 )
-from phipsi.core.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_operations import given

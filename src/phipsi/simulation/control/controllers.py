@@ -22,7 +22,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
 from phipsi.core.arrays.trace import Traced, as_array
 from phipsi.core.backends.arguments import joint_at
 from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of

@@ -9,13 +9,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.assembly import (
+from phipsi.algorithms.constrained.assembly import (
     open_loops_at,
     project_position,
     project_velocity,
 )
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.core.model.entry_names import rates_of

@@ -8,12 +8,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.constrained.row_rank import Ranked
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
-from phipsi.core.algorithms.dynamics.inverse_with_actuators import Drives
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import Ranked
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
+from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
 from phipsi.core.arrays.trace import Traced
 from phipsi.core.model.capabilities import mechanism_of
 from phipsi.core.model.model import Model

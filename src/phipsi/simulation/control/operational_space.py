@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
-from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.core.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.core.arrays.trace import Traced
 from phipsi.core.compiler import compile
 from phipsi.core.model.capabilities import Refusal, supports

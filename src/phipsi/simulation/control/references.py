@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.core.arrays.trace import Traced, as_array, holds_traced
 from phipsi.core.backends.arguments import joint_at, real_array
 from phipsi.core.model.capabilities import UNAFFECTED, mechanism_of, supports, tree_of

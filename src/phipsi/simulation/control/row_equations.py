@@ -20,9 +20,9 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node

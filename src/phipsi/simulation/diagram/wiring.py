@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi import contact
-from phipsi.core.algorithms.dynamics.dynamics_expressions import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array, Node, Shape, in_order
 from phipsi.core.arrays.law_errors import fail

@@ -8,11 +8,11 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.algorithms.constrained.assembly import search
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.equations_of_motion import mass_matrix
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.core.model.entry_names import rates_of
 from phipsi.core.model.model import Model

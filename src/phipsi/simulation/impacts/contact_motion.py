@@ -21,13 +21,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_rows import RowPlan, contact_axes
 from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.slot_rows import RowBlocks, row_blocks
 from phipsi.contact.solver.row_products import row_rates
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.kinematics.motions import JACOBIAN_DOT_V
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node

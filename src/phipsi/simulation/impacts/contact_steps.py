@@ -24,6 +24,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, kinetic_energy, potential_energy
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
 from phipsi.contact.contact_rows import (
     GAINS_ENERGY,
@@ -40,8 +42,6 @@ from phipsi.contact.solver.cone_calls import ConeCall
 from phipsi.contact.solver.cone_derivatives import SmoothedCall
 from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
 from phipsi.contact.solver.delassus import masks_of
-from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY, kinetic_energy, potential_energy
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Array, Node

@@ -20,20 +20,20 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core import calculus
-from phipsi.core.algorithms import dynamics
-from phipsi.core.algorithms.constrained.assembly import (
+from phipsi.algorithms import dynamics
+from phipsi.algorithms.constrained.assembly import (
     newton_onto_rows,
     open_loops_at,
     project_velocity,
 )
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
-from phipsi.core.algorithms.constrained.row_rank import RANK
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
-from phipsi.core.algorithms.dynamics.equations_of_motion import forward_dynamics
-from phipsi.core.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
+from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.core import calculus
 from phipsi.core.compiler import default_backend
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, SimulationError

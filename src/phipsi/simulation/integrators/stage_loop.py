@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.kinematics.exponential_chart import Blocks, Chart, ChartBlocks
+from phipsi.algorithms.kinematics.exponential_chart import Blocks, Chart, ChartBlocks
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.tableaux import Method
 

@@ -12,8 +12,8 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward, loaded
 from phipsi.core import calculus
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward, loaded
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Array, Node, Shape

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi import contact
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     CLOSED_INVERSE,
     FORWARD_DYNAMICS,
     INNOVATIONS,
@@ -20,8 +20,8 @@ from phipsi.core.algorithms.dynamics.dynamics_expressions import (
     linearly_implicit,
     loaded,
 )
-from phipsi.core.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, first_moment
-from phipsi.core.algorithms.dynamics.hybrid import hybrid_form
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, first_moment
+from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows
-from phipsi.core.algorithms.constrained.row_rank import RANK
-from phipsi.core.algorithms.dynamics.equations_of_motion import mass_matrix
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.core.model.model import Model
 
 Array = NDArray[Any]

@@ -24,9 +24,9 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.algorithms.constrained.row_rank import RANK
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,

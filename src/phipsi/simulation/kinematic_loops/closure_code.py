@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from phipsi.core.algorithms.constrained.loop_projection import LoopProjection
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
+from phipsi.algorithms.constrained.loop_projection import LoopProjection
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
 from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile

@@ -14,8 +14,8 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
 from phipsi.core.backends.array_algebra import Scalars
 from phipsi.core.compiler import compile
 from phipsi.core.operators import A, J, mass_matrix, pose, tau

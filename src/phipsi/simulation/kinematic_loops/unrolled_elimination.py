@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
 from phipsi.core.backends import failures, rank_limits
 from phipsi.core.compiler import compile
 from phipsi.core.machine.machine import Mask, Number

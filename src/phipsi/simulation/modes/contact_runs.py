@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
@@ -23,12 +25,9 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, Groups
 from phipsi.contact.solver.cone_solver import solve
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.model.capabilities import prescribed_message
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats
-from phipsi.core.support.progress import make_progress
 from phipsi.errors import InputError, warn
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
@@ -51,6 +50,7 @@ from phipsi.simulation.simulate.quadratures import CONTACTS
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.run_options import run_options
 from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.support.progress import make_progress
 
 Array = NDArray[Any]
 

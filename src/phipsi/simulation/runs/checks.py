@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.model.entry_names import place_name
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats

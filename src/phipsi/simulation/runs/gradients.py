@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.backends.arguments import real_array
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact as contacts
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.hybrid import free_mask
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.core.backends.arguments import joint_at
 from phipsi.core.backends.backend import has_machine_code
 from phipsi.core.backends.failures import (

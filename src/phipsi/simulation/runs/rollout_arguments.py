@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.kinematics.exponential_chart import chart_of
+from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.backends.arguments import joint_array
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, true_or_false

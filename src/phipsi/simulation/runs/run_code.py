@@ -34,4 +34,4 @@ def run_code(plan: RunProgram, lanes: int) -> MachineCode:
 
 def _version() -> str:
     """A digest of the sources the code comes from."""
-    return sources_digest("simulation", "core/algorithms")
+    return sources_digest("simulation", "algorithms")

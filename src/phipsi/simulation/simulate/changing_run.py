@@ -16,10 +16,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.stages import Stages
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.constraint_forces import constraint_impulse
-from phipsi.core.algorithms.dynamics.energy import (
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.constraint_forces import constraint_impulse
+from phipsi.algorithms.dynamics.energy import (
     elastic_energy,
     kinetic_energy,
     momentum,
@@ -30,7 +30,6 @@ from phipsi.core.model.closure_names import ends
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats
 from phipsi.core.operators import mass_matrix as MASS_MATRIX
-from phipsi.core.support.progress import make_progress
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.forces.force import Elements, Force, State
 from phipsi.simulation.runs.user_functions import name_of
@@ -41,6 +40,7 @@ from phipsi.simulation.simulate.run_options import OF_CONSTRAINTS
 from phipsi.simulation.simulate.topology import ContactMargin, Instant, Topology
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.support.progress import make_progress
 
 Array = NDArray[Any]
 

@@ -21,16 +21,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     body_forces,
     forward,
     forward_with_rows,
     inverse,
     loaded,
 )
-from phipsi.core.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node, in_order
 from phipsi.core.arrays.hidden_inputs import traced_twice

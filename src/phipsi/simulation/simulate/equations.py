@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.backends.backend import never
 from phipsi.core.backends.failures import is_failure
 from phipsi.core.compiler import compile

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats
-from phipsi.core.support.optional_imports import import_optional
 from phipsi.errors import InputError
 from phipsi.simulation.runs.user_functions import check_signature, first_call
 from phipsi.simulation.simulate.equations import locked
 from phipsi.simulation.simulate.stepper import Diverged, Step
+from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology

@@ -42,7 +42,7 @@ from typing import final
 
 import numpy as np
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, STEP_LENGTH
+from phipsi.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, STEP_LENGTH
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile
 from phipsi.errors import SimulationError

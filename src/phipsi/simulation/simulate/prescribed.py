@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.dynamics.hybrid import free_mask
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.core.model.capabilities import Refusal
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats

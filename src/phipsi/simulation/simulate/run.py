@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from phipsi.core.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.errors import true_or_false

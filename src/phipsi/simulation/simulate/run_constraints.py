@@ -23,16 +23,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.assembly import (
+from phipsi.algorithms.constrained.assembly import (
     newton_onto_rows,
     project_position,
     project_velocity,
 )
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
-from phipsi.core.algorithms.dynamics.dynamics_expressions import IMPULSE
-from phipsi.core.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
+from phipsi.algorithms.dynamics.dynamics_expressions import IMPULSE
+from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
 from phipsi.core.backends.failures import is_failure

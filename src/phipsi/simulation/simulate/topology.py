@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import constraints as joints
-from phipsi.core.algorithms.constrained.stages import Stages
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.kinematics import motions
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics import motions
 from phipsi.core.constraints.closing_joints import Distance
 from phipsi.core.constraints.constraint import Constraint
 from phipsi.core.model.capabilities import supports

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from phipsi.core.model.entry_names import entry_names
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_list
-from phipsi.core.support.array_archives import ArrayArchive, opened_file
-from phipsi.core.support.whole_files import checked_target, named_as, path_of, whole_file
 from phipsi.errors import ParseError, PhipsiError, counted, shown, warn
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.interpolation import NODES, DenseRecord
+from phipsi.support.array_archives import ArrayArchive, opened_file
+from phipsi.support.whole_files import checked_target, named_as, path_of, whole_file
 
 Array = NDArray[Any]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.system import System
-from phipsi.core.algorithms.dynamics.energy import (
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import (
     elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
 )
-from phipsi.core.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats
 from phipsi.errors import ConvergenceError, InputError, shown

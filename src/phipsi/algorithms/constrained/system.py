@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.loop_graph import open_graph
-from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.algorithms.constrained.loop_graph import open_graph
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.constraints.constraint import Constraint, names_of
 from phipsi.core.model.attachments import SystemAttachment
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from phipsi.core.constraints.closing_joints import GraphJoint
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
-    from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows
-    from phipsi.core.algorithms.constrained.stages import Stages
+    from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+    from phipsi.algorithms.constrained.stages import Stages
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
@@ -73,7 +73,7 @@ class System(Model):
     the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
     **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
     (rows,), what A J v must be: zero except for `Rows` with rates; `stages`, which also counts the
-    steps executed, see `phipsi.core.algorithms.constrained.stages`.
+    steps executed, see `phipsi.algorithms.constrained.stages`.
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -244,14 +244,14 @@ class System(Model):
     @cached_property
     def rows(self) -> ClosureRows:
         """The rows as arrays: residuals, Jacobian and velocity terms."""
-        from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows
+        from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 
         return ClosureRows(self.model, self.closures, self.rates, self._coordinates)
 
     @cached_property
     def stages(self) -> Stages:
         """The results of earlier steps, which changed copies of the system share."""
-        from phipsi.core.algorithms.constrained.stages import Stages
+        from phipsi.algorithms.constrained.stages import Stages
 
         return Stages() if self._stages is None else self._stages
 
@@ -317,7 +317,7 @@ class System(Model):
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
         **Source:** theory/closed-chains 10.
         """
-        from phipsi.core.algorithms.constrained.assembly import search, why_open
+        from phipsi.algorithms.constrained.assembly import search, why_open
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
@@ -367,7 +367,7 @@ class System(Model):
         **Cost:** two to three singular value decompositions, O(rows² nv).
         **Source:** theory/closed-chains 10 and 11.
         """
-        from phipsi.core.algorithms.constrained.assembly import (
+        from phipsi.algorithms.constrained.assembly import (
             project_position,
             project_velocity,
             rate_errors,
@@ -389,7 +389,7 @@ class System(Model):
 
     def is_turned_over(self, q: ArrayLike) -> Array:
         """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
-        from phipsi.core.algorithms.constrained.constraint_metric import turned_over
+        from phipsi.algorithms.constrained.constraint_metric import turned_over
 
         flat, batch = self._flat(q, real=True)
         _, found = self.rows.residual(flat, self.rows.poses(flat))
@@ -403,7 +403,7 @@ class System(Model):
         default it is 1e-9, and more where the loops are open.
         **Source:** theory/closed-chains 2 and 6.
         """
-        from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
+        from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 
         flat, batch = self._flat(q, real=True)
         if batch:

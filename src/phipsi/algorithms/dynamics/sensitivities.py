@@ -11,13 +11,13 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.diagonal_dynamics import LOG_DET
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     MASS_MATRIX_INVERSE,
     OPERATIONAL_SPACE_INERTIA,
 )
-from phipsi.core.algorithms.kinematics.motions import VELOCITY_MAP
+from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff, gradient
 from phipsi.core.calculus.families import Family, along_units
@@ -128,7 +128,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
     **Cost:** O(N² · depth) for the N³ entries.
     **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
 
-    >>> from phipsi.core.algorithms.dynamics.sensitivities import mass_matrix_sensitivity
+    >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
     array([[-0.4794, -0.2397],
@@ -165,7 +165,7 @@ def christoffel_symbols(
     branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
     **Source:** MS eq. 5.53–5.55; theory/sensitivities 2.2 (E8), 3 (E6).
 
-    >>> from phipsi.core.algorithms.dynamics.sensitivities import christoffel_symbols
+    >>> from phipsi.algorithms.dynamics.sensitivities import christoffel_symbols
     >>> from phipsi.examples import planar_arm
     >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
     array([[ 0.    , -0.2397],
@@ -228,7 +228,7 @@ def mass_matrix_inverse_sensitivity(
     raises `SingularHingeError`.
     **Cost:** O(N³) for the N³ entries. **Source:** theory/sensitivities 6 (E14, E17).
 
-    >>> from phipsi.core.algorithms.dynamics.sensitivities import mass_matrix_inverse_sensitivity
+    >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
@@ -282,7 +282,7 @@ def log_det_mass_matrix_gradient(
     order of `inertial_parameters`.
     **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8 (E19).
 
-    >>> from phipsi.core.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
+    >>> from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms import dynamics
+from phipsi.algorithms import dynamics
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import Form, evaluate, program_of

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Unpack, final
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.dynamics.constraint_forces import motion_and_multipliers
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,

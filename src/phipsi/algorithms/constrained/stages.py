@@ -28,7 +28,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.array_algebra import natural_square, solve_semidefinite
 from phipsi.core.backends.failures import CONTRADICTION, Failure, error_of
@@ -87,7 +87,7 @@ class KeptBodies:
     given.
 
     >>> import numpy as np, phipsi as pp
-    >>> from phipsi.core.algorithms.constrained.stages import KeptBodies
+    >>> from phipsi.algorithms.constrained.stages import KeptBodies
     >>> arm, kept = pp.examples.planar_arm(4), KeptBodies()
     >>> _, executed = kept.articulated(arm, np.zeros(4))
     >>> _, executed = kept.articulated(arm, np.array([0, 0.5, 0, 0]))

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows, rows_of
-from phipsi.core.algorithms.constrained.row_rank import DEPENDENT
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
+from phipsi.algorithms.constrained.row_rank import DEPENDENT
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORMS,
     HINGE_LOADS,
     IMPULSE,
@@ -39,7 +39,7 @@ from phipsi.core.algorithms.dynamics.dynamics_expressions import (
     loaded,
     through_hinges,
 )
-from phipsi.core.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.array_algebra import natural_square
 from phipsi.core.backends.failures import CONTRADICTION

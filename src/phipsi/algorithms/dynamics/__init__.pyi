@@ -1,6 +1,6 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.core.algorithms.dynamics import (
+from phipsi.algorithms.dynamics import (
     constraint_forces,
     derivatives,
     inverse_with_actuators,

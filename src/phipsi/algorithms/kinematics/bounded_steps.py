@@ -139,7 +139,7 @@ def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:
     **Cost:** one batched k×k solve per round, of the elements that are not done.
 
     >>> import numpy as np
-    >>> from phipsi.core.algorithms.kinematics.bounded_steps import bounded_steps
+    >>> from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
     >>> A, g = np.array([[[2.0, 1.0], [1.0, 2.0]]]), np.array([[-3.0, -3.0]])
     >>> bounded_steps(A, g, np.array([[-9.0, -9.0]]), np.array([[0.5, 9.0]]))
     array([[0.5 , 1.25]])

@@ -19,10 +19,10 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.dynamics.constraint_forces import Dynamics
-from phipsi.core.algorithms.dynamics.dynamics_expressions import A_G, INVERSE_DYNAMICS, ROW_DRIFT
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import Dynamics
+from phipsi.algorithms.dynamics.dynamics_expressions import A_G, INVERSE_DYNAMICS, ROW_DRIFT
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.compiler import program_of
@@ -89,7 +89,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
     are true for the prescribed.
 
     >>> import phipsi as pp
-    >>> from phipsi.core.algorithms.dynamics.hybrid import free_mask
+    >>> from phipsi.algorithms.dynamics.hybrid import free_mask
     >>> arm = pp.examples.planar_arm(3)
     >>> free_mask(arm, [arm.joint_names[1]])
     array([1., 0., 1.])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms import dynamics
-from phipsi.core.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import dynamics
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
@@ -36,7 +36,7 @@ from phipsi.core.operators import mass_matrix as mass_matrix_operator
 from phipsi.errors import InputError, one_of, true_or_false
 
 if TYPE_CHECKING:
-    from phipsi.core.algorithms.dynamics.constraint_forces import Dynamics, Reactions
+    from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
 
 Array = NDArray[Any]
 Points = Sequence[Any] | PointSet

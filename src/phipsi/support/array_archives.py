@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from phipsi.core.support.whole_files import MissingPath, UnusablePath
 from phipsi.errors import ParseError, PhipsiError, shown
+from phipsi.support.whole_files import MissingPath, UnusablePath
 
 Array = NDArray[Any]
 
@@ -150,7 +150,7 @@ def read_archive(
     **Raises:** `ParseError`, whatever is wrong inside; `OSError` if it cannot be opened or read.
 
     >>> import pathlib, tempfile, numpy as np
-    >>> from phipsi.core.support.array_archives import read_archive
+    >>> from phipsi.support.array_archives import read_archive
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.npz"
     >>> np.savez(file, x=np.arange(3))
     >>> read_archive(file, "an example")

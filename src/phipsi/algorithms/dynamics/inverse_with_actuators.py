@@ -8,9 +8,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.core.algorithms.constrained.constraint_rows import rows_of
-from phipsi.core.algorithms.constrained.row_rank import Ranked, least
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import Ranked, least
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, as_list, entries_of
 from phipsi.errors import InputError, did_you_mean

@@ -8,12 +8,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
-from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows
-from phipsi.core.algorithms.constrained.loop_projection import LoopProjection
-from phipsi.core.algorithms.constrained.row_rank import RANK
-from phipsi.core.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.core.algorithms.kinematics.step_coordinates import StepCoordinates
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.loop_projection import LoopProjection
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.compiler import compile
 from phipsi.core.machine.array_machine import ArrayMachine
 from phipsi.core.machine.machine import Machine

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.energy import (
+from phipsi.algorithms.dynamics.energy import (
     MOMENTUM,
     WHOLE_INERTIA,
     about_mass_center,
@@ -18,8 +18,8 @@ from phipsi.core.algorithms.dynamics.energy import (
     no_mass,
     whole_mass,
 )
-from phipsi.core.algorithms.dynamics.rotor_reactions import reject_unseen
-from phipsi.core.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
+from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
+from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff
 from phipsi.core.compiler import program_of

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.core.compiler import compile, default_backend
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.closure_rows import closure_residual, closure_row

@@ -34,11 +34,11 @@ def checked_target(path: Any, *, in_place: bool = False) -> Path:
 
     **Arguments:** `in_place`, whether a file that is there is written to, and not replaced.
 
-    >>> from phipsi.core.support.whole_files import checked_target
+    >>> from phipsi.support.whole_files import checked_target
     >>> checked_target("no_such_folder/run.html")
     Traceback (most recent call last):
         ...
-    phipsi.core.support.whole_files.MissingPath: no_such_folder/run.html: there is no folder...
+    phipsi.support.whole_files.MissingPath: no_such_folder/run.html: there is no folder...
     """
     target = path_of(path)
     folder, name = target.parent, shown(target)
@@ -64,7 +64,7 @@ def named_as(path: Any, what: str, suffixes: Sequence[str], **others: str) -> Pa
     **Arguments:** `what` is written; `suffixes` that say so, in small letters, the usual one first;
     `others`, by suffix without its dot, the line that writes that format, with {} for the path.
 
-    >>> from phipsi.core.support.whole_files import named_as
+    >>> from phipsi.support.whole_files import named_as
     >>> named_as("run.csv", "an archive", (".npz",), csv="run.to_csv({})")
     Traceback (most recent call last):
         ...
@@ -97,7 +97,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     A symbolic link stays, and what it points to is replaced. Errors of the file name `path`.
 
     >>> import pathlib, tempfile
-    >>> from phipsi.core.support.whole_files import whole_file
+    >>> from phipsi.support.whole_files import whole_file
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
     >>> with whole_file(target) as part:
     ...     _ = part.write_text("all of it")

@@ -13,8 +13,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.algorithms.constrained.constraint_rows import ClosureRows, Relative
-from phipsi.core.algorithms.constrained.row_rank import (
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows, Relative
+from phipsi.algorithms.constrained.row_rank import (
     DEPENDENT,
     RANK,
     Independent,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff
 from phipsi.core.compiler import Form, evaluate, program_of
