@@ -1,6 +1,8 @@
 """Blocks of own operators as formulas: every route against NumPy, body by body."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -115,6 +117,16 @@ def test_constants_are_not_steps():
     speeds = pp.dense(V, TREE, Q[0], RATES[0]).reshape(-1, 6)
     wanted = np.repeat(speeds[:, 5] * (speeds[:, 3] + 3), 6)
     assert_allclose(pp.dense(U, TREE, Q[0], RATES[0]), np.diag(wanted), rtol=1e-12, atol=1e-13)
+
+
+def test_functions_of_numpy_are_known_without_laws():
+    """A process that only introduces an operator has not loaded what laws need."""
+    code = (
+        "import numpy as np, phipsi as pp\n"
+        "print(pp.own.vector('drag', 'efforts', lambda v: -v * np.abs(v)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "drag\n"
 
 
 def test_it_is_printed():

@@ -21,6 +21,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from phipsi.core.arrays import (
+    numpy_functions as numpy_functions,  # it registers what traced values know
+)
 from phipsi.core.arrays.law_errors import fail, is_ours
 
 _T = TypeVar("_T")
