@@ -132,9 +132,9 @@ def test_reactions_carry_what_is_outboard(one):
 
 
 def pp_ops():
-    from phipsi.core.model.scalars import NUMPY_OPS
+    from phipsi.core.spatial.number_kinds import ARRAYS
 
-    return NUMPY_OPS
+    return ARRAYS
 
 
 def test_batches_and_complex_steps(one):

@@ -26,9 +26,9 @@ from phipsi.core.model.joints import (
     Translation,
     Universal,
 )
-from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.scalars import as_array
 from phipsi.core.spatial import crm, quat_multiply, quat_to_matrix, skew
-from phipsi.core.spatial.exponential_coefficients import ARRAYS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError
 
 rng0 = np.random.default_rng(7)
@@ -53,7 +53,7 @@ def split(array):
 
 
 def pose(joint, q):
-    R, p = joint.transform(joint.params, split(np.asarray(q)), NUMPY_OPS)
+    R, p = joint.transform(joint.params, split(np.asarray(q)), ARRAYS)
     return as_array(R), as_array([p])[..., 0, :]
 
 
@@ -63,16 +63,16 @@ def homogeneous(joint, q):
 
 
 def hinge(joint, q):
-    return as_array(joint.hinge_axes(joint.params, split(np.asarray(q)), NUMPY_OPS))
+    return as_array(joint.hinge_axes(joint.params, split(np.asarray(q)), ARRAYS))
 
 
 def hinge_rate(joint, q, v):
-    rate = joint.hinge_axes_rate(joint.params, split(np.asarray(q)), split(v), NUMPY_OPS)
+    rate = joint.hinge_axes_rate(joint.params, split(np.asarray(q)), split(v), ARRAYS)
     return as_array(rate)
 
 
 def qdot(joint, q, v):
-    return np.array(joint.q_rate(joint.params, split(np.asarray(q)), split(v), NUMPY_OPS))
+    return np.array(joint.q_rate(joint.params, split(np.asarray(q)), split(v), ARRAYS))
 
 
 def unskew(W):

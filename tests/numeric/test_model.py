@@ -31,9 +31,10 @@ from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joints import Composite, Fixed, Free, Prismatic, Revolute, Spherical
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
-from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.scalars import as_array
 from phipsi.core.model.tree import Tree, depth_first
 from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, flat
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, ModelError, PhipsiWarning
 
 
@@ -41,7 +42,7 @@ def world_poses(model, q):
     """Pose of every body in the world, by the definition."""
     poses = []
     for i, joint in enumerate(model.joints):
-        R, p = joint.transform(joint.params, q[model.q_slices[i]].tolist(), NUMPY_OPS)
+        R, p = joint.transform(joint.params, q[model.q_slices[i]].tolist(), ARRAYS)
         X = model.placements[i] @ Pose(as_array(R), as_array([p])[0])
         poses.append(X if model.parent[i] < 0 else poses[model.parent[i]] @ X)
     return poses

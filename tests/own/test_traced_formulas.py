@@ -10,7 +10,7 @@ from random_models import model_from_parents
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.operators import D, vdot
-from phipsi.papers.proofs.digits import DecimalOps, long_decimals
+from phipsi.papers.proofs.digits import DECIMALS, long_decimals
 
 TREE = model_from_parents([-1, 0, 1, 0], 5, ["revolute", "universal", "prismatic", "spherical"])
 RNG = np.random.default_rng(3)
@@ -106,7 +106,7 @@ def test_fifty_digits(name):
     f = FORMULAS[name].row.value.function.program(1)
     with long_decimals():
         at = Decimal("0.3")
-        (((found,),),) = [f.run([[[at]]], Decimal, DecimalOps)]
+        (((found,),),) = [f.run([[[at]]], DECIMALS)]
         (wanted,) = FUNCTIONS[name](np.array([0.3]))
         assert float(found) == pytest.approx(wanted, rel=1e-14)
         assert abs(found - Decimal(wanted)) > 0

@@ -25,7 +25,7 @@ from random_models import JOINTS, Rng, random_pose, random_rotation
 
 import phipsi as pp
 from phipsi.core.model.joint import Joint
-from phipsi.core.model.scalars import NUMPY_OPS
+from phipsi.core.spatial.number_kinds import ARRAYS
 
 STEP = 1e-30
 ALL_FLEXIBLE = (*JOINTS, "fixed")
@@ -184,7 +184,7 @@ class FlexibleTree:
         out = []
         for x, a, b in zip(self.links, self.q_slices, self.v_slices, strict=True):
             joint = x.joint
-            rate = joint.q_rate(joint.params, q[a][: joint.nq], v[b][: joint.nv], NUMPY_OPS)
+            rate = joint.q_rate(joint.params, q[a][: joint.nq], v[b][: joint.nv], ARRAYS)
             out += [np.array(rate, dtype=np.result_type(q, v)), v[b][joint.nv :]]
         return np.concatenate(out)
 
@@ -212,12 +212,12 @@ class FlexibleTree:
             A, a = x.placement.rotation, x.placement.translation
             J = np.vstack([A.T @ J[:3], A.T @ (J[3:] - cross_matrix(a) @ J[:3])])
             R, p = R @ A, p + R @ a
-            A, a = x.joint.transform(x.joint.params, theta, NUMPY_OPS)
+            A, a = x.joint.transform(x.joint.params, theta, ARRAYS)
             A, a = np.array(A, dtype=kind), np.array(a, dtype=kind)
             J = np.vstack([A.T @ J[:3], A.T @ (J[3:] - cross_matrix(a) @ J[:3])])
             R, p = R @ A, p + R @ a
             start, nv = self.v_slices[i].start, x.joint.nv
-            axes = x.joint.hinge_axes(x.joint.params, theta, NUMPY_OPS)
+            axes = x.joint.hinge_axes(x.joint.params, theta, ARRAYS)
             J[:, start : start + nv] += np.array(axes, dtype=kind).reshape(6, nv)
             modal = np.zeros((x.n, self.nv), dtype=kind)
             modal[:, start + nv : start + nv + x.n] = np.eye(x.n)

@@ -34,8 +34,9 @@ from phipsi.core.model.capabilities import Refusal, supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import whole_number
 from phipsi.core.model.points import PointSet, point_set
-from phipsi.core.model.scalars import NUMPY_OPS, dot
+from phipsi.core.model.scalars import dot
 from phipsi.core.operators import J
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, SpaceError
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_results import recorded_run
@@ -382,7 +383,7 @@ class CoordinateMaps:
             for k, j in enumerate(range(to.start, to.stop)):
                 unit = [int(i == k) for i in range(joint.nv)]
                 place = [q[..., i] for i in here]
-                yield here, j, joint.q_rate(joint.params, place, unit, NUMPY_OPS)
+                yield here, j, joint.q_rate(joint.params, place, unit, ARRAYS)
 
 
 # ---- the functions that phipsi.torch and phipsi.jax offer ----------------------------------------

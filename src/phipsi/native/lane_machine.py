@@ -33,6 +33,7 @@ from phipsi.core.machine.solvers import (
     solve_cholesky,
     substitute_blocks,
 )
+from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.kernel.law_code import SMALL, Area, LawCode
 from phipsi.native.lane_values import (
     Entries,
@@ -43,7 +44,6 @@ from phipsi.native.lane_values import (
     place_of,
 )
 from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.elementary_functions import LaneNumbers
 from phipsi.native.text.lane_arithmetic import (
     I32,
     I64,

@@ -18,7 +18,7 @@ from phipsi.core.constraints.couplings import Relations
 from phipsi.core.constraints.shaft_forces import axis_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
-from phipsi.core.operators.row_laws import ARRAY_NUMBERS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError
 from phipsi.pages import machine_solids as solids
 from phipsi.pages.machine_elements import (
@@ -379,8 +379,8 @@ def _lifts(one: c.Cam, count: int = 180) -> Array | None:
     with np.errstate(all="ignore"):
         for i, angle in enumerate(np.linspace(0, 2 * np.pi, count + 1)):
             for _ in range(30):
-                gap = float(law.value([angle, lift], ARRAY_NUMBERS))
-                slope = float(law.slope(1, [angle, lift], (), ARRAY_NUMBERS))
+                gap = float(law.value([angle, lift], ARRAYS))
+                slope = float(law.slope(1, [angle, lift], (), ARRAYS))
                 lift -= gap / slope if slope else np.nan
                 if not np.isfinite(lift) or abs(gap) < 1e-13:
                     break

@@ -17,9 +17,9 @@ from phipsi.core.model import joints
 from phipsi.core.model.capabilities import supports
 from phipsi.core.model.closures import Closure
 from phipsi.core.model.model import Model
-from phipsi.core.model.scalars import NUMPY_OPS
 from phipsi.core.model.tree import WORLD
 from phipsi.core.spatial import matrix_to_quat
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, PhipsiError, shown, true_or_false
 from phipsi.pages.deformed_shapes import (
     deformed_bodies,
@@ -378,7 +378,7 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
     if joint.nv > 3 or joint.kind == "spherical":
         return []
     q = joint.neutral().tolist()
-    H = np.asarray(joint.hinge_axes(joint.params, q, NUMPY_OPS), dtype=float).reshape(6, joint.nv)
+    H = np.asarray(joint.hinge_axes(joint.params, q, ARRAYS), dtype=float).reshape(6, joint.nv)
     out: list[dict[str, Any]] = []
     for column in H.T:
         turns = bool(np.abs(column[:3]).max() > 1e-12)

@@ -25,7 +25,8 @@ from phipsi.core.model.law_forms import MOST_COORDINATES
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
-from phipsi.core.operators.row_laws import ARRAY_NUMBERS, RateLaw, TracedLaw, traced_law
+from phipsi.core.operators.row_laws import RateLaw, TracedLaw, traced_law
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.jumping_functions import COORDINATES, jump_of
 
@@ -94,7 +95,7 @@ class Cam(Constraint):
     def fitted(self, model: Model, q: Array) -> Cam:
         """The same cam, with the offset that it has where the joints are now."""
         at = self.closure(model)
-        gap = self.traced.value([float(q[i]) for i in at.places], ARRAY_NUMBERS)
+        gap = self.traced.value([float(q[i]) for i in at.places], ARRAYS)
         return replace(self, offset=self.offset + float(gap))
 
     def with_locked(
@@ -161,7 +162,7 @@ def _check_branches(found: TracedLaw, names: tuple[str, ...], who: str) -> None:
         for j, name in enumerate(names):
 
             def along(x: Array, j: int = j, at: list[float] = others) -> Any:
-                return found.value([x if i == j else at[i] for i in range(len(at))], ARRAY_NUMBERS)
+                return found.value([x if i == j else at[i] for i in range(len(at))], ARRAYS)
 
             jump = jump_of(along, COORDINATES)
             if jump is not None:

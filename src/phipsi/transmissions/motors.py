@@ -9,6 +9,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.core.arrays.traced_numbers import TRACED
 from phipsi.core.constraints.constraint import (
     Array,
     Constraint,
@@ -19,13 +20,8 @@ from phipsi.core.constraints.constraint import (
 from phipsi.core.model.closures import Closure
 from phipsi.core.model.model import Model
 from phipsi.core.model.value import fill
-from phipsi.core.operators.row_laws import (
-    ARRAY_NUMBERS,
-    TRACED_NUMBERS,
-    RateLaw,
-    TracedLaw,
-    traced_law,
-)
+from phipsi.core.operators.row_laws import RateLaw, TracedLaw, traced_law
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.cams import CLOCK, law_closure
 from phipsi.transmissions.jumping_functions import TIMES, jump_of
@@ -121,7 +117,7 @@ class Motor(Constraint):
         if self.angle is None:
             return self
         x = [float(q[i]) for i in self.closure(model).places]
-        return self if abs(self.traced.value(x, ARRAY_NUMBERS)) < 1e-9 else None
+        return self if abs(self.traced.value(x, ARRAYS)) < 1e-9 else None
 
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
@@ -148,10 +144,10 @@ def _check_time(function: TracedLaw, who: str, what: str) -> None:
     """A function of time does not jump; nor does the rate of an angle."""
     if not function.program.branches:
         return
-    jump = jump_of(lambda t: function.value([t], ARRAY_NUMBERS), TIMES)
+    jump = jump_of(lambda t: function.value([t], ARRAYS), TIMES)
     if jump is None and what == "angle":
         what = "rate of change of its angle"
-        jump = jump_of(lambda t: function.slope(0, [t], (), ARRAY_NUMBERS), TIMES)
+        jump = jump_of(lambda t: function.slope(0, [t], (), ARRAYS), TIMES)
     if jump is not None:
         raise ModelError(
             f"{who}: the {what} jumps from {jump.before:.4g} to {jump.after:.4g} at t = "
@@ -184,7 +180,7 @@ class _Recorded:
     def __call__(self, t: Any) -> Any:
         """Its value on numbers, or on what is traced again."""
         is_number = isinstance(t, (int, float, np.number, np.ndarray))
-        ops = ARRAY_NUMBERS if is_number else TRACED_NUMBERS
+        ops = ARRAYS if is_number else TRACED
         if isinstance(self._law, RateLaw):
             return -self._law.slope(1, [0.0, t], (), ops)
         return -self._law.value([0.0, t], ops)

@@ -24,7 +24,8 @@ from phipsi.core.model.closures import ANGULAR, LINEAR, ClosureSet
 from phipsi.core.model.law_forms import RowLaw
 from phipsi.core.model.model import Model
 from phipsi.core.operators import A, J, mass_matrix, pose
-from phipsi.core.operators.row_laws import ARRAY_NUMBERS, RateLaw
+from phipsi.core.operators.row_laws import RateLaw
+from phipsi.core.spatial.number_kinds import ARRAYS
 
 Array = NDArray[Any]
 
@@ -322,7 +323,7 @@ class ClosureRows:
             at = [q[:, i] for i in x.places]
             with np.errstate(all="ignore"):
                 for j, rate in enumerate(x.rates):
-                    out[:, rate] = x.law.slope(j, at, (), ARRAY_NUMBERS)
+                    out[:, rate] = x.law.slope(j, at, (), ARRAYS)
         return out
 
     def strict_rows(self, q: Array) -> tuple[Array, Array, Array]:
@@ -456,7 +457,7 @@ def _law_rows(model: Model, closures: ClosureSet) -> tuple[LawRow, ...]:
 def law_values(x: LawRow, q: Array) -> Array:
     """The values (n,) of a law at configurations (n, nq)."""
     with np.errstate(all="ignore"):
-        return x.law.value([q[:, i] for i in x.places], ARRAY_NUMBERS)
+        return x.law.value([q[:, i] for i in x.places], ARRAYS)
 
 
 def rows_of(system: Model) -> ClosureRows:

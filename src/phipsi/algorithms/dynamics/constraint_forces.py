@@ -51,7 +51,7 @@ from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import entries_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
-from phipsi.core.operators.row_laws import ARRAY_NUMBERS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
 
 Array = NDArray[Any]
@@ -249,7 +249,7 @@ def closure_forces(system: Model, q: Array, f: Array) -> Array:
                 multipliers = f[..., own]
                 if closure.laws:
                     at = [q[..., i] for i in closure.places]
-                    slopes = [law.slope(p // 2, at, (), ARRAY_NUMBERS) for law in closure.laws]
+                    slopes = [law.slope(p // 2, at, (), ARRAYS) for law in closure.laws]
                     multipliers = multipliers * np.stack(np.broadcast_arrays(*slopes), axis=-1)
                 loads = -(multipliers @ closure.matrix[:, 6 * p : 6 * p + 6])
                 if closure.axes == "world":

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.model.drive import Drive
 from phipsi.core.model.model import Model
 from phipsi.core.model.rotor_inertias import Folded, fold
-from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.scalars import as_array
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -73,8 +74,8 @@ def _felt_above(
     """C_p v̇ + ω_p × C_p v in the axes of body k, which turns at w: ω_p = w − W v."""
     joint, rates = model.description.bodies[k].joint, list(drive.rates)
     mine = [q[..., i] for i in range(model.q_slices[k].start, model.q_slices[k].stop)]
-    turn = as_array(joint.transform(joint.params, mine, NUMPY_OPS)[0])
-    axes = as_array(joint.hinge_axes(joint.params, mine, NUMPY_OPS))[..., :3, :]
+    turn = as_array(joint.transform(joint.params, mine, ARRAYS)[0])
+    axes = as_array(joint.hinge_axes(joint.params, mine, ARRAYS))[..., :3, :]
     above = np.swapaxes(turn, -1, -2) @ np.array(drive.above).T
     v, vdot = v[..., model.v_slices[k]], vdot[..., model.v_slices[k]]
     spin = w - (axes @ v[..., None])[..., 0]

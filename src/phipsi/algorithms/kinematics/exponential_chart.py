@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.exponential_coefficients import ARRAYS, FLOATS
 from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.number_kinds import ARRAYS, FLOATS
 
 Array = NDArray[Any]
 Numbers = Sequence[Any]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from phipsi.core.backends.arguments import joint_at
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_list
-from phipsi.core.model.scalars import NUMPY_OPS
 from phipsi.core.spatial.joint_groups import Group, flat
+from phipsi.core.spatial.number_kinds import ARRAYS
 
 Array = NDArray[Any]
 
@@ -100,7 +100,7 @@ class StepCoordinates:
             N = np.empty((len(q), joint.nv, joint.nv))
             for k in range(joint.nv):
                 unit = [float(j == k) for j in range(joint.nv)]
-                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, NUMPY_OPS)):
+                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, ARRAYS)):
                     N[:, row, k] = rate
             jacobian = jacobian.copy()
             jacobian[..., at] = jacobian[..., at] @ np.linalg.inv(N)

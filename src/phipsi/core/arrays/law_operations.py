@@ -17,15 +17,9 @@ import numpy as np
 
 from phipsi.core.arrays import dependence
 from phipsi.core.arrays.graph import Array, Node, Operation, Shape, in_order
+from phipsi.core.spatial.number_kinds import ON_ARRAYS, curve_value
 
 OPERATIONS: dict[str, Operation] = {}
-PLAIN: dict[str, Callable[..., Array]] = {}
-"""By name, entrywise operations that need no data, as functions of arrays."""
-TRUTHS: dict[str, Callable[..., Array]] = {
-    "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
-    "both": np.logical_and, "either": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
-"""By name, comparisons and what is made of them, as truths of NumPy; in graphs they are 1 or 0."""
 _SHORT = 64  # entries, for which lists are faster than arrays
 
 
@@ -215,14 +209,8 @@ def _of(function: Callable[..., Any]) -> Callable[..., Array]:
     return call
 
 
-def _entries(
-    name: str,
-    function: Callable[..., Any],
-    text: str,
-    partials: Callable[..., tuple[Node | None, ...]],
-) -> None:
-    PLAIN[name] = function
-    _row(name, _entrywise, _of(function), text, partials=partials)
+def _entries(name: str, text: str, partials: Callable[..., tuple[Node | None, ...]]) -> None:
+    _row(name, _entrywise, _of(ON_ARRAYS[name]), text, partials=partials)
 
 
 def _flat(*_: Node) -> tuple[Node | None, ...]:
@@ -230,49 +218,46 @@ def _flat(*_: Node) -> tuple[Node | None, ...]:
     return (None,) * (len(_) - 1)
 
 
-def _truth(function: Callable[..., Any]) -> Callable[..., Array]:
-    return lambda *values: np.asarray(function(*values), dtype=np.float64)
-
-
 ONE, HALF, TWO, ZERO = (
     lambda: _number(1.0), lambda: _number(0.5), lambda: _number(2.0), lambda: _number(0.0),
 )  # fmt: skip
 
 # Partials get the node itself first, then its arguments.
-_entries("add", np.add, "{0} + {1}", lambda f, x, y: (ONE(), ONE()))
-_entries("sub", np.subtract, "{0} - {1}", lambda f, x, y: (ONE(), _number(-1.0)))
-_entries("mul", np.multiply, "{0} * {1}", lambda f, x, y: (y, x))
-_entries("div", np.divide, "{0} / {1}", lambda f, x, y: (_over(ONE(), y), _minus(_over(f, y))))
-_entries("neg", np.negative, "-{0}", lambda f, x: (_number(-1.0),))
-_entries("abs", np.abs, "abs({0})", lambda f, x: (apply("sign", x),))
-_entries("sign", np.sign, "sign({0})", _flat)
-_entries("floor", np.floor, "floor({0})", _flat)
-_entries("sqrt", np.sqrt, "sqrt({0})", lambda f, x: (_over(HALF(), f),))
-_entries("exp", np.exp, "exp({0})", lambda f, x: (f,))
-_entries("log", np.log, "log({0})", lambda f, x: (_over(ONE(), x),))
-_entries("sin", np.sin, "sin({0})", lambda f, x: (apply("cos", x),))
-_entries("cos", np.cos, "cos({0})", lambda f, x: (_minus(apply("sin", x)),))
-_entries("tan", np.tan, "tan({0})", lambda f, x: (_plus(ONE(), _times(f, f)),))
-_entries("arctan", np.arctan, "arctan({0})",
+_entries("add", "{0} + {1}", lambda f, x, y: (ONE(), ONE()))
+_entries("sub", "{0} - {1}", lambda f, x, y: (ONE(), _number(-1.0)))
+_entries("mul", "{0} * {1}", lambda f, x, y: (y, x))
+_entries("div", "{0} / {1}", lambda f, x, y: (_over(ONE(), y), _minus(_over(f, y))))
+_entries("neg", "-{0}", lambda f, x: (_number(-1.0),))
+_entries("abs", "abs({0})", lambda f, x: (apply("sign", x),))
+_entries("sign", "sign({0})", _flat)
+_entries("floor", "floor({0})", _flat)
+_entries("sqrt", "sqrt({0})", lambda f, x: (_over(HALF(), f),))
+_entries("exp", "exp({0})", lambda f, x: (f,))
+_entries("log", "log({0})", lambda f, x: (_over(ONE(), x),))
+_entries("sin", "sin({0})", lambda f, x: (apply("cos", x),))
+_entries("cos", "cos({0})", lambda f, x: (_minus(apply("sin", x)),))
+_entries("tan", "tan({0})", lambda f, x: (_plus(ONE(), _times(f, f)),))
+_entries("arctan", "arctan({0})",
          lambda f, x: (_over(ONE(), _plus(ONE(), _times(x, x))),))  # fmt: skip
-_entries("arcsin", np.arcsin, "arcsin({0})", lambda f, x: (_over(ONE(), _cathetus(x)),))
-_entries("arccos", np.arccos, "arccos({0})", lambda f, x: (_over(_number(-1.0), _cathetus(x)),))
-_entries("arctan2", np.arctan2, "arctan2({0}, {1})", lambda f, y, x: _arctan2(y, x))
-_entries("sinh", np.sinh, "sinh({0})", lambda f, x: (apply("cosh", x),))
-_entries("cosh", np.cosh, "cosh({0})", lambda f, x: (apply("sinh", x),))
-_entries("tanh", np.tanh, "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(f, f)),))
-_entries("power", np.power, "{0} ** {1}", lambda f, x, y: _power(f, x, y))
-_entries("floor_divide", np.floor_divide, "{0} // {1}", _flat)
-_entries("remainder", np.remainder, "{0} % {1}",
+_entries("arcsin", "arcsin({0})", lambda f, x: (_over(ONE(), _cathetus(x)),))
+_entries("arccos", "arccos({0})", lambda f, x: (_over(_number(-1.0), _cathetus(x)),))
+_entries("arctan2", "arctan2({0}, {1})", lambda f, y, x: _arctan2(y, x))
+_entries("sinh", "sinh({0})", lambda f, x: (apply("cosh", x),))
+_entries("cosh", "cosh({0})", lambda f, x: (apply("sinh", x),))
+_entries("tanh", "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(f, f)),))
+_entries("power", "{0} ** {1}", lambda f, x, y: _power(f, x, y))
+_entries("floor_divide", "{0} // {1}", _flat)
+_entries("remainder", "{0} % {1}",
          lambda f, x, y: (ONE(), _minus(apply("floor_divide", x, y))))  # fmt: skip
-_entries("minimum", np.minimum, "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
-_entries("maximum", np.maximum, "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
+_entries("minimum", "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
+_entries("maximum", "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
 for _name, _text in {
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "equal": "{0} == {1}",
     "both": "({0}) & ({1})", "either": "({0}) | ({1})", "not": "~({0})",
 }.items():  # fmt: skip
-    _entries(_name, _truth(TRUTHS[_name]), _text, _flat)
-_entries("where", lambda c, x, y: np.where(c != 0, x, y), "where({0}, {1}, {2})",
+    _entries(_name, _text, _flat)
+_entries("fma", "{0} * {1} + {2}", lambda f, x, y, z: (y, x, ONE()))
+_entries("where", "where({0}, {1}, {2})",
          lambda f, c, x, y: (None, apply("where", c, ONE(), ZERO()),
                              apply("where", c, ZERO(), ONE())))  # fmt: skip
 
@@ -310,12 +295,7 @@ def curve(x: Node, knots: Array, coefficients: Array) -> Node:
 
 
 def _curve(x: Array, *, data: Any) -> Array:
-    knots, coefficients = data
-    piece = np.clip(np.searchsorted(knots, np.real(x), side="right") - 1, 0, len(coefficients) - 1)
-    s, out = x - knots[piece], np.zeros_like(x)
-    for j in reversed(range(coefficients.shape[1])):
-        out = out * s + coefficients[piece, j]
-    return np.where(np.isnan(x), np.nan, out)
+    return curve_value(x, data)
 
 
 def _slope_of_curve(f: Node, x: Node) -> tuple[Node | None]:

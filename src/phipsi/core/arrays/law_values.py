@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_operations import OPERATIONS, PLAIN, TRUTHS
+from phipsi.core.spatial.number_kinds import ON_ARRAYS, TRUTHS
 
 _LOGIC = ("both", "either", "not")
 
@@ -87,7 +87,7 @@ def _function_of(x: Node, truths: set[Node]) -> Callable[..., Array]:
     if not x.operation.is_entrywise:
         shapes = tuple(y.shape for y in x.args)
         return partial(x.operation.array, data=x.data, shapes=shapes)
-    function = PLAIN.get(x.operation.name) or partial(x.operation.array, data=x.data)
+    function = ON_ARRAYS.get(x.operation.name) or partial(x.operation.array, data=x.data)
     if x in truths:
         function = TRUTHS[x.operation.name]
     elif x.operation.name == "where" and x.args[0] in truths:
@@ -102,50 +102,3 @@ def _function_of(x: Node, truths: set[Node]) -> Callable[..., Array]:
         return function(*[a.reshape(a.shape + m) for a, m in zip(args, missing, strict=True)])
 
     return spread
-
-
-# ---- one operation -------------------------------------------------------------------------------
-
-
-def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
-    """An operation on single numbers, or arrays of them, real or complex.
-
-    Complex numbers are never conjugated, so that complex steps give derivatives: choices are made
-    by their real parts.
-    """
-    with np.errstate(all="ignore"):
-        if name == "curve":
-            data = tuple(np.asarray(x) for x in data)
-        elif any(np.iscomplexobj(x) for x in args):
-            if name in _OF_COMPLEX:
-                return _OF_COMPLEX[name](*args)
-            if name in _STEPS:
-                args = [np.real(x) for x in args]
-        return OPERATIONS[name].array(*map(np.asarray, args), data=data)
-
-
-_STEPS = ("sign", "floor", "floor_divide", "less", "less_equal", "equal", "both", "either", "not")
-
-
-def _complex_angle(y: Any, x: Any) -> Any:
-    """The angle of (x, y): that of the real parts, and the changes of the arcs of quotients."""
-    steep = np.abs(np.real(y)) > np.abs(np.real(x))
-    sign = np.where(np.real(y) < 0, -1.0, 1.0)
-    flat = np.arctan(y / x) + np.where(np.real(x) < 0, np.pi * sign, 0.0)
-    return np.where(steep, np.pi / 2 * sign - np.arctan(x / y), flat)
-
-
-def _complex_remainder(x: Any, y: Any) -> Any:
-    """The remainder of the real parts, and the change x − n y for whole n."""
-    times = np.floor_divide(np.real(x), np.real(y))
-    return np.remainder(np.real(x), np.real(y)) + 1j * (np.imag(x) - times * np.imag(y))
-
-
-_OF_COMPLEX: dict[str, Callable[..., Any]] = {
-    "abs": lambda x: np.where(np.real(x) < 0, -x, x),
-    "minimum": lambda x, y: np.where(np.real(x) <= np.real(y), x, y),
-    "maximum": lambda x, y: np.where(np.real(x) >= np.real(y), x, y),
-    "where": lambda c, x, y: np.where(np.real(c) != 0, x, y),
-    "arctan2": _complex_angle,
-    "remainder": _complex_remainder,
-}

@@ -8,19 +8,17 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from phipsi.core.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
-from phipsi.core.operators.recorded_steps import Numbers
+from phipsi.core.spatial.number_kinds import ScalarOps, entry_value
 
 
-class Scalars:
-    """Elementary functions for one array type; passed to the joint formulas as `ops`."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
+@final
+class ObjectOps(ScalarOps):
+    """Numbers of any library and arrays of them: each is asked of its own kind."""
 
     def sin(self, x: Any) -> Any:
         """Sine, elementwise."""
@@ -34,15 +32,18 @@ class Scalars:
         """Square root, elementwise."""
         return _call("sqrt", x)
 
-    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Any:
-        """An operation of laws on single numbers, elementwise."""
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Any:
+        """An operation on single numbers, elementwise."""
         if all(np.asarray(x).dtype != object for x in args):
-            return Numbers.entrywise(name, args, data)
+            return entry_value(name, args, data)
         return np.vectorize(lambda *xs: _on_objects(name, xs, data), otypes=[object])(*args)
 
     def log(self, x: Any) -> Any:
         """Natural logarithm, elementwise."""
         return _call("log", x)
+
+
+OBJECTS = ObjectOps()
 
 
 def _call(name: str, x: Any) -> Any:
@@ -61,7 +62,7 @@ def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
     if kind in FUNCTIONS:
         return FUNCTIONS[kind].entrywise(name, xs, data)
     if kind is float:
-        return float(Numbers.entrywise(name, xs, data))
+        return float(entry_value(name, xs, data))
     package = kind.__module__.split(".")[0]
     module: Any = sys.modules.get(package)
     if package not in ("sympy", "mpmath") or name == "curve":
@@ -97,8 +98,8 @@ _RELATIONS: dict[str, Callable[..., Any]] = {
 
 _OF_TWO: dict[str, Callable[..., Any]] = {"power": operator.pow, "remainder": operator.mod}
 
-FUNCTIONS: dict[type, Any] = {}
-"""Classes of numbers, and an object with the functions of them; SymPy and mpmath are known."""
+FUNCTIONS: dict[type, ScalarOps] = {}
+"""Classes of numbers, and what their kind offers; SymPy and mpmath are known."""
 
 
 def _object_function(name: str, x: Any) -> Callable[[Any], Any]:
@@ -143,13 +144,13 @@ def generic_inverse(a: np.ndarray) -> np.ndarray:
     return out
 
 
-def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
+def generic_cholesky(a: np.ndarray) -> np.ndarray:
     """Lower L with L L* = A (no conjugation), for complex and object blocks."""
     n = a.shape[-1]
     out = np.zeros_like(a)
     for j in range(n):
         s = a[..., j, j] - (out[..., j, :j] * out[..., j, :j]).sum(axis=-1)
-        out[..., j, j] = scalars.sqrt(s)
+        out[..., j, j] = OBJECTS.sqrt(s)
         for i in range(j + 1, n):
             t = a[..., i, j] - (out[..., i, :j] * out[..., j, :j]).sum(axis=-1)
             out[..., i, j] = t / out[..., j, j]

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core import spatial
-from phipsi.core.backends.array_algebra import FUNCTIONS, Scalars, generic_cholesky, generic_inverse
+from phipsi.core.backends.array_algebra import FUNCTIONS, OBJECTS, generic_cholesky, generic_inverse
 from phipsi.core.backends.failures import BLOCK, HINGE, Failure, outboard_sizes
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.core.backends.storage_layout import read_input, space_blocks
@@ -24,7 +24,7 @@ from phipsi.core.model.closures import NO_CLOSURES
 from phipsi.core.model.law_forms import LawForm
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
+from phipsi.core.spatial.number_kinds import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.core.sweeps.entries import (
     Rows,
     cross_matrix,
@@ -85,11 +85,10 @@ class ArrayArithmetic:
         self.model, self.points, self.inputs = model, points, inputs
         self.batch, self.dtype = batch, dtype
         self.closures = points.closures or NO_CLOSURES
-        self.scalars = Scalars(dtype)
         self.is_object = dtype.kind == "O"
-        functions: Any = self.scalars if self.is_object else np
-        self.sin, self.cos, self.sqrt = functions.sin, functions.cos, functions.sqrt
-        self.entrywise = self.scalars.entrywise
+        kind: Any = OBJECTS if self.is_object else ARRAYS
+        self.sin, self.cos, self.sqrt = kind.sin, kind.cos, kind.sqrt
+        self.entrywise = OBJECTS.entrywise
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
         self.k = 0
@@ -517,7 +516,7 @@ class ArrayArithmetic:
     def _chol(self, x: Field) -> Array:
         a = self.value(x.args[0])
         if self.dtype != np.float64:
-            return generic_cholesky(a, self.scalars)
+            return generic_cholesky(a)
         bad: Any = ~(pivots(a) > 0).all(-1)
         if not bad.any():
             return np.linalg.cholesky(a)
@@ -525,11 +524,11 @@ class ArrayArithmetic:
         return _guarded(np.linalg.cholesky, a, bad)
 
     def _logdet(self, x: Field) -> Array:
-        low = generic_cholesky(self.value(x.args[0]), self.scalars)
+        low = generic_cholesky(self.value(x.args[0]))
         diagonal = np.diagonal(low, axis1=-2, axis2=-1)
         if diagonal.shape[-1] == 0:
             return self._empty(1, 1)
-        return (2 * self.scalars.log(diagonal).sum(-1))[..., None, None]
+        return (2 * OBJECTS.log(diagonal).sum(-1))[..., None, None]
 
 
 def placements_of(model: Model) -> list[Array]:

@@ -19,7 +19,7 @@ from phipsi.core.model.closure_names import named
 from phipsi.core.model.closures import ClosureSet
 from phipsi.core.model.deflections import bent_too_far
 from phipsi.core.model.model import Model
-from phipsi.core.model.scalars import NUMPY_OPS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
@@ -202,7 +202,7 @@ def joint_without_pose(model: Model, q: np.ndarray) -> int:
         return -1
     with np.errstate(all="ignore"):
         for i, (joint, where) in enumerate(zip(model.joints, model.q_slices, strict=True)):
-            R, p = joint.transform(joint.params, list(q[where]), NUMPY_OPS)
+            R, p = joint.transform(joint.params, list(q[where]), ARRAYS)
             if not np.isfinite([*(x for row in R for x in row), *p]).all():
                 return i
     return -1

@@ -13,10 +13,11 @@ from phipsi.core.expressions.spaces import ONE
 from phipsi.core.model.flexible_ports import Port
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.model.scalars import NUMPY_OPS, ScalarOps
+from phipsi.core.model.scalars import ScalarOps
 from phipsi.core.operators.own_blocks import Table
 from phipsi.core.spatial import phi as rigid
 from phipsi.core.spatial import skew
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -140,7 +141,7 @@ class Configuration:
     @property
     def ops(self) -> ScalarOps:
         """Sine, cosine and square root of these scalars."""
-        return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
+        return ARRAYS if self.kind is np.ndarray else self.kind.ops
 
     def eye(self, size: int) -> Array:
         """The identity matrix of the right number type."""

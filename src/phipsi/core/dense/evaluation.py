@@ -42,7 +42,6 @@ from phipsi.core.operators.catalogue import (
     definition,
     family_of,
 )
-from phipsi.core.operators.recorded_steps import Numbers
 from phipsi.core.sweeps.equation_builder import no_modes
 from phipsi.errors import (
     InputError,
@@ -253,13 +252,8 @@ class Evaluation:
         values = [(y, self.value(y)) for y in x.args]
         out = at.zeros(self.size(x.gives), self.size(x.takes))
 
-        ops: Any = Numbers if at.kind is np.ndarray else at.ops
-
         def part(space: Space, k: int) -> slice:
             return slice(0, 1) if space is ONE else block_of(space, model, k)
-
-        def number(c: float) -> Any:
-            return at.scalars(at.array([c]))[0]
 
         for k, joint in enumerate(model.joints):
             blocks = [
@@ -267,7 +261,7 @@ class Evaluation:
                 for y, value in values
             ]
             with np.errstate(all="ignore"):
-                rows = formula.program(joint.nv).run(blocks, number, ops)
+                rows = formula.program(joint.nv).run(blocks, at.ops)
             shape = (len(rows), len(rows[0]) if rows else 0)
             here = part(x.gives, k), part(x.takes, k)
             out[here] = out[here] + at.array(rows).reshape(shape)  # a number is a sum

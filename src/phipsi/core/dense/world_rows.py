@@ -16,7 +16,7 @@ from phipsi.core.dense.configuration import Configuration
 from phipsi.core.model.closures import Closure, ClosureSet
 from phipsi.core.model.dual import Dual, rate_of, value_of
 from phipsi.core.model.scalars import is_zero
-from phipsi.core.operators.row_laws import ARRAY_NUMBERS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -106,7 +106,7 @@ def _with_laws(
             x = [c.argument("q")[i] for i in closure.places]
             own = [m[6 * point : 6 * point + width] for m in motions]
             along = [[n[j] @ m[12 * j : 12 * j + 12] for j in range(law.size)] for m in own]
-            slopes = [law.slope(j, x, along, ARRAY_NUMBERS) for j in range(law.size)]
+            slopes = [law.slope(j, x, along, ARRAYS) for j in range(law.size)]
             for p, (body, _) in enumerate(closure.points):
                 numbers = closure.matrix[0, 6 * p : 6 * p + 6] if body >= 0 else np.zeros(6)
                 out[row, 6 * (point + p) : 6 * (point + p) + 6] = slopes[p // 2] * numbers

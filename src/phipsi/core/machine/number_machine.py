@@ -33,7 +33,7 @@ from phipsi.core.machine.solvers import (
     solve_cholesky,
     substitute_blocks,
 )
-from phipsi.core.spatial.exponential_coefficients import ARRAYS
+from phipsi.core.spatial.number_kinds import ARRAYS
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ zeros stay structural.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 from phipsi.core.model.joint import Columns, Joint
 from phipsi.core.model.scalars import Scalar, ScalarOps, Vector, add, is_zero, mul, sub
@@ -69,11 +69,15 @@ def rate_of(x: Scalar) -> Scalar:
 
 
 @final
-class DualOps:
-    """Elementary functions of dual numbers over those of their parts."""
+class DualOps(ScalarOps):
+    """Dual numbers over another kind: what the formulas of joints ask for."""
 
     def __init__(self, ops: ScalarOps) -> None:
-        self._ops = ops
+        self._ops, self.number = ops, ops.number
+
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> NoReturn:
+        """Derivatives of laws are graphs; those of joints need the functions below."""
+        raise TypeError(f"{name} of dual numbers is not known")
 
     def sin(self, x: Any) -> Any:
         """Sine."""

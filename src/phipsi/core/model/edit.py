@@ -19,9 +19,10 @@ from phipsi.core.model.joints import Fixed
 from phipsi.core.model.names import Point
 from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.pose import Pose
-from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.scalars import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, check_body, check_moments
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, ModelError
 
 Keep = Literal["keep"]
@@ -255,7 +256,7 @@ def _locked(body: Body, value: ArrayLike) -> Body:
         )
     if not np.isfinite(q).all():
         raise InputError(f"{who}: cannot lock at {q.tolist()}, which is not finite.")
-    R, p = joint.transform(joint.params, q.tolist(), NUMPY_OPS)
+    R, p = joint.transform(joint.params, q.tolist(), ARRAYS)
     pose = Pose(as_array(R), as_array([p])[0])
     welded = body.placement @ pose
     return replace(body, joint=Fixed(), placement=welded, armature=(), damping=(), limits=None)

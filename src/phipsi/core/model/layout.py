@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.model.body import Limits, Numbers
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.numbers import as_numbers, first_not_finite
-from phipsi.core.model.scalars import NUMPY_OPS
 from phipsi.core.model.value import read_only
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -124,9 +124,7 @@ class Layout:
         out[..., self._q_additive] = rates[..., self._v_additive]
         for i in self._curved:
             joint, a, b = self.joints[i], self.q_slices[i], self.v_slices[i]
-            entries = joint.q_rate(
-                joint.params, _split(at[..., a]), _split(rates[..., b]), NUMPY_OPS
-            )
+            entries = joint.q_rate(joint.params, _split(at[..., a]), _split(rates[..., b]), ARRAYS)
             for k, entry in enumerate(entries):
                 out[..., a.start + k] = entry
         return out

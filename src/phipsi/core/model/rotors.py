@@ -19,9 +19,10 @@ from phipsi.core.model.attachments import Described
 from phipsi.core.model.body import Body
 from phipsi.core.model.joint import Joint, unit_axis
 from phipsi.core.model.numbers import floats_of
-from phipsi.core.model.scalars import NUMPY_OPS, as_array
+from phipsi.core.model.scalars import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import check_text
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, did_you_mean, one_of
 
 FloatArray = NDArray[np.float64]
@@ -191,13 +192,13 @@ def checked_joint(rotor: Rotor, body: Body) -> tuple[int, FloatArray]:
 
 def motions_of(joint: Joint) -> FloatArray:
     """H* (4, 6, nv) at the neutral and at three other configurations."""
-    rows = [joint.hinge_axes(joint.params, q, NUMPY_OPS) for q in _samples(joint)]
+    rows = [joint.hinge_axes(joint.params, q, ARRAYS) for q in _samples(joint)]
     return np.stack([as_array(x).astype(float).reshape(6, joint.nv) for x in rows])
 
 
 def rotations_of(joint: Joint) -> FloatArray:
     """The rotations (4, 3, 3) from child to inboard axes at the same configurations."""
-    rows = [joint.transform(joint.params, q, NUMPY_OPS)[0] for q in _samples(joint)]
+    rows = [joint.transform(joint.params, q, ARRAYS)[0] for q in _samples(joint)]
     return np.stack([as_array(x).astype(float).reshape(3, 3) for x in rows])
 
 

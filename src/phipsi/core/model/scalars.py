@@ -9,46 +9,17 @@ matrices are lists of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.core.spatial.number_kinds import ScalarOps
+
 Scalar = Any
 Vector = Sequence[Scalar]
 Matrix = Sequence[Sequence[Scalar]]
-
-
-class ScalarOps(Protocol):
-    """The functions of a scalar kind that are not Python operators."""
-
-    @property
-    def sin(self) -> Callable[[Any], Any]:
-        """Sine of a scalar, in rad."""
-        ...
-
-    @property
-    def cos(self) -> Callable[[Any], Any]:
-        """Cosine of a scalar, in rad."""
-        ...
-
-    @property
-    def sqrt(self) -> Callable[[Any], Any]:
-        """Square root of a scalar."""
-        ...
-
-
-@final
-class NumpyOps:
-    """Scalars that are floats, complex numbers or arrays of them (one entry per configuration)."""
-
-    sin = staticmethod(np.sin)
-    cos = staticmethod(np.cos)
-    sqrt = staticmethod(np.sqrt)
-
-
-NUMPY_OPS = NumpyOps()
 
 
 def is_zero(x: Scalar) -> bool:

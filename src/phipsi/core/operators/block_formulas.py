@@ -1,6 +1,6 @@
 """Formulas of one body: blocks of own operators and vectors in plain arithmetic.
 
-A formula is a list of steps for every width of a joint. Its derivatives are formulas again.
+A formula is a graph of entries for every width of a joint. Its derivatives are formulas again.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from phipsi.core.arrays.entry_graphs import EntryGraph
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr, Function, intern
 from phipsi.core.expressions.spaces import ONE, Space
 from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
 from phipsi.core.model.model import Model
-from phipsi.core.operators.recorded_steps import Program
 from phipsi.errors import InputError, SpaceError
 
 
@@ -23,12 +23,12 @@ from phipsi.errors import InputError, SpaceError
 class Formula(Function):
     """A function of quantities of one body, entry by entry; nothing is said about linearity.
 
-    A formula of a number is summed over the bodies. `programs` has the steps for joints of 0, 1, …
+    A formula of a number is summed over the bodies. `programs` has the graphs for joints of 0, 1, …
     6 degrees of freedom, or the text of what went wrong there. Formulas are equal if their contents
     are.
     """
 
-    programs: tuple[Program | str, ...] = ()
+    programs: tuple[EntryGraph | str, ...] = ()
     symmetric: bool = False
     key: tuple[Any, ...] = field(default=(), repr=False)
 
@@ -56,7 +56,7 @@ class Formula(Function):
         structure = GENERAL if self.takes is ONE else MEMORYLESS
         return intern(Op.FUNCTION, args, (self, hole), self.takes, self.gives, structure)
 
-    def program(self, width: int) -> Program:
+    def program(self, width: int) -> EntryGraph:
         """The steps for joints of so many degrees of freedom."""
         found = self.programs[width]
         if isinstance(found, str):
@@ -66,7 +66,7 @@ class Formula(Function):
     def reads(self, argument: int, width: int) -> bool:
         """Whether the block of a body with such a joint depends on an argument."""
         found = self.programs[width]
-        return isinstance(found, Program) and found.reads(argument)
+        return isinstance(found, EntryGraph) and found.reads(argument)
 
     def flops(self, width: int) -> int:
         """Floating-point operations for one body with such a joint."""
@@ -84,19 +84,15 @@ class Formula(Function):
 
     def tangent(self, moving: tuple[int, ...]) -> Formula:
         """The formula of the change with the arguments `moving`, whose changes follow them."""
-        from phipsi.core.operators.step_graphs import tangent  # loaded with the first formula
-
         n, kinds = len(self.arguments), tuple(self.arguments[i] for i in moving)
         prefix = "".join(f"d{i}" for i in moving)
         return formula(
             f"{prefix}_{self.name}", self.takes, self.gives, (*self.arguments, *kinds),
-            self._each(lambda p, r: tangent(p, moving, n)), self.symmetric,
+            self._each(lambda p, r: p.tangent(moving, n)), self.symmetric,
         )  # fmt: skip
 
     def adjoint_by(self, i: int) -> Formula:
         """The formula of the weight of argument i; that of the block follows the arguments."""
-        from phipsi.core.operators.step_graphs import adjoint  # loaded with the first formula
-
         assert self.takes is not None
         assert self.gives is not None
         n, is_vector = len(self.arguments), self.takes is ONE
@@ -106,16 +102,16 @@ class Formula(Function):
         return formula(
             f"w{i}_{self.name}", takes, gives,
             (*self.arguments, weight),
-            self._each(lambda p, r: adjoint(p, i, block_shape(kind, r), n, is_vector)), False,
+            self._each(lambda p, r: p.adjoint(i, block_shape(kind, r), n, is_vector)), False,
         )  # fmt: skip
 
     @property
     def cases(self) -> tuple[str, ...]:
         """The operations by which it chooses between cases: where, less, abs, …."""
-        programs = [p for p in self.programs if isinstance(p, Program)]
+        programs = [p for p in self.programs if isinstance(p, EntryGraph)]
         return tuple(sorted({name for p in programs for name in p.branches}))
 
-    def _each(self, make: Callable[[Program, int], Program]) -> tuple[Program | str, ...]:
+    def _each(self, make: Callable[[EntryGraph, int], EntryGraph]) -> tuple[EntryGraph | str, ...]:
         return tuple(p if isinstance(p, str) else make(p, r) for r, p in enumerate(self.programs))
 
     def differences(self, other: Formula) -> str:
@@ -123,10 +119,11 @@ class Formula(Function):
         for one, twin in zip(self.programs, other.programs, strict=True):
             if one == twin or isinstance(one, str) or isinstance(twin, str):
                 continue
-            for a, b in zip(one.steps, twin.steps, strict=False):
+            steps, others = one.listing[0], twin.listing[0]
+            for a, b in zip(steps, others, strict=False):
                 if a != b:
                     return f"{_step_text(a)} in one, {_step_text(b)} in the other"
-            return f"{len(one.steps)} operations in one, {len(twin.steps)} in the other"
+            return f"{len(steps)} operations in one, {len(others)} in the other"
         return "the functions fail for different joints"
 
     def check_model(self, model: Model) -> None:
@@ -144,7 +141,7 @@ def formula(
     takes: Space | None,
     gives: Space | None,
     arguments: tuple[Any, ...],
-    programs: tuple[Program | str, ...],
+    programs: tuple[EntryGraph | str, ...],
     symmetric: bool,
 ) -> Formula:
     """The formula with these contents."""

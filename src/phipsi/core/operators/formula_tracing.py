@@ -1,4 +1,4 @@
-"""Formulas of users: a function runs once for every width of a joint, and its steps are kept.
+"""Formulas of users: a function runs once for every width of a joint, and its graph is kept.
 
 It is traced as laws are (`arrays/trace.py`): on blocks that are not known yet.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.core.arrays.entry_graphs import MOST_STEPS, EntryGraph, argument, block_entries
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.hidden_inputs import traced_twice
 from phipsi.core.arrays.law_errors import fail, place_of, short, traced_call
@@ -28,8 +29,7 @@ from phipsi.core.operators.block_formulas import (
     is_derived_name,
     kind_of,
 )
-from phipsi.core.operators.recorded_steps import Numbers, Program
-from phipsi.core.operators.step_graphs import MOST_STEPS, argument, recorded, scalars
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, LawError, SpaceError, did_you_mean
 
 _WIDTHS = range(7)  # of a joint
@@ -50,7 +50,7 @@ def formula_block(
     """
     place = place_of(function)
     args, constants = _arguments(function, known, place)
-    programs: list[Program | str] = []
+    programs: list[EntryGraph | str] = []
     with at_most(MOST_STEPS):
         for width in _WIDTHS:
             try:
@@ -134,11 +134,11 @@ def _traced(
     takes: Space,
     gives: Space,
     width: int,
-) -> Program:
+) -> EntryGraph:
     """The steps of a function for joints of so many degrees of freedom."""
     rows, cols = (width if s.width is None else s.width for s in (gives, takes))
     if not rows or not cols:
-        return Program((), ((),) * rows)
+        return EntryGraph(((),) * rows)
     shapes = [block_shape(kind_of(x), width) for x in args]
     names = [x for x in inspect.signature(function).parameters if x not in constants]
     place = place_of(function)
@@ -150,7 +150,7 @@ def _traced(
 
     try:
         block = traced_twice(block_of, operator.is_, function, place)
-        return recorded(scalars(block))
+        return block_entries(block)
     except LawError as error:
         text = str(error)
         raise InputError(text if ", line " in text else place + text) from None
@@ -184,14 +184,14 @@ def _block(result: Any, rows: int, cols: int, is_vector: bool, place: str) -> No
 def _check_symmetry(name: str, f: Formula, args: list[Expr], place: str) -> None:
     """Reject blocks that are not symmetric for random arguments."""
     rng = np.random.default_rng(0)
-    for width in (x for x in _WIDTHS if isinstance(f.programs[x], Program)):
+    for width in (x for x in _WIDTHS if isinstance(f.programs[x], EntryGraph)):
         blocks: list[Any] = []
         for x in args:
             rows, cols = (*block_shape(kind_of(x), width), 1, 1)[:2]
             drawn = rng.standard_normal((rows, cols))
             blocks.append(drawn @ drawn.T + np.eye(rows) if x.T is x and rows == cols else drawn)
         with np.errstate(all="ignore"):
-            found = np.array(f.program(width).run(blocks, float, Numbers), dtype=np.float64)
+            found = np.array(f.program(width).run(blocks, ARRAYS), dtype=np.float64)
         gap = np.abs(found - found.T)
         gap = np.where(np.isfinite(gap), gap, 0.0)
         if gap.size and gap.max() > 1e-9 * max(np.abs(found[np.isfinite(found)]).max(), 1e-300):

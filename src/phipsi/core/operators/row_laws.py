@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, final
 
-import numpy as np
-
-from phipsi.core.operators.recorded_steps import Numbers, Program
+from phipsi.core.arrays.entry_graphs import EntryGraph
 from phipsi.errors import InputError, ModelError
 
 Entries = Sequence[Any]
@@ -24,15 +22,16 @@ class TracedLaw:
     they are first needed.
     """
 
-    def __init__(self, program: Program, size: int) -> None:
+    def __init__(self, program: EntryGraph, size: int) -> None:
         self.program, self.size = program, size
-        self._slopes: dict[tuple[int, int], Program] = {}
-        self._steep: dict[tuple[int, int], Program] = {}
+        self._slopes: dict[tuple[int, int], EntryGraph] = {}
+        self._steep: dict[tuple[int, int], EntryGraph] = {}
 
     @cached_property
     def text(self) -> str:
         """The steps."""
-        return f"{self.size} {self.program.steps!r} {self.program.rows!r}"
+        steps, rows = self.program.listing
+        return f"{self.size} {steps!r} {rows!r}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TracedLaw) and self.text == other.text
@@ -45,7 +44,9 @@ class TracedLaw:
 
     def __call__(self, *x: Any) -> Any:
         """f(x) of traced values, as the function that was recorded."""
-        return self.value(x, TRACED_NUMBERS)
+        from phipsi.core.arrays.traced_numbers import TRACED  # loaded with the first law
+
+        return self.value(x, TRACED)
 
     def value(self, x: Entries, ops: Any) -> Any:
         """f(x)."""
@@ -59,26 +60,22 @@ class TracedLaw:
         """The derivative of that by every coordinate."""
         order = len(directions)
         if (j, order) not in self._steep:
-            from phipsi.core.operators.step_graphs import gradient
-
-            self._steep[j, order] = gradient(self._slope(j, order), self.size)
+            self._steep[j, order] = self._slope(j, order).gradient(self.size)
         return _run(self._steep[j, order], (x, *directions), ops)
 
-    def _slope(self, j: int, order: int) -> Program:
-        from phipsi.core.operators.step_graphs import gradient, picked, tangent
-
+    def _slope(self, j: int, order: int) -> EntryGraph:
         if (j, order) not in self._slopes:
             found = (
-                picked(gradient(self.program, self.size), j)
+                self.program.gradient(self.size).row(j)
                 if order == 0
-                else tangent(self._slope(j, order - 1), (0,), order)
+                else self._slope(j, order - 1).tangent((0,), order)
             )
             self._slopes[j, order] = found
         return self._slopes[j, order]
 
     def depends_on(self, j: int) -> bool:
         """Whether the function reads coordinate j."""
-        return any(step[:3] == ("entry", 0, j) for step in self.program.steps)
+        return (0, j, 0) in self.program.places
 
     @property
     def jumps(self) -> tuple[str, ...]:
@@ -86,53 +83,19 @@ class TracedLaw:
         return tuple(name for name in _JUMPING if name in self.program.branches)
 
 
-def _run(program: Program, blocks: Sequence[Entries], ops: Any) -> list[Any]:
+def _run(program: EntryGraph, blocks: Sequence[Entries], ops: Any) -> list[Any]:
     columns = [[[entry] for entry in block] for block in blocks]
-    return [row[0] for row in program.run(columns, ops.number, ops)]
-
-
-@final
-class ArrayNumbers:
-    """The numbers and operations of laws on arrays."""
-
-    @staticmethod
-    def number(c: Any) -> float:
-        """A constant."""
-        return float(c)
-
-    entrywise = staticmethod(Numbers.entrywise)
-
-
-ARRAY_NUMBERS = ArrayNumbers()
-
-
-@final
-class _TracedNumbers:
-    """The same on traced values."""
-
-    number = staticmethod(ArrayNumbers.number)
-
-    @staticmethod
-    def entrywise(name: str, args: Sequence[Any], data: Any = None) -> Any:
-        """An operation by its name in the table of laws."""
-        from phipsi.core.arrays.law_operations import apply
-        from phipsi.core.arrays.trace import Traced, as_node
-
-        arrays = None if data is None else tuple(np.asarray(x) for x in data)
-        return Traced(apply(name, *map(as_node, args), data=arrays))
-
-
-TRACED_NUMBERS = _TracedNumbers()
+    return [row[0] for row in program.run(columns, ops)]
 
 
 def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     """The steps of a function of `size` numbers that returns one; `who` names it in errors."""
     import inspect
 
+    from phipsi.core.arrays.entry_graphs import argument, block_entries
     from phipsi.core.arrays.hidden_inputs import traced_twice
     from phipsi.core.arrays.law_errors import place_of, traced_call
     from phipsi.core.arrays.trace import Traced, as_node
-    from phipsi.core.operators.step_graphs import argument, recorded, scalars
     from phipsi.errors import LawError
 
     if not callable(function):
@@ -156,7 +119,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
             f"{'is' if size == 1 else 'are'} {size}: one argument for the coordinate of each joint."
         )
 
-    def steps() -> Program:
+    def steps() -> EntryGraph:
         given = [Traced(argument(0, (size,)), owned=True)[i] for i in range(size)]
         node = as_node(traced_call(function, *given))
         if node.size != 1:
@@ -164,7 +127,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
                 f"{who} returns an array of shape {node.shape}; it must return one number, which "
                 f"is zero where the constraint holds."
             )
-        return recorded(scalars(node))
+        return block_entries(node)
 
     try:
         return TracedLaw(traced_twice(steps, operator.eq, function, place_of(function)), size)

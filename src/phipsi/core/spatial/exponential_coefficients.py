@@ -12,65 +12,9 @@ the closed forms would divide cancelled differences by small numbers.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
-from typing import Any, final
+from typing import Any
 
-import numpy as np
-
-Number = Any
-
-SERIES_BELOW = 1.0
-
-
-def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
-    """Σ c_k s^k."""
-    total = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        total = total * s + coefficient
-    return total
-
-
-@final
-class _Floats:
-    """One joint at a time."""
-
-    sqrt, less = math.sqrt, operator.lt
-
-    @staticmethod
-    def where(condition: bool, x: float, y: float) -> float:
-        return x if condition else y
-
-    @staticmethod
-    def sin(x: float) -> float:
-        return math.sin(x) if abs(x) < math.inf else math.nan
-
-    @staticmethod
-    def cos(x: float) -> float:
-        return math.cos(x) if abs(x) < math.inf else math.nan
-
-    @staticmethod
-    def pick(s: float, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> float:
-        if s < SERIES_BELOW:
-            return polynomial(series, s)
-        return closed(s, FLOATS) if s < math.inf else math.nan
-
-
-@final
-class _Arrays:
-    """Many joints or configurations at once; complex numbers too, for derivatives by their step."""
-
-    sqrt, sin, cos, arctan2 = np.sqrt, np.sin, np.cos, np.arctan2
-    where, less = staticmethod(np.where), np.less
-
-    @staticmethod
-    def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
-        small = s.real < SERIES_BELOW
-        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, polynomial(series, near), closed(far, ARRAYS))
-
-
-FLOATS, ARRAYS = _Floats(), _Arrays()
+from phipsi.core.spatial.number_kinds import Number
 
 
 def _factorial_series(first: int, terms: int = 10) -> tuple[float, ...]:

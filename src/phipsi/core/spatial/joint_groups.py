@@ -35,7 +35,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.spatial.exponential_coefficients import ARRAYS, FLOATS, cot_gap, screw_gaps
+from phipsi.core.spatial.exponential_coefficients import cot_gap, screw_gaps
+from phipsi.core.spatial.number_kinds import ARRAYS, FLOATS
 from phipsi.core.spatial.rotation_groups import (
     PLANE,
     SPACE,

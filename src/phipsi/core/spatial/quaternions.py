@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.spatial.exponential_coefficients import (
-    ARRAYS,
-    FLOATS,
-    cot_gap,
-    sinc,
-    sine_gap,
-    versine,
-)
+from phipsi.core.spatial.exponential_coefficients import cot_gap, sinc, sine_gap, versine
+from phipsi.core.spatial.number_kinds import ARRAYS, FLOATS
 from phipsi.core.spatial.vectors import Array, numbers, skew
 
 

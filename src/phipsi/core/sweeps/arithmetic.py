@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from phipsi.core.model.law_forms import LawForm
+from phipsi.core.spatial.number_kinds import ScalarOps
 from phipsi.core.sweeps.entries import Entry, Rows, Vector
 from phipsi.core.sweeps.ir import Field
 
 Block = Any
 
 
-class Arithmetic(Protocol):
+class Arithmetic(ScalarOps, Protocol):
     """The arithmetic at the body, point, link or row that a backend visits."""
 
     # ---- values of fields
@@ -107,31 +108,7 @@ class Arithmetic(Protocol):
         """Σ cᵢ Xᵢ."""
         ...
 
-    # ---- scalars
-
-    def number(self, c: Any) -> Entry:
-        """A rational number or a float as an entry."""
-        ...
-
-    def sin(self, x: Entry) -> Entry:
-        """Sine."""
-        ...
-
-    def cos(self, x: Entry) -> Entry:
-        """Cosine."""
-        ...
-
-    def sqrt(self, x: Entry) -> Entry:
-        """Square root."""
-        ...
-
-    def entrywise(self, name: str, args: Vector, data: Any) -> Entry:
-        """An operation of laws on single numbers, by its name in `arrays/law_operations.py`."""
-        ...
-
-    def pick(self, s: Entry, series: tuple[float, ...], closed: Callable[..., Any]) -> Entry:
-        """A power series in s, or ``closed(s, self)`` beyond; see exponential_coefficients.py."""
-        ...
+    # ---- scalars, besides those of their kind
 
     def scaled(self, entries: Vector) -> list[Entry]:
         """Entries times a power of two, so that the largest is about 1."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
+from phipsi.core.spatial.number_kinds import ScalarOps
 from phipsi.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.native.text.lane_arithmetic import Emitter, Lane
 from phipsi.native.text.sine_and_logarithm import define_sincos, log_of
@@ -77,9 +78,45 @@ def _least(relation: str) -> Callable[..., Lane]:
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": lambda e, x, y: x + y, "sub": lambda e, x, y: x - y, "mul": lambda e, x, y: x * y,
     "div": lambda e, x, y: x / y, "neg": lambda e, x: -x,
+    "fma": lambda e, x, y, z: x.times_plus(y, z),
     "abs": lambda e, x: e.intrinsic("fabs", x), "sign": _sign,
     "floor": lambda e, x: e.intrinsic("floor", x), "sqrt": lambda e, x: e.intrinsic("sqrt", x),
     "minimum": _least("<"), "maximum": _least(">"), "less": _relation("<"),
     "less_equal": _relation("<="), "equal": _relation("=="), "both": _both, "either": _either,
     "not": _not, "where": lambda e, c, x, y: e.select(_true(e, c), x, y),
 }  # fmt: skip
+
+
+@final
+class LaneNumbers(ScalarOps):
+    """Lanes, for formulas that are written for any kind of number.
+
+    The sine and cosine of a value are computed once, so an object serves code without branches.
+    """
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+        self._known: dict[str, tuple[Lane, Lane]] = {}
+
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Lane:
+        """An operation by its name."""
+        if name in ("sin", "cos"):
+            return self._sincos(self.e.lift(args[0]))[name == "cos"]
+        return entry_code(self.e, name, [self.e.lift(x) for x in args], data)
+
+    def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
+        key = x.value.name
+        if key not in self._known:
+            e = self.e
+            pair = e.builder.call(define_sincos(e.builder.module, e), [x.value])
+            sine, cosine = (Lane(e, e.builder.extract_value(pair, i)) for i in range(2))
+            self._known[key] = sine, cosine
+        return self._known[key]
+
+    def less(self, x: Any, y: Any) -> Any:
+        """Where x < y, as a mask."""
+        return self.e.compare("<", x, y)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Lane:
+        """One or the other, lane by lane."""
+        return self.e.select(condition, x, y)

@@ -19,12 +19,12 @@ import numpy as np
 from phipsi.core.spatial.joint_groups import Group
 from phipsi.native import tables
 from phipsi.native.data_record import INTEGERS, N_BODIES
+from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.native.lane_values import LaneCondition, LaneIndex
 from phipsi.native.tables import JointCode
 from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.elementary_functions import LaneNumbers
 from phipsi.native.text.lane_arithmetic import (
     I32,
     I64,

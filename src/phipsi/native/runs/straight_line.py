@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.elementary_functions import LaneNumbers
-from phipsi.native.text.lane_arithmetic import POINTER, Emitter, Lane, LaneMask
+from phipsi.native.text.lane_arithmetic import POINTER, Emitter, LaneMask
 
 Place = Any
 """Where numbers are in memory."""
@@ -93,8 +93,8 @@ class StraightLine:
         return self._e.lift(x)
 
     def entrywise(self, name: str, args: Sequence[Any]) -> Any:
-        """An operation by its name: arithmetic, "sin", "cos" or "sqrt"."""
-        return OPERATIONS[name](self._functions, args)
+        """An operation by its name in graphs of laws."""
+        return self._functions.entrywise(name, args)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """Return x y + z, rounded once where the machine can."""
@@ -145,15 +145,3 @@ class LaneStatus:
         e = self._e
         none = e.builder.icmp_signed("==", self.value, e.integer(0))
         return LaneStatus(e, e.builder.select(none, other.value, self.value))
-
-
-OPERATIONS: Mapping[str, Callable[[LaneNumbers, Sequence[Lane]], Lane]] = {
-    "add": lambda _, args: args[0] + args[1],
-    "sub": lambda _, args: args[0] - args[1],
-    "mul": lambda _, args: args[0] * args[1],
-    "div": lambda _, args: args[0] / args[1],
-    "sin": lambda numbers, args: numbers.sin(args[0]),
-    "cos": lambda numbers, args: numbers.cos(args[0]),
-    "sqrt": lambda numbers, args: numbers.sqrt(args[0]),
-}
-"""Operations on single numbers, by their names in graphs of laws."""

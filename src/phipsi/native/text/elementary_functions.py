@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Emitter, Lane
@@ -432,52 +432,3 @@ FUNCTIONS: dict[str, tuple[int, Body]] = {
     "arccos": (1, _arccos), "tan": (1, _tan), "power": (2, _power),
     "fmod": (2, _fmod), "floor_divide": (2, _floor_divide), "remainder": (2, _remainder),
 }  # fmt: skip
-
-
-# ---- numbers for formulas ------------------------------------------------------------------------
-
-
-@final
-class LaneNumbers:
-    """Functions of lanes for formulas that are written for any kind of number (`spatial`).
-
-    The sine and cosine of a value are computed once, so an object serves code without branches.
-    """
-
-    def __init__(self, emitter: Emitter) -> None:
-        self.e = emitter
-        self._known: dict[str, tuple[Lane, Lane]] = {}
-
-    def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        key = x.value.name
-        if key not in self._known:
-            self._known[key] = _Tools(self.e).sincos(x)
-        return self._known[key]
-
-    def sin(self, x: Lane) -> Lane:
-        """Sine."""
-        return self._sincos(x)[0]
-
-    def cos(self, x: Lane) -> Lane:
-        """Cosine."""
-        return self._sincos(x)[1]
-
-    def arctan2(self, y: Lane, x: Lane) -> Lane:
-        """The angle of (x, y)."""
-        return _Tools(self.e).call("arctan2", y, x)
-
-    def sqrt(self, x: Lane) -> Lane:
-        """Square root."""
-        return self.e.intrinsic("sqrt", x)
-
-    def less(self, x: Any, y: Any) -> Any:
-        """Where x < y."""
-        return self.e.compare("<", x, y)
-
-    def where(self, condition: Any, x: Any, y: Any) -> Lane:
-        """One or the other, lane by lane."""
-        return self.e.select(condition, x, y)
-
-    def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
-        """A power series in s, or the closed form beyond its range."""
-        return self.e.pick(s, series, closed, self)

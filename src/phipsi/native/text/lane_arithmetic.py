@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, Literal, final
 
-from phipsi.core.spatial.exponential_coefficients import SERIES_BELOW, polynomial
+from phipsi.core.spatial.number_kinds import SERIES_BELOW, polynomial
 from phipsi.native.text import llvm_text as ir
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))

@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.backends.array_algebra import FUNCTIONS
+from phipsi.core.spatial.number_kinds import ScalarOps
 from phipsi.papers.proofs.exact_array import ExactArray, NotRational
 
 DIGITS = 110
@@ -280,34 +281,37 @@ _ENTRYWISE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class DecimalOps:
-    """Functions of decimal numbers, for the formulas of joints and of one body."""
+@final
+class DecimalOps(ScalarOps):
+    """Decimal numbers, or numbers made of them."""
 
-    sin = staticmethod(sine)
-    cos = staticmethod(cosine)
-    sqrt = staticmethod(_root)
+    def __init__(self, made: Callable[[Any], Any]) -> None:
+        self._made = made
 
-    @staticmethod
-    def entrywise(name: str, args: Sequence[Any], data: Any) -> Decimal:
-        """An operation of laws on single numbers; truth is 1."""
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Any:
+        """An operation on single numbers; truth is 1."""
         xs = [_decimal(x) for x in args]
-        return Decimal(_curve(xs[0], data) if name == "curve" else _ENTRYWISE[name](*xs))
+        return self._made(_curve(xs[0], data) if name == "curve" else _ENTRYWISE[name](*xs))
+
+    def number(self, c: Any) -> Any:
+        """A number of as many digits."""
+        return self._made(_decimal(c))
+
+    def sin(self, x: Any) -> Any:
+        """Sine."""
+        return self._made(sine(_decimal(x)))
+
+    def cos(self, x: Any) -> Any:
+        """Cosine."""
+        return self._made(cosine(_decimal(x)))
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+        return self._made(_root(_decimal(x)))
 
 
-class NumberOps:
-    """The same functions for numbers in arrays of objects."""
-
-    sin = staticmethod(lambda x: Number(sine(Decimal(x))))
-    cos = staticmethod(lambda x: Number(cosine(Decimal(x))))
-    sqrt = staticmethod(lambda x: Number(_root(Decimal(x))))
-
-    @staticmethod
-    def entrywise(name: str, args: Sequence[Any], data: Any) -> Number:
-        """An operation of laws on single numbers; truth is 1."""
-        return Number(DecimalOps.entrywise(name, args, data))
-
-
-Digits.ops, Digits.number, FUNCTIONS[Number] = DecimalOps(), Number, NumberOps()
+DECIMALS = DecimalOps(Decimal)
+Digits.ops, Digits.number, FUNCTIONS[Number] = DECIMALS, Number, DecimalOps(Number)
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _ARITHMETIC = _COMPARISONS | {
     "add", "subtract", "multiply", "divide", "matmul", "negative", "positive", "absolute", "power",

@@ -13,11 +13,12 @@ import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 
 from phipsi.core.backends.array_algebra import FUNCTIONS
+from phipsi.core.spatial.number_kinds import ScalarOps
 from phipsi.papers.proofs.exact_array import ExactArray, NotRational
 
 Array = Any  # of int64, float64 or complex128
@@ -365,8 +366,9 @@ class Residue:
 _RATIONALS = (int, float, Fraction)
 
 
-class ResidueOps:
-    """Functions of residues, for the formulas of the joints and the blocks of sweeps."""
+@final
+class ResidueOps(ScalarOps):
+    """Residues; floats and fractions are numbers of any prime."""
 
     @staticmethod
     def matmul(left: Array, right: Array) -> Array:
@@ -386,23 +388,23 @@ class ResidueOps:
         out[:] = [Residue(x, dx, kind) for x, dx in pairs]
         return out.reshape(value.shape)
 
-    @staticmethod
-    def sin(x: Residue) -> Residue:
+    def number(self, c: Any) -> Any:
+        """The number itself: arithmetic with residues takes it."""
+        return c
+
+    def sin(self, x: Residue) -> Residue:
         """Sine."""
         return x.circle()[1]
 
-    @staticmethod
-    def cos(x: Residue) -> Residue:
+    def cos(self, x: Residue) -> Residue:
         """Cosine."""
         return x.circle()[0]
 
-    @staticmethod
-    def sqrt(x: Residue) -> Residue:
+    def sqrt(self, x: Residue) -> Residue:
         """No square root is rational."""
         return x.sqrt()
 
-    @staticmethod
-    def entrywise(name: str, args: Sequence[Any], data: Any) -> NoReturn:
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> NoReturn:
         """No function of laws is rational; sines above are those of the angles of joints."""
         raise NotRational(f"{name} of a number modulo a prime")
 

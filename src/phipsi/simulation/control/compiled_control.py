@@ -24,7 +24,7 @@ from phipsi.core.model.entry_names import modal_rates
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators import J, Lambda, frame_pose, mass_matrix, tau
-from phipsi.core.spatial.exponential_coefficients import ARRAYS
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.core.spatial.quaternions import log_of_matrix
 from phipsi.native.lane_function import LaneFunction, graph_function
 from phipsi.native.machine_call import MachineCall

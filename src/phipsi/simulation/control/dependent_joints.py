@@ -18,11 +18,11 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.traced_numbers import TRACED
 from phipsi.core.model.entry_names import rates_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import entries_of
 from phipsi.core.operators import pose
-from phipsi.core.operators.row_laws import TRACED_NUMBERS
 from phipsi.errors import InputError
 from phipsi.simulation.control.compiled_control import StopWhere, called
 from phipsi.simulation.control.row_equations import RowEquations
@@ -188,7 +188,7 @@ class FollowingJoints:
         for row, entry, factor in zip(t.coupled, t.entry, t.factor, strict=True):
             g[row] = g[row] + q[entry] * factor
         for x in t.laws:
-            g[x.row] = g[x.row] + x.law.value([q[i] for i in x.places], TRACED_NUMBERS)
+            g[x.row] = g[x.row] + x.law.value([q[i] for i in x.places], TRACED)
         return np.stack(g)
 
 

@@ -21,7 +21,8 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, as_list, as_numbers, whole_number
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import so3_log
-from phipsi.core.spatial.exponential_coefficients import ARRAYS, sinc, versine
+from phipsi.core.spatial.exponential_coefficients import sinc, versine
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 from phipsi.simulation.control.dependent_joints import FollowingJoints, moved_by
 from phipsi.simulation.integrators.motion import Motion

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from phipsi.core.arrays.trace import as_array
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.exponential_coefficients import ARRAYS
 from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.core.spatial.rotation_groups import Rotation
 
 Array = NDArray[Any]

@@ -7,7 +7,6 @@ are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowere
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +22,8 @@ from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_operations import substituted
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.traced_numbers import TRACED
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.exponential_coefficients import SERIES_BELOW, polynomial
 from phipsi.core.spatial.joint_groups import Group, flat
 
 
@@ -83,29 +82,6 @@ VELOCITY = Formula("velocity", ("q", "v"), ("q",), _same)
 _BY_TANGENTS = (LIFT, LOWER, VELOCITY)
 
 
-# cos √s
-_COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))
-
-
-@final
-class _TracedNumbers:
-    """What the formulas of the groups need, for graphs."""
-
-    sin, sqrt = np.sin, np.sqrt
-
-    def cos(self, x: Any) -> Any:
-        """The cosine of a root has a derivative at zero, but the root has not."""
-        if x.node.operation.name != "sqrt":
-            return np.cos(x)
-        (s,) = x.node.args
-        return self.pick(Traced(s), _COSINE_OF_ROOT, lambda far, _: np.cos(np.sqrt(far)))
-
-    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
-        small = s < SERIES_BELOW
-        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, polynomial(series, near), closed(far, self))
-
-
 @dataclass(frozen=True)
 class _Graph:
     """A formula of one group as a graph: inputs, each with its name, and results."""
@@ -125,7 +101,7 @@ def _graph(formula: Formula, group: Group) -> _Graph:
         for i, kind in enumerate(formula.takes)
     )
     numbers = [[Traced(x) for x in part] for part in inputs]
-    found = formula.compute(group, *numbers, _TracedNumbers())
+    found = formula.compute(group, *numbers, TRACED)
     return _Graph(inputs, tuple(tuple(as_node(x) for x in part) for part in found))
 
 
@@ -234,7 +210,7 @@ def _at_joints(formula: Formula, model: Model, *args: Node) -> tuple[Node, ...]:
     """A formula at every joint; where q̇ = v for all of them, on whole vectors at once."""
     if not chart_of(model).is_flat:
         return call(GroupCall(formula, model), *args)
-    found = formula.compute(flat(1), *([Traced(x)] for x in args), _TracedNumbers())
+    found = formula.compute(flat(1), *([Traced(x)] for x in args), TRACED)
     return tuple(as_node(x) for (x,) in found)
 
 

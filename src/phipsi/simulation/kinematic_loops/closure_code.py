@@ -31,7 +31,7 @@ from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile
 from phipsi.core.machine.machine import Index, Mask, Memory, Number
 from phipsi.core.operators import pose
-from phipsi.native.kernel.entry_code import entry_code
+from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs.lane_group import JointPart
@@ -421,7 +421,7 @@ class Closures:
         m.loop(0, len(tables.pairs))(self._coupled)
         for x in self._laws:
             at = [self.q[i] for i in x.places]
-            g[x.row] = x.law.value(at, _LawEntries(self.kernel.e))
+            g[x.row] = x.law.value(at, LaneNumbers(self.kernel.e))
         largest = m.largest(0, self.n_rows, lambda i: m.abs(g[i]))
         return m.total(0, self.n_rows, lambda i: (g[i] - g[i], 1.0), largest)
 
@@ -515,17 +515,3 @@ def _larger(at: StraightLine, error: Number, g: Number) -> Number:
     now = at.where(error > size, error, size)
     # 0 g is not a number where g is infinite or not a number, and then stays so
     return now + error * zero + g * zero
-
-
-@final
-class _LawEntries:
-    """The numbers and operations of laws on lanes."""
-
-    number = staticmethod(float)
-
-    def __init__(self, e: Any) -> None:
-        self._e = e
-
-    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Any:
-        """An operation by its name."""
-        return entry_code(self._e, name, [self._e.lift(x) for x in args], data)

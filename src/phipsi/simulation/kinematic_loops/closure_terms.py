@@ -16,7 +16,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
-from phipsi.core.backends.array_algebra import Scalars
+from phipsi.core.backends.array_algebra import OBJECTS
 from phipsi.core.compiler import compile
 from phipsi.core.operators import A, J, mass_matrix, pose, tau
 from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination, elimination_of
@@ -32,8 +32,6 @@ from phipsi.simulation.kinematic_loops.unrolled_programs import (
 
 ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
 MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
-
-_SCALARS = Scalars(np.dtype(object))
 
 
 @final
@@ -107,19 +105,12 @@ def _residual_entries(system: System, q: np.ndarray, poses: np.ndarray) -> np.nd
         R_a, R_b = (R @ turn for (R, _), turn in zip(at, rotations, strict=True))
         x_a, x_b = (R @ arm + x for (R, x), arm in zip(at, offsets, strict=True))
         arm = R_a.T @ (x_b - x_a)
-        found.append([*(R_a.T @ R_b).ravel(), *arm, _SCALARS.sqrt(arm @ arm)])
+        found.append([*(R_a.T @ R_b).ravel(), *arm, OBJECTS.sqrt(arm @ arm)])
     for row, k, factors in zip(t.row, t.closure, t.coefficients, strict=True):
         for x, y in zip(found[k], factors, strict=True):
             g[row] = g[row] + x * y if y else g[row]
     for row, entry, factor in zip(t.coupled, t.entry, t.factor, strict=True):
         g[row] = g[row] + q[entry] * factor
     for x in t.laws:
-        g[x.row] = g[x.row] + x.law.value(list(q[x.places]), _LawNumbers)
+        g[x.row] = g[x.row] + x.law.value(list(q[x.places]), OBJECTS)
     return g
-
-
-class _LawNumbers:
-    """The numbers and operations of laws on terms."""
-
-    number = staticmethod(float)
-    entrywise = staticmethod(_SCALARS.entrywise)

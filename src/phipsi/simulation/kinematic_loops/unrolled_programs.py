@@ -19,7 +19,8 @@ import numpy as np
 from phipsi.core.backends.array_algebra import FUNCTIONS
 from phipsi.core.backends.backend import SweepProgram
 from phipsi.core.backends.reference import evaluate
-from phipsi.native.runs.straight_line import OPERATIONS, Routine, StraightLine, shared_line
+from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.native.runs.straight_line import Routine, StraightLine, shared_line
 
 MOST_BODIES, MOST_TERMS = 24, 6000
 """Mechanisms with more bodies, or more operations in a program, are not unrolled."""
@@ -109,26 +110,22 @@ def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
     return (x, y) if x.number <= y.number else (y, x)
 
 
+_KNOWN = frozenset(("add", "sub", "mul", "div", "sin", "cos", "sqrt"))
+
+
 @final
-class _Functions:
-    """The functions of terms that the reference backend calls: those that there is code for."""
+class TermOps(ScalarOps):
+    """Terms: operations that do not depend on choices."""
 
-    matmul = staticmethod(np.matmul)
-
-    def entrywise(self, name: str, xs: Sequence[Any], data: Any) -> Term:
-        """An operation of laws."""
-        if name not in OPERATIONS:
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Term:
+        """An operation by its name."""
+        if name not in _KNOWN:
             raise NotUnrolled(name)
-        found = next(x for x in xs if isinstance(x, Term))
-        return found.terms.make(name, *xs)
-
-    def __getattr__(self, name: str) -> Callable[[Term], Term]:
-        if name not in OPERATIONS:
-            raise NotUnrolled(name)
-        return lambda x: x.terms.make(name, x)
+        found = next(x for x in args if isinstance(x, Term))
+        return found.terms.make(name, *args)
 
 
-FUNCTIONS[Term] = _Functions()
+FUNCTIONS[Term] = TermOps()
 
 
 @final
