@@ -25,7 +25,7 @@ class Listed(Callee):
         both = sum(1 for i in found if i & k)
         return [np.tile(out, (LANES, 1)), np.tile([k, double, case, both], (LANES, 1))]
 
-    def pull(self, args, results, weights):
+    def vjp(self, args, results, weights):
         return [None]
 
     def write(self, code, args):

@@ -215,7 +215,7 @@ class _Nearest(Callee):
         """The same, in lanes."""
         return self._graph.write(code, args)
 
-    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+    def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
         """The tangent of the direction; the points stay."""
         rates = [ops.given(f"rate_{name}", x.shape) for name, x in zip(_INPUTS, args, strict=True)]
         (found,) = tangents([self._step], dict(zip(self._inputs, rates, strict=True)))
@@ -229,7 +229,7 @@ class _Nearest(Callee):
         n = call(self, *args)[0]
         return call(GraphCall([found, zero, zero], names), *args, n, *known)[0].args[0]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Of the direction only."""

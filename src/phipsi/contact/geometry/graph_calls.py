@@ -67,7 +67,7 @@ class GraphCall(Callee):
         """The same, in lanes."""
         return inner_code(code, dict(zip(self._names, args, strict=True))).write(self._results)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Not needed: calls of graphs are derivatives already."""
@@ -77,12 +77,12 @@ class GraphCall(Callee):
 class Choice(MachineCall):
     """Results that stay the same while arguments change a little: their derivatives are zero."""
 
-    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+    def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
         """Zeros."""
         zeros = [ops.constant(np.zeros(shape)) for shape in self.shapes]
         return call(GraphCall(zeros, ()))[0].args[0]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Zeros."""

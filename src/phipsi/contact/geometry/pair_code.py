@@ -116,7 +116,7 @@ class PairLoop(MachineCall):
 
         return outs
 
-    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+    def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
         """The tangents of the graph in a loop of its own: rates of arguments follow these."""
         moving = [i for i, x in enumerate(along) if x is not None]
         number = {i: len(args) + j for j, i in enumerate(moving)}
@@ -134,7 +134,7 @@ class PairLoop(MachineCall):
         given = [x for x in along if x is not None]
         return self._along(slopes, reads, args, given)[0].args[0]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The adjoint of the graph in a loop of its own; weights of items are summed."""

@@ -63,7 +63,7 @@ class ConeCall(Callee):
         counts = [x.astype(float) for x in (found.iterations, found.status)]
         return [found.p, found.residual, *counts, *share]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By the equations of the modes that contacts are in; see `cone_adjoint`."""
@@ -189,7 +189,7 @@ class ConeProduct(Callee):
         """What was found."""
         return [args[0]]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """As for the call; W has none."""

@@ -96,7 +96,7 @@ class _Derivatives(Callee):
     layout: ConeLayout
     masks: tuple[int, ...] | None
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Not available."""

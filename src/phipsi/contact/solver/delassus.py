@@ -69,7 +69,7 @@ class Delassus(Callee):
         W[..., normals, normals] += compliance
         return [W]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By Λ: C* w C; by rows: (w + w*) C Λ; w is zero where a slot is not there."""
@@ -370,7 +370,7 @@ class RowCones(Callee):
         (W,) = self._delassus.arrays(*args[:_FACTORS])
         return self._cone.arrays(W, *args[_FACTORS:])
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """As of both."""
@@ -379,7 +379,7 @@ class RowCones(Callee):
         factors, given = args[:_FACTORS], args[_FACTORS:]
         (W,) = call(self._delassus, *factors)
         left, p, *others = self._cone.pulled((W, *given), results, weights[0])
-        return [*self._delassus.pull(factors, (W,), [outer(left, p)]), *others, None]
+        return [*self._delassus.vjp(factors, (W,), [outer(left, p)]), *others, None]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """List the contacts that are there in some lane, compute their W, solve, and scatter."""

@@ -58,7 +58,7 @@ class HostMotions(MachineCall):
         self.key = ("motions", m, tuple(plan.related.ravel().tolist()))
         self.name = f"motions of hosts {_digest(self.key)}"
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By Λ: the blocks of w f* that are read; by f: Λ w, as Λ is symmetric."""
@@ -116,7 +116,7 @@ class RowRates(MachineCall):
         self.key = ("rates", *_key(plan), normals)
         self.name = f"rates of rows {_digest(self.key)}"
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By C: w V*; by V: C* w."""
@@ -165,7 +165,7 @@ class RowForces(MachineCall):
         self.key = ("forces", *_key(plan))
         self.name = f"forces of rows {_digest(self.key)}"
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By C: p w*; by p: C w."""

@@ -40,14 +40,14 @@ class Callee(ABC):
         """The results (..., *shape) from arguments, batched on leading axes."""
 
     @abstractmethod
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The weights of the arguments, from those of the results; None stands for zero."""
 
-    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+    def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
         """A call whose results are the tangents of these; `along`, those of the arguments."""
-        raise NotImplementedError(f"{self.name} has no tangent; ask for its adjoint")
+        raise NotImplementedError(f"{self.name} has no jvp; ask for its vjp")
 
     @abstractmethod
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -83,7 +83,7 @@ class Held(Callee):
         """The same."""
         return args
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """None."""
@@ -94,11 +94,11 @@ class Held(Callee):
         return [code.stored(args[0])]
 
 
-def pulled(made: Node, weights: dict[int, Node]) -> Sequence[Node | None]:
+def vjp_of_call(made: Node, weights: dict[int, Node]) -> Sequence[Node | None]:
     """The weights of the arguments of a call, from those of its results by number."""
     callee: Callee = made.data
     results = tuple(Node(RESULT, (made,), i) for i in range(len(callee.shapes)))
-    return callee.pull(made.args, results, [weights.get(i) for i in range(len(results))])
+    return callee.vjp(made.args, results, [weights.get(i) for i in range(len(results))])
 
 
 def _values(*args: Array, data: Any, shapes: tuple[Shape, ...]) -> Any:
@@ -109,21 +109,21 @@ def _one(found: Any, *, data: int, shapes: tuple[Shape, ...]) -> Array:
     return found[data]
 
 
-def _pushed(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+def _jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     """The tangent of a call is a call, and that of its result number i the result number i."""
     if all(x is None for x in tangents):
         return None
-    return f.data.pushed(f.args, tangents)
+    return f.data.jvp(f.args, tangents)
 
 
-def _pushed_one(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+def _jvp_of_result(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     (made,) = tangents
     return None if made is None else Node(RESULT, (made,), f.data)
 
 
-CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", tangent=_pushed)
+CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", jvp=_jvp)
 RESULT = Operation(
-    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", tangent=_pushed_one
+    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", jvp=_jvp_of_result
 )
 
 

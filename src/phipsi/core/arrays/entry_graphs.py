@@ -166,7 +166,7 @@ class EntryGraph:
 
     # ---- derivatives
 
-    def tangent(self, moving: tuple[int, ...], n: int) -> EntryGraph:
+    def jvp(self, moving: tuple[int, ...], n: int) -> EntryGraph:
         """How the block changes with the arguments `moving` of n, whose changes follow them."""
         directions = {
             node: _entry((n + moving.index(at), i, j))
@@ -186,7 +186,7 @@ class EntryGraph:
         found = _by_input([result], [constant(1.0)], inputs)
         return taken_apart([[x] for x in found])
 
-    def adjoint(self, at: int, shape: tuple[int, ...], n: int, is_vector: bool) -> EntryGraph:
+    def vjp(self, at: int, shape: tuple[int, ...], n: int, is_vector: bool) -> EntryGraph:
         """The weight of argument `at` of n, from that of the block, which follows them.
 
         The sum of the products of weights and changes is kept; the weight of a matrix is stored

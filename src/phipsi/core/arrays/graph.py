@@ -27,7 +27,7 @@ class Operation:
 
     **Attributes:** `name`; `shape`, of the result, from arguments and data; `array`, its value on
     arrays with leading batch axes; `partials`, for operations on single entries, the derivative by
-    each argument as nodes, None where it is zero everywhere; `tangent`, `adjoint` and `pattern`
+    each argument as nodes, None where it is zero everywhere; `jvp`, `vjp` and `pattern`
     (dependence.py) for all others; `text`, how it is printed, with {0}, {1} for arguments.
     """
 
@@ -36,8 +36,8 @@ class Operation:
     array: Callable[..., Array]
     text: str
     partials: Callable[..., tuple[Node | None, ...]] | None = None
-    tangent: Callable[..., Node | None] | None = None
-    adjoint: Callable[..., Iterable[tuple[int, Node]]] | None = None
+    jvp: Callable[..., Node | None] | None = None
+    vjp: Callable[..., Iterable[tuple[int, Node]]] | None = None
     pattern: Callable[..., Array] | None = None
 
     @property

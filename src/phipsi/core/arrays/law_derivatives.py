@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from phipsi.core.arrays.calls import pulled
+from phipsi.core.arrays.calls import vjp_of_call
 from phipsi.core.arrays.dependence import nothing
 from phipsi.core.arrays.graph import Array, Node, in_order
 from phipsi.core.arrays.law_operations import apply, constant, expand, given, substituted, total
@@ -24,8 +24,8 @@ def tangents(results: Sequence[Node], directions: Mapping[Node, Node]) -> list[N
             continue
         along = tuple(found[y] for y in x.args)
         if not x.operation.is_entrywise:
-            assert x.operation.tangent is not None
-            found[x] = x.operation.tangent(x, along)
+            assert x.operation.jvp is not None
+            found[x] = x.operation.jvp(x, along)
             continue
         out: Node | None = None
         if any(dy is not None for dy in along):
@@ -49,7 +49,7 @@ def adjoints(
     for x in reversed(in_order(results)):
         bar = found.get(x)
         if x in of_calls:
-            terms = enumerate(pulled(x, of_calls[x]))
+            terms = enumerate(vjp_of_call(x, of_calls[x]))
         elif bar is None:
             continue
         elif x.operation.name == "result":  # all results are needed to go on
@@ -60,8 +60,8 @@ def adjoints(
             slopes = x.operation.partials(x, *x.args)
             terms = enumerate(_product(slope, bar) for slope in slopes)
         else:
-            assert x.operation.adjoint is not None
-            terms = x.operation.adjoint(x, bar)
+            assert x.operation.vjp is not None
+            terms = x.operation.vjp(x, bar)
         for i, term in terms:
             if term is None:
                 continue

@@ -351,14 +351,14 @@ def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Arra
     return (out[..., 0] if right == 1 else out[..., 0, :]) if left == 1 else out
 
 
-def _join_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+def _join_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     start = 0
     for i, x in enumerate(f.args):
         yield i, pick(bar, start + np.arange(x.size).reshape(x.shape))
         start += x.size
 
 
-def _matmul_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+def _matmul_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     x, y = f.args
     rows, between = x.shape if len(x.shape) == 2 else (1, *x.shape)
     columns = y.shape[1] if len(y.shape) == 2 else 1
@@ -397,7 +397,7 @@ def _total(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
     return np.asarray(x, order="C").sum(axis=axes)
 
 
-def _total_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+def _total_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     (x,) = f.args
     if f.data is None:
         return [(0, expand(bar, x.shape))]
@@ -405,7 +405,7 @@ def _total_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     return [(0, pick(bar, np.broadcast_to(numbers, x.shape)))]
 
 
-def _linear_tangent(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+def _linear_jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     """Of an operation that is linear in its arguments together."""
     if all(dx is None for dx in tangents):
         return None
@@ -414,7 +414,7 @@ def _linear_tangent(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     return join(args, f.data) if f.operation.name == "join" else Node(f.operation, args, f.data)
 
 
-def _matmul_tangent(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+def _matmul_jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     (x, y), (dx, dy) = f.args, tangents
     terms = [matmul(dx, y)] if dx is not None else []
     terms += [matmul(x, dy)] if dy is not None else []
@@ -435,8 +435,8 @@ _row(
     lambda data: data,
     "{data}",
     pattern=dependence.nothing,
-    tangent=_none,
-    adjoint=lambda f, bar: (),
+    jvp=_none,
+    vjp=lambda f, bar: (),
 )
 _row(
     "input",
@@ -444,8 +444,8 @@ _row(
     _input_value,
     "{data}",
     pattern=dependence.nothing,
-    tangent=_none,
-    adjoint=lambda f, bar: (),
+    jvp=_none,
+    vjp=lambda f, bar: (),
 )
 _row(
     "pick",
@@ -453,8 +453,8 @@ _row(
     _pick,
     "{0}[…]",
     pattern=dependence.picked,
-    tangent=_linear_tangent,
-    adjoint=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))],
+    jvp=_linear_jvp,
+    vjp=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))],
 )
 _row(
     "scatter",
@@ -462,8 +462,8 @@ _row(
     _scatter,
     "scatter({0})",
     pattern=dependence.scattered,
-    tangent=_linear_tangent,
-    adjoint=lambda f, bar: [(0, pick(bar, f.data[0]))],
+    jvp=_linear_jvp,
+    vjp=lambda f, bar: [(0, pick(bar, f.data[0]))],
 )
 _row(
     "join",
@@ -471,8 +471,8 @@ _row(
     _join,
     "join({0}, …)",
     pattern=dependence.joined,
-    tangent=_linear_tangent,
-    adjoint=_join_adjoint,
+    jvp=_linear_jvp,
+    vjp=_join_vjp,
 )
 _row(
     "total",
@@ -480,8 +480,8 @@ _row(
     _total,
     "sum({0})",
     pattern=dependence.summed,
-    tangent=_linear_tangent,
-    adjoint=_total_adjoint,
+    jvp=_linear_jvp,
+    vjp=_total_vjp,
 )
 _row(
     "matmul",
@@ -489,6 +489,6 @@ _row(
     _matmul,
     "{0} @ {1}",
     pattern=dependence.multiplied,
-    tangent=_matmul_tangent,
-    adjoint=_matmul_adjoint,
+    jvp=_matmul_jvp,
+    vjp=_matmul_vjp,
 )

@@ -88,7 +88,7 @@ class Formula(Function):
         prefix = "".join(f"d{i}" for i in moving)
         return formula(
             f"{prefix}_{self.name}", self.takes, self.gives, (*self.arguments, *kinds),
-            self._each(lambda p, r: p.tangent(moving, n)), self.symmetric,
+            self._each(lambda p, r: p.jvp(moving, n)), self.symmetric,
         )  # fmt: skip
 
     def adjoint_by(self, i: int) -> Formula:
@@ -102,7 +102,7 @@ class Formula(Function):
         return formula(
             f"w{i}_{self.name}", takes, gives,
             (*self.arguments, weight),
-            self._each(lambda p, r: p.adjoint(i, block_shape(kind, r), n, is_vector)), False,
+            self._each(lambda p, r: p.vjp(i, block_shape(kind, r), n, is_vector)), False,
         )  # fmt: skip
 
     @property

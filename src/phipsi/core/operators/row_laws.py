@@ -68,7 +68,7 @@ class TracedLaw:
             found = (
                 self.program.gradient(self.size).row(j)
                 if order == 0
-                else self._slope(j, order - 1).tangent((0,), order)
+                else self._slope(j, order - 1).jvp((0,), order)
             )
             self._slopes[j, order] = found
         return self._slopes[j, order]

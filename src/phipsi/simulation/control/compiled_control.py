@@ -228,7 +228,7 @@ class StopWhere(MachineCall):
         m.fail(~m.equal(condition.value, 0.0), self.status)
         return [values]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The weights of the values."""

@@ -61,7 +61,7 @@ class RowSolve(MachineCall):
         self.name = f"constrained solve {n} {m} {k} {status} {sources_digest('simulation/control')}"
         self.key = *self.sizes, status
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The same equations with the weights on the right: the matrix is symmetric."""

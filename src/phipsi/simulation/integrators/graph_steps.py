@@ -382,7 +382,7 @@ class Iteration(Callee):
 
         return write_iteration(code, self, args)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By the implicit function theorem; guesses do not matter."""

@@ -195,7 +195,7 @@ class GroupCall(Callee):
         kinds = self._takes, self._gives
         return code.host.call_joints(code, args, kinds, self.shapes, self._graph, direct)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The same call with weights."""

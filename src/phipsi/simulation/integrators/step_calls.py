@@ -139,7 +139,7 @@ class ProgramCall(Callee):
         self._unrolled.routine(code).call(code.e, places)
         return results
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The vector–Jacobian products, by programs too."""

@@ -440,7 +440,7 @@ class Bounded(Callee):
         """The numbers."""
         return [args[0]]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The weight itself."""
@@ -474,7 +474,7 @@ class Finite(Callee):
         """The first of them."""
         return args[:1]
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The weight itself."""

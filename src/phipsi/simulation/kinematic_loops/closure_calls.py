@@ -220,7 +220,7 @@ class SolutionCall(_SystemCall):
         at.solution.solve()
         return _results(code, at.m, at.x, at.f)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By another solution."""
@@ -256,7 +256,7 @@ class AccelerationCall(_SystemCall):
         at.solution.accelerate(self.stage)
         return _results(code, at.m, at.vdot, at.f)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """By a solution; c = tau − bias and u = −drift change with q and v."""
@@ -289,7 +289,7 @@ class ProjectionCall(_SystemCall):
         at.project()
         return _results(code, at.m, at.q, at.v)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Back through the iterations, which are taken again."""
@@ -436,7 +436,7 @@ class ProjectionAdjoint(_SystemCall):
 
         return out
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Not there."""

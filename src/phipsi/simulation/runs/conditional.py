@@ -72,7 +72,7 @@ class Conditional(Callee):
         """The code of the graph behind a branch."""
         return _written(code, self, args)
 
-    def pull(
+    def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The adjoint of the graph under the same condition."""
