@@ -1,6 +1,4 @@
-"""Programs as code without loops: their terms against dense matrices, and what is folded."""
-
-import operator
+"""Programs as code without loops: their nodes against dense matrices, and what is folded."""
 
 import known_systems
 import numpy as np
@@ -9,44 +7,31 @@ import random_models
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.core.arrays.graph import in_order
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.scalar_nodes import ScalarGraph, ScalarNode, Undecided, fused, listing
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalars import from_columns, rotation_about
 from phipsi.core.spatial.exponential_coefficients import sinc
 from phipsi.operators import pose
 from phipsi.simulation.kinematic_loops import closure_terms, unrolled_programs
 from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination
-from phipsi.simulation.kinematic_loops.unrolled_programs import NotUnrolled, Term, Terms, needed
-
-OPERATIONS = {
-    "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,
-    "div": operator.truediv, "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt,
-}  # fmt: skip
+from phipsi.simulation.kinematic_loops.unrolled_programs import unrolled_results
 
 
 def values(entries, **inputs):
-    """Entries as numbers."""
-    known = {}
-
-    def value(x):
-        return known[x.number] if isinstance(x, Term) else x
-
-    for x in everything(entries):
-        if x.name == "input":
-            name, i = x.args
-            known[x.number] = np.ravel(inputs[name])[i]
-        else:
-            known[x.number] = OPERATIONS[x.name](*map(value, x.args))
-    return np.array([value(x) for x in entries.ravel()], dtype=float).reshape(entries.shape)
+    """Entries as numbers, by the operations of the law graph."""
+    known = {f"{n} {i}": y for n, x in inputs.items() for i, y in enumerate(np.ravel(x))}
+    flat = entries.ravel()
+    nodes = [x for x in flat if isinstance(x, ScalarNode)]
+    found = iter(evaluate(nodes, known))
+    each = [next(found) if isinstance(x, ScalarNode) else x for x in flat]
+    return np.array(each, dtype=float).reshape(entries.shape)
 
 
 def everything(entries):
-    """All terms, also those that are part of another instruction."""
-    found, stack = {}, [x for x in entries.ravel() if isinstance(x, Term)]
-    while stack:
-        x = stack.pop()
-        found[x.number] = x
-        stack += [y for y in x.args if isinstance(y, Term) and y.number not in found]
-    return [found[i] for i in sorted(found)]
+    """All nodes, also those that are part of another instruction."""
+    return in_order(x for x in entries.ravel() if isinstance(x, ScalarNode))
 
 
 def four_bar():
@@ -149,8 +134,8 @@ def test_joints_of_users():
 
 @pytest.mark.parametrize("choice", [abs, float, lambda x: x > 0])
 def test_what_depends_on_the_value_of_a_term_is_rejected(choice):
-    (x,) = Terms().inputs("x", (1,))
-    with pytest.raises(NotUnrolled):
+    (x,) = ScalarGraph().inputs("x", (1,))
+    with pytest.raises(Undecided):
         choice(x)
 
 
@@ -159,7 +144,7 @@ WRONG = {"__sub__": lambda x, y: x + y, "__neg__": lambda x: x, "__rsub__": lamb
 
 @pytest.mark.parametrize("broken", WRONG)
 def test_a_wrong_operation_is_noticed(broken, monkeypatch):
-    monkeypatch.setattr(Term, broken, WRONG[broken])
+    monkeypatch.setattr(ScalarNode, broken, WRONG[broken])
     assert gap(four_bar()) > 1e-6
 
 
@@ -169,7 +154,7 @@ def test_what_leaves_the_plane_is_not_there():
     out_of_plane = [0, 1, 4]
     for entries in (found.motion, found.drift, found.residual):
         assert (entries[out_of_plane] == 0).all()
-    assert len(needed(found.entries)) < 250
+    assert len(fused(found.entries)) < 250
     names = [x.name for x in everything(np.array(found.entries, dtype=object))]
     assert names.count("sin") == names.count("cos") == 3
 
@@ -177,7 +162,7 @@ def test_what_leaves_the_plane_is_not_there():
 def test_where_a_body_is_costs_no_rotation_back():
     # the block of a pose holds l~ R, of which l would be three products an entry
     program = pp.compile(pose, pp.examples.planar_arm(2), backend="reference").source
-    (poses,) = Terms().results(program)
+    (poses,) = unrolled_results(ScalarGraph(), program)
     assert {x.name for x in everything(poses[1, :3, 3])} == {"input", "sin", "cos"}
     assert_allclose(values(poses, q=[0.3, 0.4])[1, :2, 3], (np.cos(0.3), np.sin(0.3)))
 
@@ -203,8 +188,7 @@ def test_large_systems_are_not_unrolled(limit, monkeypatch):
 
 
 def test_signs_and_known_numbers_are_folded():
-    terms = Terms()
-    x, y = terms.inputs("x", (2,))
+    x, y = ScalarGraph().inputs("x", (2,))
     assert x * 0 == 0
     assert x - x == 0
     assert x * 1 is x
@@ -218,6 +202,29 @@ def test_signs_and_known_numbers_are_folded():
     assert (-x) / y is -(x / y)
     assert 1 / -x is -(1 / x)
     assert x - y is not y - x
+
+
+def test_sums_of_products_are_one_operation():
+    """The same numbers, and no product that only a sum reads."""
+    x, y, z = ScalarGraph().inputs("x", (3,))
+    entries = np.array([x * y + z, z - 2 * x, -(x * y), x * y - z], dtype=object)
+    nodes = fused(entries)
+    names = [node.name for node in nodes.values()]
+    assert names.count("fma") == 2
+    assert names.count("mul") == 1  # −(x y), and the product from which z is subtracted
+    given = {"x 0": 0.3, "x 1": -1.7, "x 2": 0.9}
+    found = evaluate([nodes[entries[0]], nodes[entries[1]]], given)
+    np.testing.assert_allclose(found, values(entries, x=[0.3, -1.7, 0.9])[:2], rtol=1e-15)
+
+
+def test_graphs_do_not_know_each_other():
+    """The order of nodes, and so the code, is that of one graph in any process."""
+    texts = []
+    for _ in range(2):
+        x, y = ScalarGraph().inputs("x", (2,))
+        texts.append(listing([y * x + 2.0 * y]))
+        ScalarGraph().inputs("x", (5,))
+    assert texts[0] == texts[1]
 
 
 def test_equal_systems_have_equal_keys():

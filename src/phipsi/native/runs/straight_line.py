@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from phipsi.native.kernel.entry_code import LaneNumbers
+from phipsi.native.kernel.entry_code import LaneNumbers, entry_code
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import POINTER, Emitter, LaneMask
 
@@ -94,7 +94,9 @@ class StraightLine:
 
     def entrywise(self, name: str, args: Sequence[Any]) -> Any:
         """An operation by its name in graphs of laws."""
-        return self._functions.entrywise(name, args)
+        if name in ("sin", "cos"):
+            return self._functions.entrywise(name, args)
+        return entry_code(self._e, name, args, None)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """Return x y + z, rounded once where the machine can."""

@@ -52,7 +52,7 @@ from phipsi.simulation.kinematic_loops.unrolled_elimination import (
     store_solution,
     write_solution,
 )
-from phipsi.simulation.kinematic_loops.unrolled_programs import Term, write_terms
+from phipsi.simulation.kinematic_loops.unrolled_programs import write_entries
 
 OPEN = 7
 """Status of a lane whose loops are not closed by the projection; kernels use smaller numbers."""
@@ -236,14 +236,14 @@ class InOnePiece:
         return self.c.routine(name, len(self.way.shapes) + outputs, write)
 
     def _written(
-        self, at: StraightLine, entries: Sequence[Term | float]
+        self, at: StraightLine, entries: Sequence[Number]
     ) -> tuple[list[Any], list[Number], Solver]:
         """The places of outputs, entries, and the solver."""
         way = self.way
         where = dict(zip(way.shapes, at.places, strict=False))
         keys = [(x, i, j) for x in ("mass", "motion") for i, j in np.ndindex(getattr(way, x).shape)]
         whole = [*entries, *(getattr(way, x)[i, j] for x, i, j in keys)]
-        lanes = write_terms(whole, at, lambda name, i: at.load(where[name], i))
+        lanes = write_entries(whole, at, lambda name, i: at.load(where[name], i))
         known = dict(zip(keys, lanes[len(entries) :], strict=True))
         solver = Solver(
             at,

@@ -16,6 +16,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
+from phipsi.core.arrays.scalar_nodes import Number, ScalarGraph, Undecided, fused, listing
 from phipsi.core.backends.array_algebra import OBJECTS
 from phipsi.core.compiler import compile
 from phipsi.core.operators import A, J, mass_matrix, pose, tau
@@ -23,11 +24,7 @@ from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination, 
 from phipsi.simulation.kinematic_loops.unrolled_programs import (
     MOST_BODIES,
     MOST_TERMS,
-    NotUnrolled,
-    Number,
-    Terms,
-    listing,
-    needed,
+    unrolled_results,
 )
 
 ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
@@ -82,17 +79,19 @@ def way_of(system: System, given: Sequence[str] = ()) -> Way:
 def _unrolled(system: System, given: Sequence[str], elimination: Elimination) -> Unrolled | None:
     options: Any = {"given": tuple(given), "backend": "reference"}
     program = compile(ELIMINATION[0], system, mode=MODES[0], **options)
-    terms = Terms()
+    graph = ScalarGraph()
     try:
-        load, drift, mass, motion = terms.results(program.source)
-        (poses,) = terms.results(compile((pose,), system.model, backend="reference").source)
-        residual = _residual_entries(system, terms.inputs("q", (system.nq,)), poses)
-    except NotUnrolled:  # a joint of a user, whose formula chooses by the value of q
+        load, drift, mass, motion = unrolled_results(graph, program.source)
+        (poses,) = unrolled_results(
+            graph, compile((pose,), system.model, backend="reference").source
+        )
+        residual = _residual_entries(system, graph.inputs("q", (system.nq,)), poses)
+    except Undecided:  # a joint of a user, whose formula chooses by the value of q
         return None
     shapes = {x: tuple(program.input_shapes[x]) for x in ("q", "v", "tau", *given)}
     rates = system.rows.rates
     found = Unrolled(elimination, shapes, load, drift, mass, motion, residual, rates)
-    return found if len(needed(found.entries)) <= MOST_TERMS else None
+    return found if len(fused(found.entries)) <= MOST_TERMS else None
 
 
 def _residual_entries(system: System, q: np.ndarray, poses: np.ndarray) -> np.ndarray:
