@@ -28,9 +28,16 @@ from phipsi.simulation.integrators.lagrangian import MOMENTA, RATES_OF_MOMENTA, 
 from phipsi.simulation.integrators.stage_loop import Values, take_step
 from phipsi.simulation.integrators.stiff_modes import ahead_of, metric_of_steps
 from phipsi.simulation.integrators.tableaux import COMPILED, Method
-from phipsi.simulation.simulate.compiled_equations import Stretch, Stretched
 from phipsi.simulation.simulate.equations import Equations
-from phipsi.simulation.simulate.stepper import Array, Diverged, Step, Stepper, check_speed
+from phipsi.simulation.simulate.stepper import (
+    Array,
+    Diverged,
+    Step,
+    Stepper,
+    Stretch,
+    Stretched,
+    check_speed,
+)
 
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
