@@ -22,7 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.constraint_forces import Dynamics
-from phipsi.algorithms.dynamics.dynamics_expressions import A_G, INVERSE_DYNAMICS, ROW_DRIFT
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    A_G,
+    INVERSE_DYNAMICS,
+    ROW_DRIFT,
+    body_forces,
+    forward,
+    forward_with_rows,
+    loaded,
+)
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.compiler import program_of
@@ -80,6 +88,17 @@ def hybrid_with_rows(w: Expr) -> tuple[Expr, Expr]:
     free = hybrid_form(w)
     f = HELD_ROW_MATRIX.inv @ (A @ J @ free + ROW_DRIFT)
     return free - HELD_SPREAD @ f, f
+
+
+def accelerations(system: bool, some_prescribed: bool, external: bool) -> tuple[Expr, ...]:
+    """The expressions of v̇ and, of a system, of the multipliers.
+
+    `some_prescribed`: of hybrid dynamics; `external`: with forces f_ext on the bodies.
+    """
+    w = body_forces(external)
+    if system:
+        return hybrid_with_rows(w) if some_prescribed else forward_with_rows(None, external, False)
+    return (hybrid_form(w) if some_prescribed else loaded(forward, external=external),)
 
 
 def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | ArrayLike) -> Array:

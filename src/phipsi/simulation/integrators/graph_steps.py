@@ -1,26 +1,14 @@
 """The step of a run as a graph: the integrator's formula around forward dynamics and laws.
 
 Out of it comes what the state is after a step, and from that machine code (run_code.py) and
-derivatives. Explicit steps take the stage loop of stage_loop.py, in one more kind of number: nodes.
-
-Implicit ones solve x = g(x) (below) for the rates w at the middle of the step:
-
-    implicit midpoint   ℳ (w − v) = h/2 T(q_m, w),             q_m = q ∘ exp(h w/2),   v⁺ = 2 w − v
-    variational         ℳ(q_m) w = the momenta that follow from p and the forces;   fixed_steps.py
-
-Laws act at the middle, and their states take the midpoint rule. With what the efforts of laws
-resist, D = h/2 max(0, −∂τ/∂v − h/2 ∂τ/∂q), its diagonal, the iterations are
-
-    w ← v + (ℳ + D)⁻¹ (D (w − v) + h/2 T),     w ← w + (ℳ + D)⁻¹ (momenta − ℳ w)
-
-The solutions do not depend on D, but the iterations converge for stiff springs and dampers at
-joints, as Newton's method does.
+derivatives. Explicit steps take the stage loop of stage_loop.py, implicit ones the text of
+implicit_steps.py, each in one more kind of number: nodes. Implicit steps solve x = g(x) (below).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -31,6 +19,7 @@ from phipsi.core.arrays.graph import Array, Node, in_order
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_operations import substituted
 from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.trace import Traced
 from phipsi.core.backends.failures import BLOCK
 from phipsi.core.machine.array_machine import ArrayMachine
 from phipsi.errors import PhipsiError
@@ -44,9 +33,10 @@ from phipsi.simulation.integrators.group_calls import (
     rate_of,
     wanted_momenta,
 )
+from phipsi.simulation.integrators.implicit_steps import Image, MiddleNumbers, take_implicit_step
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA, lagrangian
 from phipsi.simulation.integrators.stage_loop import Arithmetic, take_step
-from phipsi.simulation.integrators.step_graph import STEP, Place, StepGraph
+from phipsi.simulation.integrators.step_graph import STEP, Forces, Place, StepGraph
 from phipsi.simulation.integrators.tableaux import Method
 
 
@@ -79,8 +69,7 @@ def _moved(
 
         return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
     if method.halfway:
-        middle = _Halfway(graph, start)
-        return middle.variational() if method.conserves else graph.closed(middle.midpoint())
+        return graph.closed(take_implicit_step(method, _MiddleNodes(graph, start)))
     return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
 
 
@@ -149,100 +138,119 @@ class _Nodes(Arithmetic):
         return start.after(q, v, start.along(forces.rates))
 
 
-_ROUNDING = 1e-10
-"""Times the square of q/h: changes of rates that q does not feel, when they no longer shrink."""
-
-
 @final
-class _Halfway:
-    """Steps whose equation is at their middle; the unknowns are the rates and states there."""
+class _MiddleNodes(MiddleNumbers):
+    """A step with its equation at the middle, in nodes; arithmetic is that of `Traced`.
+
+    States of laws are unknowns too, x, a node for each in the order of their names.
+    """
 
     def __init__(self, graph: StepGraph, start: Place) -> None:
-        self._graph, self._start, self._names = graph, start, tuple(graph.circuit.rates)
+        self._graph, self._model, self.start = graph, graph.model, start
+        self._names = tuple(graph.circuit.rates)
+        self.q, self.v, self.h = Traced(start.q), Traced(start.v), Traced(STEP)
         self._half = _times(STEP, ops.constant(0.5))
-        self._w = ops.given("rates at the middle", start.v.shape)
-        self._olds = [start.states[name] for name in self._names]
-        self._x = [ops.given(f"{n} at the middle", start.states[n].shape) for n in self._names]
         self._t = _plus(start.t, self._half)
+        modal = bool(self._model.has_more_rows)
+        self._plain, self._loaded = (lagrangian(modal, loads) for loads in (False, True))
 
-    def _middle(self, q: Node) -> Place:
-        states = {**self._start.states, **dict(zip(self._names, self._x, strict=True))}
-        return Place(self._t, q, self._w, states)
+    def dot(self, x: Any, y: Any) -> Traced:
+        """Σ x y."""
+        return Traced(ops.total((x * y).node, None))
 
-    def _states(self, rates: Sequence[Node]) -> tuple[list[Node], list[Measure]]:
-        """The images of the states of laws."""
-        pairs = zip(self._olds, rates, strict=True)
-        images = [_plus(x, _times(self._half, rate)) for x, rate in pairs]
-        triples = zip(self._x, images, self._olds, strict=True)
-        return images, [_measure(x, new, old) for x, new, old in triples]
+    # ---- the group
 
-    def _rates_measure(self, new: Node) -> Measure:
-        """As large as rates are, or as rounding of q makes them."""
-        change, size = _measure(self._w, new, self._start.v)
-        place = ops.apply("div", self._start.q, STEP)
-        return change, _plus(size, _times(ops.constant(_ROUNDING), _square(place)))
+    def moved(self, z: Any) -> Traced:
+        """q ∘ exp(z)."""
+        return Traced(moved(self._model, self.start.q, z.node))
 
-    def _solved(
-        self, image: Node, measure: Measure, rates: Sequence[Node]
-    ) -> tuple[Node, dict[Node, Node], dict[str, Node]]:
-        """w; the values of all unknowns; and the states of laws after the step."""
-        images, measures = self._states(rates)
-        unknowns, guesses = [self._w, *self._x], [self._start.v, *self._olds]
-        found = solution(unknowns, [image, *images], guesses, [measure, *measures])
-        triples = zip(self._names, found[1:], self._olds, strict=True)
-        ends = {name: _beyond(x, old) for name, x, old in triples}
-        return found[0], dict(zip(unknowns, found, strict=True)), ends
+    def middle(self, w: Any) -> Traced:
+        """The configuration at the middle of a variational step."""
+        return Traced(middle_of(self._model, self.start.q, w.node, STEP))
 
-    def midpoint(self) -> Place:
-        """The implicit midpoint rule."""
-        graph, start, half, w = self._graph, self._start, self._half, self._w
-        place = self._middle(moved(graph.model, start.q, _times(half, w)))
-        forces = graph.forces(place)
-        resistance, inertia = graph.resistance(place, half), None
-        acting = forces
-        if resistance is not None:
-            inertia = _times(half, resistance)
-            more = _times(resistance, _minus(w, start.v))
-            acting = forces._replace(efforts=_plus(forces.efforts, more))
-        image = _plus(start.v, _times(half, graph.accelerations(place, acting, inertia, stage=1)))
-        found, _, ends = self._solved(
-            image, self._rates_measure(image), list(forces.rates.values())
-        )
-        q = moved(graph.model, start.q, _times(STEP, found))
-        return start.after(q, _beyond(found, start.v), ends)
+    def end(self, w: Any) -> Traced:
+        """The configuration at its end."""
+        return Traced(end_of(self._model, self.start.q, w.node, STEP))
 
-    def variational(self) -> Place:
-        """The discrete Euler–Lagrange equations."""
-        graph, start, w, model = self._graph, self._start, self._w, self._graph.model
-        place = self._middle(middle_of(model, start.q, w, STEP))
-        forces = graph.forces(place)
-        modal = bool(model.has_more_rows)
-        plain, forms = (lagrangian(modal, x) for x in (False, forces.loads is not None))
-        p, _ = graph.evaluated(plain, start, forces)
-        mu, slope = graph.evaluated(forms, place, forces)
-        force = _plus(slope, forces.efforts)
-        wanted = wanted_momenta(model, w, STEP, p, force, mu)
-        resistance = graph.resistance(place, self._half)
+    def wanted(self, w: Any, p: Any, force: Any, now: Any) -> Traced:
+        """The momenta at its middle that follow."""
+        known = p.node, force.node, now.node
+        return Traced(wanted_momenta(self._model, w.node, STEP, *known))
 
-        def rates(at: Place, momenta: Node, inertia: Node | None = None) -> Node:
-            given = forces._replace(efforts=momenta)
-            return graph.evaluated((RATES_OF_MOMENTA,), at, given, inertia)[0]
+    def after(self, w: Any, p: Any, force: Any) -> Traced:
+        """The momenta at its end."""
+        return Traced(momenta_after(self._model, self.start.q, w.node, STEP, p.node, force.node))
 
-        if resistance is None:
-            image = rates(place, wanted)
-            measure = _power(_minus(image, w), _minus(wanted, mu)), _power(image, wanted)
-        else:
-            image = _plus(w, rates(place, _minus(wanted, mu), _times(self._half, resistance)))
-            measure = self._rates_measure(image)
-        found, there, ends = self._solved(image, measure, list(forces.rates.values()))
-        (force,) = substituted([force], there)
-        q = end_of(model, start.q, found, STEP)
-        after = momenta_after(model, start.q, found, STEP, p, force)
-        # only what 2 w − v misses of v⁺ is solved for: the rounding of a solution is a constant
-        # factor for one rigid body, and would make its momentum drift
-        end = start.after(q, _beyond(found, start.v), ends)
-        missing = rates(end, _minus(after, graph.evaluated(plain, end, forces)[0]))
-        return end._replace(v=_plus(end.v, missing))
+    # ---- the mechanism
+
+    def at_middle(self, q: Any, w: Any, x: Any) -> Place:
+        """The place at the middle of the step."""
+        states = {**self.start.states, **dict(zip(self._names, x, strict=True))}
+        return Place(self._t, q.node, w.node, states)
+
+    def at_end(self, q: Any, v: Any, x: Any) -> Place:
+        """The place after the step; states of laws are mirrored at their values in the middle."""
+        olds = (self.start.states[name] for name in self._names)
+        ends = (_minus(_times(y, ops.constant(2.0)), old) for y, old in zip(x, olds, strict=True))
+        return self.start.after(q.node, v.node, dict(zip(self._names, ends, strict=True)))
+
+    def forces(self, place: Place) -> Forces:
+        """Efforts, loads, and rates of states of laws."""
+        return self._graph.forces(place)
+
+    def resistance(self, place: Place) -> Traced | None:
+        """How efforts resist."""
+        found = self._graph.resistance(place, self._half)
+        return None if found is None else Traced(found)
+
+    def accelerations(
+        self, place: Place, forces: Forces, more: Any = None, inertia: Any = None
+    ) -> Traced:
+        """Those that keep the constraints."""
+        if more is not None:
+            forces = forces._replace(efforts=_plus(forces.efforts, more.node))
+        added = None if inertia is None else inertia.node
+        return Traced(self._graph.accelerations(place, forces, added, stage=1))
+
+    def lagrangian(self, place: Place, forces: Forces) -> tuple[Traced, Traced]:
+        """μ and λ, by one program."""
+        forms = self._plain if forces.loads is None else self._loaded
+        mu, slope = self._graph.evaluated(forms, place, forces)
+        return Traced(mu), Traced(_plus(slope, forces.efforts))
+
+    def momenta(self, place: Place) -> Traced:
+        """ℳ v; the program is that of `lagrangian`, so that a run has one less."""
+        return Traced(self._graph.evaluated(self._plain, place, self._only(place.v))[0])
+
+    def rates(self, place: Place, momenta: Any, inertia: Any = None) -> Traced:
+        """(ℳ + inertia)⁻¹ momenta."""
+        added = None if inertia is None else inertia.node
+        form, acting = (RATES_OF_MOMENTA,), self._only(momenta.node)
+        return Traced(self._graph.evaluated(form, place, acting, added)[0])
+
+    def _only(self, efforts: Node) -> Forces:
+        return Forces(efforts, None, {})
+
+    # ---- the equation
+
+    def solve(
+        self, middle: Callable[[Any], Any], image: Image, what: str
+    ) -> tuple[Traced, list[Node]]:
+        """A call that iterates."""
+        w = ops.given("rates at the middle", self.start.v.shape)
+        olds = [self.start.states[name] for name in self._names]
+        x = [
+            ops.given(f"{name} at the middle", old.shape)
+            for name, old in zip(self._names, olds, strict=True)
+        ]
+        found = image(middle(Traced(w)), Traced(w), x)
+        rates = found.forces.rates.values()
+        images = [_plus(y, _times(self._half, r)) for y, r in zip(olds, rates, strict=True)]
+        measures = [(found.measure[0].node, found.measure[1].node)]
+        measures += map(_measure, x, images, olds)
+        unknowns, guesses = [w, *x], [self.start.v, *olds]
+        solved = solution(unknowns, [found.rates.node, *images], guesses, measures)
+        return Traced(solved[0]), list(solved[1:])
 
 
 def _plus(x: Node, y: Node) -> Node:
@@ -257,18 +265,8 @@ def _times(x: Node, y: Node) -> Node:
     return ops.apply("mul", x, y)
 
 
-def _beyond(x: Node, old: Node) -> Node:
-    """2 x − old, the end of a step with x at its middle."""
-    return _minus(_times(x, ops.constant(2.0)), old)
-
-
 def _square(x: Node) -> Node:
     return ops.total(_times(x, x), None)
-
-
-def _power(x: Node, y: Node) -> Node:
-    """The size of a product of rates and momenta."""
-    return ops.apply("abs", ops.total(_times(x, y), None))
 
 
 def _measure(x: Node, new: Node, old: Node) -> Measure:

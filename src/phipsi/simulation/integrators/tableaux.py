@@ -12,9 +12,8 @@ configuration at t (exponential_chart.py), then makes the end point the new base
     variational        the midpoint rule for the action: discrete Euler–Lagrange equations
     time stepping      implicit damping with the impulses of contacts, contact_steps.py
 
-Both midpoint rules have their equation at the middle of a step (`halfway`): on arrays, for
-functions of users, in simulation/simulate/fixed_steps.py, and as a graph, for machine code, in
-graph_steps.py.
+Both midpoint rules have their equation at the middle of a step (`halfway`): implicit_steps.py has
+it, for arrays and for graphs.
 
 On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is
 that of its coefficients.

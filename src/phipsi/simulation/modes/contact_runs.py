@@ -44,11 +44,11 @@ from phipsi.simulation.runs.checks import (
     checked_state,
     checked_time,
 )
-from phipsi.simulation.simulate.compiled_equations import is_traced
 from phipsi.simulation.simulate.prescribed import WITH_CONTACTS
 from phipsi.simulation.simulate.quadratures import CONTACTS
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.run_options import run_options
+from phipsi.simulation.simulate.traced_parts import is_traced
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.support.progress import make_progress
 

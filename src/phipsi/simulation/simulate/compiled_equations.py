@@ -14,7 +14,7 @@ z are the exponential coordinates of exponential_chart.py, w the quadratures.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, final
 
@@ -22,14 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import (
-    body_forces,
-    forward,
-    forward_with_rows,
-    inverse,
-    loaded,
-)
-from phipsi.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import inverse, loaded
+from phipsi.algorithms.dynamics.hybrid import accelerations
 from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node, in_order
@@ -43,7 +37,6 @@ from phipsi.core.operators import V
 from phipsi.errors import LawError
 from phipsi.laws.circuit import Circuit, Evaluation, Quantity
 from phipsi.laws.law import Law
-from phipsi.simulation import control
 from phipsi.simulation.diagram.wire_laws import circuit
 from phipsi.simulation.diagram.wiring import Wiring, replaced
 from phipsi.simulation.forces.force import Elements, Force
@@ -56,32 +49,11 @@ from phipsi.simulation.runs.run_memory import RunMemory
 from phipsi.simulation.runs.run_program import RunProgram
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import Quadrature, Quadratures
+from phipsi.simulation.simulate.stepper import Stretch, Stretched
+from phipsi.simulation.simulate.traced_parts import is_traced
 from phipsi.simulation.trajectory.trajectory import WORK
 
 Array = NDArray[Any]
-_ARGUMENTS = ("t", "q", "v")
-
-
-def accelerations(system: bool, prescribed: bool, external: bool) -> tuple[Expr, ...]:
-    """The expressions of vdot, and of the multipliers of a system."""
-    w = body_forces(external)
-    if system:
-        return hybrid_with_rows(w) if prescribed else forward_with_rows(None, external, False)
-    return (hybrid_form(w) if prescribed else loaded(forward, external=external),)
-
-
-def is_traced(x: Any) -> bool:
-    """Whether a force element, a controller or a function is traced, or called as it is."""
-    if isinstance(x, Law):
-        return x.arguments == _ARGUMENTS
-    if isinstance(x, Force):
-        return type(x).__module__.startswith("phipsi.simulation.forces.")
-    if not type(x).__module__.startswith("phipsi.simulation.control."):
-        return False
-    references = control.Constant, control.FourierPath, control.JointPath
-    return type(x) in (control.ComputedTorque, control.PDGravity) and (
-        type(x.reference) in references
-    )
 
 
 class Traces(NamedTuple):
@@ -336,27 +308,6 @@ class CompiledEquations:
             return Stretched(found["q"][0], found["v"][0], sums, tau)
 
         return stretch
-
-
-class Stretched(NamedTuple):
-    """States (steps + 1, …), quadratures, and the efforts of drives if there are any."""
-
-    q: Array
-    v: Array
-    w: Array
-    tau: Array | None = None
-
-    def until(self, steps: int) -> Stretched | None:
-        """The first steps only; None without any."""
-        if steps == 0:
-            return None
-        end = slice(steps + 1)
-        tau = None if self.tau is None else self.tau[end]
-        return Stretched(self.q[end], self.v[end], self.w[end], tau)
-
-
-Stretch = Callable[[float, Array, Array, Array, int], Stretched | None]
-"""(t, q, v, w, steps) → the states; None if machine code cannot take all of these steps."""
 
 
 @final

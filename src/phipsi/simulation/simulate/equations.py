@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.dynamics.hybrid import accelerations
 from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.backends.backend import never
 from phipsi.core.backends.failures import is_failure
@@ -25,21 +26,16 @@ from phipsi.simulation import analysis
 from phipsi.simulation.forces.force import Elements, Force, State, provides
 from phipsi.simulation.integrators.motion import TOLERANCE
 from phipsi.simulation.runs.user_functions import check_signature, first_call, name_of
-from phipsi.simulation.simulate.compiled_equations import (
-    CompiledEquations,
-    CompiledStage,
-    Stretch,
-    Stretched,
-    accelerations,
-    is_traced,
-)
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import Quadratures
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.sampled_control import SampledControl
+from phipsi.simulation.simulate.stepper import Stretch, Stretched
+from phipsi.simulation.simulate.traced_parts import is_traced
 
 if TYPE_CHECKING:
     from phipsi.simulation.modes.contact_modes import ContactModes
+    from phipsi.simulation.simulate.compiled_equations import CompiledEquations, CompiledStage
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -124,6 +120,9 @@ class Equations:
             return None
         system = None if self.loops is None else self.loops.system
         given = self.controller, self._given_forces, self.prescribed, system, self.quadratures
+        # short runs do without it, and without all that writes machine code of runs
+        from phipsi.simulation.simulate.compiled_equations import CompiledEquations
+
         return CompiledEquations(self.model, *given)
 
     def stretch(self, method: str, dt: float) -> Stretch | None:

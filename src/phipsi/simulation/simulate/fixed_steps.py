@@ -4,32 +4,7 @@ A state inside a step (for events and output times) is one step of the method of
 from the step's start, so it has the accuracy of the method. Steps end on multiples of dt, also
 after an event changed the state inside one; the last one ends at the end of the run.
 
-**The variational step** makes a discrete action stationary. The action of a step from q to
-q⁺ = q ∘ exp(h w) is h L(q ∘ exp(h w/2), w), the Lagrangian at the middle of the step. With the
-momenta p = ℳ v, and at the middle
-
-    μ = ∂L/∂v = ℳ w,     λ = ∂L/∂q + efforts
-
-(∂L/∂q along the joint rates, as always), the discrete Euler–Lagrange equations are
-
-    dexp(−h w)* p + h/2 dexp(−h w/2)* λ = μ                  an equation for w
-    p⁺ = Ad(exp h w)* p + h Ad(exp h w/2)* λ,   ℳ(q⁺) v⁺ = p⁺
-
-with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. Free
-and planar joints are rotations and translations of their own (joint_groups.py), because momenta of
-screw motions would make the spin depend on the speed of flight. The map (q, p) → (q⁺, p⁺) is
-symplectic and symmetric, and by Noether's theorem it keeps the momentum of every symmetry: where λ
-of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
-discrete Lagrange–d'Alembert principle, at the middle of the step.
-
-    ∂L/∂q = (dHT{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
-
-is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. With
-flexible bodies it has the terms of Ṁ and Ė, elastic forces and damping of modes too. The
-equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
-
-**Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
-Wanner 2006, VI.6.
+Implicit and variational steps are those of integrators/implicit_steps.py, on arrays.
 
 Reasons: docs/decisions/0031.
 """
@@ -37,8 +12,8 @@ Reasons: docs/decisions/0031.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -47,14 +22,22 @@ from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile
 from phipsi.errors import SimulationError
 from phipsi.simulation import runs
-from phipsi.simulation.integrators.fixed_point import Image, solve
-from phipsi.simulation.integrators.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
+from phipsi.simulation.integrators.fixed_point import solve
+from phipsi.simulation.integrators.implicit_steps import Image, MiddleNumbers, take_implicit_step
+from phipsi.simulation.integrators.lagrangian import MOMENTA, RATES_OF_MOMENTA, lagrangian
 from phipsi.simulation.integrators.stage_loop import Values, take_step
 from phipsi.simulation.integrators.stiff_modes import ahead_of, metric_of_steps
 from phipsi.simulation.integrators.tableaux import COMPILED, Method
-from phipsi.simulation.simulate.compiled_equations import Stretch, Stretched
 from phipsi.simulation.simulate.equations import Equations
-from phipsi.simulation.simulate.stepper import Array, Diverged, Step, Stepper, check_speed
+from phipsi.simulation.simulate.stepper import (
+    Array,
+    Diverged,
+    Step,
+    Stepper,
+    Stretch,
+    Stretched,
+    check_speed,
+)
 
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
@@ -188,12 +171,7 @@ class FixedSteps(Stepper):
 def advance_function(method: Method, equations: Equations) -> Advance:
     """The function of a method."""
     loops = equations.loops
-    if method.halfway:
-        advance = (_variational if method.conserves else _implicit_midpoint)(equations)
-    elif method.bends:
-        advance = _linearly_implicit(equations)
-    else:
-        advance = _explicit(equations, method)
+    advance = (_implicit if method.halfway else _explicit)(equations, method)
     if loops is None or not loops.projects:
         return advance
     stiff = method.bends and equations.model.is_flexible
@@ -210,140 +188,179 @@ def _explicit(equations: Equations, method: Method) -> Advance:
     """Semi-implicit Euler, or Runge–Kutta in the exponential coordinates about the step's start."""
     chart, n = equations.chart, len(equations.quadratures)
     times = (0.0,) if method.tableau is None else method.tableau.c
+    ahead = _ahead(equations) if method.bends else None
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         def slope(i: int, y: Array) -> Array:
             return equations.derivative(t + times[i] * h, q, y)
 
-        return take_step(method, Values(chart, q, v, slope, n), h)
+        def stiff_slope(i: int, y: Array) -> Array:
+            found, rates = slope(i, y), slice(chart.nv, 2 * chart.nv)
+            if ahead is not None and np.isfinite(found[rates]).all():
+                found[rates] = ahead(q, v, found[rates], h)
+            return found
+
+        used = slope if ahead is None else stiff_slope
+        return take_step(method, Values(chart, q, v, used, n), h)
 
     return advance
 
 
-def _linearly_implicit(equations: Equations) -> Advance:
-    """Semi-implicit Euler with the elastic forces of flexible bodies at the end of the step."""
-    chart, n = equations.chart, len(equations.quadratures)
+def _ahead(equations: Equations) -> Callable[[Array, Array, Array, float], Array]:
+    """(v⁺ − v)/h of a step with elastic forces at its end, from the accelerations at its start."""
     model, loops, moved = equations.model, equations.loops, equations.prescribed
-    program = compile(LINEARLY_IMPLICIT, model, given=(STEP_LENGTH.name,))
     rows = None if loops is None else loops.motion.rows
     moving = None if moved is None else np.flatnonzero(moved.free)
-    is_plain = not model.is_flexible or (loops is None and moved is None)
+    if not model.is_flexible or (loops is None and moved is None):
+        return compile(LINEARLY_IMPLICIT, model, given=(STEP_LENGTH.name,))
+    return lambda q, v, vdot, h: ahead_of(model, rows, moving, q, v, vdot, h)
+
+
+def _implicit(equations: Equations, method: Method) -> Advance:
+    """Steps that solve an equation for the rates at their middle."""
+    programs = _Programs(equations) if method.conserves else None
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        slope = equations.derivative(t, q, np.concatenate([chart.start(q), v, np.zeros(n)]))
-        rates, gain = slope[chart.nv : 2 * chart.nv], h * slope[2 * chart.nv :]
-        if not np.isfinite(rates).all():
-            return (*chart.euler(q, v, rates, h), gain)
-        if is_plain:
-            rates = program(q, v, rates, h)
-        else:
-            rates = ahead_of(model, rows, moving, q, v, rates, h)
-        return (*chart.euler(q, v, rates, h), gain)
+        step = _MiddleArrays(equations, programs, t, q, v, h)
+        q1, v1 = take_implicit_step(method, step)
+        return np.array(q1), v1, step.gain
 
     return advance
 
 
-def _implicit_midpoint(equations: Equations) -> Advance:
-    """v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w), q⁺ = q ∘ exp(h w), with w = (v + v⁺)/2.
+@final
+class _Programs:
+    """What a variational step evaluates; NaN where there is no result."""
 
-    It is symmetric, but not symplectic where ℳ depends on q: that takes momenta (`_variational`).
-    """
-    chart = equations.chart
-
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        start, half = chart.start(q), 0.5 * h
-
-        def place(w: Array) -> Array:
-            return chart.point(q, start + half * w)
-
-        def image(w: Array) -> tuple[Array, float, float]:
-            new = v + half * equations.acceleration(t + half, place(w), w)
-            return new, _largest(new - w) ** 2, _largest(new) ** 2
-
-        w, gain = _solved(equations, "the implicit midpoint rule", image, place, t, v, h)
-        return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
-
-    return advance
-
-
-def _variational(equations: Equations) -> Advance:
-    """The step that makes a discrete action stationary: see above."""
-    model, chart = equations.model, equations.chart
-    form = slope(model.has_more_rows, bool(equations.forces.act_on_bodies))
-    by_q = _evaluated(compile(form, model))
-    momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
-
-    def force(t: float, q: Array, w: Array) -> Array:
-        effort, loads = equations.acting(t, q, w)
-        out = by_q(q, w, *loads) + effort
-        if not np.isfinite(out).all():
-            equations.note_failure(t, q, w)
-        return out
-
-    def moving(t: float, q: Array, p: Array) -> Array:
-        out = rates(q, p)
-        if not np.isfinite(out).all() and np.isfinite(p).all():
-            equations.note_failure(t, q, np.zeros(len(p)))
-        return out
-
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        middle, p = t + 0.5 * h, momenta(q, v)
-
-        def place(w: Array) -> Array:
-            return chart.middle(q, w, h)
-
-        def image(w: Array) -> tuple[Array, float, float]:
-            at = place(w)
-            now = momenta(at, w)
-            wanted = chart.wanted(w, h, p, force(middle, at, w), now)
-            new = moving(middle, at, wanted)
-            return new, abs(float((new - w) @ (wanted - now))), abs(float(new @ wanted))
-
-        w, gain = _solved(equations, "the variational step", image, place, t, v, h)
-        q1, p1 = chart.end(q, w, h), chart.after(q, w, h, p, force(middle, place(w), w))
-        # only what 2 w − v misses of v⁺ is solved for: see graph_steps.py
-        guess = 2 * w - v
-        return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
-
-    return advance
-
-
-def _largest(values: Array) -> float:
-    return float(np.abs(values).max(initial=0.0))
-
-
-def _solved(
-    equations: Equations,
-    what: str,
-    image: Image,
-    place: Callable[[Array], Array],
-    t: float,
-    v: Array,
-    h: float,
-) -> tuple[Array, Array]:
-    """The rates w = image(w) at the middle of a step, and what the quadratures gain in it.
-
-    ``place(w)`` is the configuration there. An equation without a solution ends the run.
-    """
-    w = solve(image, v)
-    if w is None:
-        raise Diverged(
-            f"at t = {t:.9g} s the equation of {what} has no solution near the step's start; the "
-            f"step of {h:.3g} s is too long for this motion"
+    def __init__(self, equations: Equations) -> None:
+        model = equations.model
+        forms = lagrangian(bool(model.has_more_rows), bool(equations.forces.act_on_bodies))
+        self.lagrangian = _evaluated(compile(forms, model))
+        self.momenta, self.rates = (
+            _evaluated(compile((x,), model)) for x in (MOMENTA, RATES_OF_MOMENTA)
         )
-    if not len(equations.quadratures):
-        return w, np.zeros(0)
-    return w, h * equations.rates(t + 0.5 * h, place(w), w)[1]
 
 
-def _evaluated(program: Program) -> Callable[..., Array]:
+def _evaluated(program: Program) -> Callable[..., Sequence[Array]]:
     """A program of vectors (nv,) that answers NaN where it has no result."""
     nothing, call = np.full(program.model.nv, np.nan), None
 
-    def evaluated(*inputs: Array) -> Array:
+    def evaluated(*inputs: Array) -> Sequence[Array]:
         nonlocal call
         call = call or program.with_status  # loaded with the first call
-        found, status = call(*inputs)
-        return nothing if status else found
+        *found, status = call(*inputs)
+        return [nothing] * len(found) if status else found
 
     return evaluated
+
+
+@final
+class _MiddleArrays(MiddleNumbers):
+    """A step of one state; a place is t, q and v. Laws are functions of the user, without states.
+
+    **Attributes:** `gain`, what the quadratures gain in the step.
+    """
+
+    def __init__(
+        self,
+        equations: Equations,
+        programs: _Programs | None,
+        t: float,
+        q: Array,
+        v: Array,
+        h: float,
+    ) -> None:
+        self._equations, self._chart = equations, equations.chart
+        self.t, self.q, self.v, self.h, self.start = t, q, v, h, (t, q, v)
+        self._z = equations.chart.start(q)
+        self.gain = np.zeros(len(equations.quadratures))
+        if programs is not None:
+            self._programs = programs
+
+    def dot(self, x: Array, y: Array) -> Any:
+        """Σ x y."""
+        return x @ y
+
+    # ---- the group
+
+    def moved(self, z: Array) -> Array:
+        """q ∘ exp(z)."""
+        return self._chart.point(self.q, self._z + z)
+
+    def middle(self, w: Array) -> Array:
+        """The configuration at the middle of a variational step."""
+        return self._chart.middle(self.q, w, self.h)
+
+    def end(self, w: Array) -> Array:
+        """The configuration at its end."""
+        return self._chart.end(self.q, w, self.h)
+
+    def wanted(self, w: Array, p: Array, force: Array, now: Array) -> Array:
+        """The momenta at its middle that follow."""
+        return self._chart.wanted(w, self.h, p, force, now)
+
+    def after(self, w: Array, p: Array, force: Array) -> Array:
+        """The momenta at its end."""
+        return self._chart.after(self.q, w, self.h, p, force)
+
+    # ---- the mechanism
+
+    def at_middle(self, q: Array, w: Array, x: Any) -> Any:
+        """The time, configuration and rates at the middle."""
+        return self.t + 0.5 * self.h, q, w
+
+    def at_end(self, q: Array, v: Array, x: Any) -> Any:
+        """The configuration and rates after the step."""
+        return q, v
+
+    def forces(self, place: Any) -> Any:
+        """None: functions of the user are called with the dynamics."""
+        return None
+
+    def accelerations(
+        self, place: Any, forces: Any, more: Any = None, inertia: Any = None
+    ) -> Array:
+        """Those of the equations of the run."""
+        return self._equations.acceleration(*place)
+
+    def lagrangian(self, place: Any, forces: Any) -> tuple[Array, Array]:
+        """μ and λ, by one program."""
+        effort, loads = self._equations.acting(*place)
+        mu, slope = self._programs.lagrangian(*place[1:], *loads)
+        force = slope + effort
+        if not np.isfinite(force).all():
+            self._equations.note_failure(*place)
+        return mu, force
+
+    def momenta(self, place: Any) -> Array:
+        """ℳ v."""
+        return self._programs.momenta(*place[-2:])[0]
+
+    def rates(self, place: Any, momenta: Array, inertia: Any = None) -> Array:
+        """ℳ⁻¹ momenta."""
+        (out,) = self._programs.rates(place[-2], momenta)
+        if not np.isfinite(out).all() and np.isfinite(momenta).all():
+            self._equations.note_failure(self.t, place[-2], np.zeros(len(momenta)))
+        return out
+
+    # ---- the equation
+
+    def solve(
+        self, middle: Callable[[Array], Array], image: Image, what: str
+    ) -> tuple[Array, None]:
+        """By iteration; an equation without a solution ends the run."""
+
+        def next_of(w: Array) -> tuple[Array, float, float]:
+            found = image(middle(w), w, None)
+            return found.rates, *found.measure
+
+        w = solve(next_of, self.v)
+        if w is None:
+            raise Diverged(
+                f"at t = {self.t:.9g} s the equation of {what} has no solution near the step's "
+                f"start; the step of {self.h:.3g} s is too long for this motion"
+            )
+        if len(self.gain):
+            place = self.at_middle(middle(w), w, None)
+            self.gain = self.h * self._equations.rates(*place)[1]
+        return w, None

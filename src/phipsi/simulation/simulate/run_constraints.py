@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,10 @@ from phipsi.errors import InputError, one_of
 from phipsi.simulation import kinematic_loops
 from phipsi.simulation.integrators.motion import TOLERANCE, Motion, not_closed
 from phipsi.simulation.runs.checks import checked_number
-from phipsi.simulation.runs.run_memory import RunMemory
-from phipsi.simulation.runs.run_program import RunProgram
 from phipsi.simulation.simulate.stepper import Diverged
+
+if TYPE_CHECKING:
+    from phipsi.simulation.runs.run_program import RunProgram
 
 Array = NDArray[Any]
 
@@ -301,6 +302,8 @@ class RunConstraints:
         small = self.tolerance < TOLERANCE or not self._all_move
         if small or compile(VELOCITY_CHANGE, self.system).native is None:
             return None
+        from phipsi.simulation.runs.run_memory import RunMemory
+
         system = self.system
         plan = system.cached((RunConstraints, "projection"), lambda: _projection_plan(system))
         place, rates = np.zeros((1, system.nq)), np.zeros((1, system.nv))
@@ -434,6 +437,8 @@ def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, 
 
 def _projection_plan(system: System) -> RunProgram:
     """The nearest state on the constraints, as compiled runs find it."""
+    from phipsi.simulation.runs.run_program import RunProgram
+
     callee = kinematic_loops.closure_calls.ProjectionCall(system)
     q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
     return RunProgram(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

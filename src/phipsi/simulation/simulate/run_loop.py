@@ -25,7 +25,6 @@ from phipsi.simulation.runs.user_functions import first_call
 from phipsi.simulation.simulate.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.simulate.equations import Equations, controller_of
 from phipsi.simulation.simulate.events import Change, Crossing, Event, Watch, changes_of
-from phipsi.simulation.simulate.fixed_steps import FixedSteps
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import CONTACTS, Quadrature, Quadratures
 from phipsi.simulation.simulate.run_constraints import RunConstraints
@@ -224,6 +223,8 @@ class RunLoop:
                 look_inside=inside, outputs=self.times,
             )  # fmt: skip
         else:
+            from phipsi.simulation.simulate.fixed_steps import FixedSteps
+
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, options.dt)
         if touched is not None and touched.gain:  # an impact at the start
             self.stepper.w = touched.gain * self._impact_weights()

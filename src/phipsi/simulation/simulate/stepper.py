@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,27 @@ class Stepper(ABC):
     @abstractmethod
     def step(self) -> Step:
         """Take one step; raise `Diverged` if there is none."""
+
+
+class Stretched(NamedTuple):
+    """States (steps + 1, …), quadratures, and the efforts of drives if there are any."""
+
+    q: Array
+    v: Array
+    w: Array
+    tau: Array | None = None
+
+    def until(self, steps: int) -> Stretched | None:
+        """The first steps only; None without any."""
+        if steps == 0:
+            return None
+        end = slice(steps + 1)
+        tau = None if self.tau is None else self.tau[end]
+        return Stretched(self.q[end], self.v[end], self.w[end], tau)
+
+
+Stretch = Callable[[float, Array, Array, Array, int], Stretched | None]
+"""(t, q, v, w, steps) → the states; None if machine code cannot take all of these steps."""
 
 
 def check_speed(v: Array, t: float) -> None:
