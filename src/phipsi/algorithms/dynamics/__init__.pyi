@@ -4,7 +4,6 @@ from phipsi.algorithms.dynamics import (
     constraint_forces,
     derivatives,
     inverse_with_actuators,
-    rotor_reactions,
 )
 
-__all__ = ["constraint_forces", "derivatives", "inverse_with_actuators", "rotor_reactions"]
+__all__ = ["constraint_forces", "derivatives", "inverse_with_actuators"]

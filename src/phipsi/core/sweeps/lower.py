@@ -43,6 +43,7 @@ from phipsi.core.rewrite.inverses import inverse_form, riccati_of, split_diagona
 from phipsi.core.sweeps.ir import Domain, Field, Type
 from phipsi.core.sweeps.memoryless_blocks import Blocks
 from phipsi.core.sweeps.operations import operation
+from phipsi.core.sweeps.row_elimination import RowElimination
 from phipsi.core.sweeps.special_blocks import across_a_port, port_swing
 from phipsi.errors import InputError, LoweringError
 
@@ -64,8 +65,8 @@ class Options:
     `flat`: paths of φ may be walked in the frame of their root body; `simplify`: operators inside
     leaves are rewritten too; `grams`: C* S C is computed from C instead of where paths meet;
     `several`: several matrices share these frames; `pairs`: the products of two paths that the
-    backend can compute, "all" or "symmetric"; `coupled`: expressions have what drives add to bodies
-    of six rows.
+    backend can compute, "all" or "symmetric"; `elimination`: the pass that wrote the expressions
+    on six rows, if there are more.
     """
 
     flat: bool = False
@@ -73,7 +74,7 @@ class Options:
     grams: bool = False
     several: bool = False
     pairs: str = "all"
-    coupled: bool = False
+    elimination: RowElimination | None = None
 
 
 class Lowering:

@@ -22,7 +22,6 @@ from phipsi.core.operators.catalogue import (
     family_of,
     place_of,
 )
-from phipsi.core.operators.coupled_riccati import CoupledRiccati
 from phipsi.core.operators.own_blocks import Table
 from phipsi.core.rewrite.causal import one_step_factors
 from phipsi.core.sweeps.equation_builder import Builder, no_modes
@@ -437,7 +436,7 @@ class Blocks:
         assert isinstance(f.Jr, Expr)
         axes, armature = self.block(adjoint(f.H)), self.block(f.Jr)
         default, out = f == Riccati(), dict[str, Field]()
-        coupling = self.block(f.Gamma) if isinstance(f, CoupledRiccati) else None
+        coupling = None if f.coupling is None else self.block(f.coupling)
         named = f if coupling is None else DEFAULT_FAMILY
 
         def invert(p: Field, d: Field) -> Field:
@@ -450,7 +449,7 @@ class Blocks:
             return b.inverse(d, definite=True, owner=named.D.text("ascii"), scale=scale)
 
         def hinge(p: Field) -> tuple[Field, Field, Field]:
-            """U = P H* (+ Γ), D = H P H* + Jr and G = U D⁻¹."""
+            """U = P H* (+ the coupling), D = H P H* + Jr and G = U D⁻¹."""
             u = b.mul(p, axes)
             d = b.add([(1, b.mul_symmetric(b.transpose(axes), u)), (1, armature)])
             if coupling is not None:
