@@ -41,6 +41,7 @@ _TABLE = {
     ("Expressions", "compile.md"): {
         "operators": ". parse",
         "core.operators.own": ".",
+        "core.extensions": ".",
         "core.compiler": "compile explain",
         "core.backends.program": "Program",
         "core.dense": "dense",

@@ -28,11 +28,6 @@ class CoupledRiccati(Riccati):
 
     Gamma: Expr = zero(RATES, FORCES)
 
-    @property
-    def coupling(self) -> Expr:
-        """Γ."""
-        return self.Gamma
-
     def leaf(self, name: str) -> Expr:
         """The member of the family with this catalogue name."""
         return leaf(CATALOGUE[name], (self.H, self.E, self.M, self.armature, self.Gamma))

@@ -558,11 +558,6 @@ class Riccati:
         assert isinstance(self.Jr, Expr)
         return self.Jr
 
-    @property
-    def coupling(self) -> Expr | None:
-        """Γ of a family with G = (P H* + Γ) D⁻¹; None for the others."""
-        return None
-
     def leaf(self, name: str) -> Expr:
         """The member of the family with this catalogue name."""
         args = (self.H, self.E, self.M, self.armature)
@@ -573,7 +568,7 @@ _DEFAULT = (H, E_phi, M, Jr)
 DEFAULT_FAMILY = Riccati()
 """The family of H, E_φ, M and Jr."""
 FAMILIES: dict[int, Callable[..., Riccati]] = {0: lambda: DEFAULT_FAMILY, 4: Riccati}
-"""Families by how many operators their leaves carry; features may bring others."""
+"""Families by how many operators their leaves carry; features may bring others, with Γ."""
 
 
 def family_of(x: Expr) -> Riccati:

@@ -179,14 +179,18 @@ class Lowering:
             return self.apply(meaning, u)
         if core.name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
-        if core.name not in _MOVES:  # a catalogue row without a formula: our bug
+        if core.row.move is None and core.name not in _MOVES:  # a row without a formula: our bug
             raise LoweringError(f"{shown(x)} has no sweep")
         return self._move(core, u, flipped=flipped)
 
     def _move(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """Blocks between two index sets, or between a body and its parent."""
-        b, (into, blocks, out) = self.builder, _MOVES[x.name]
-        block = blocks(self.blocks, x)
+        b = self.builder
+        if x.row.move is not None:
+            (into, out), block = x.row.move, self.blocks.block(x)
+        else:
+            into, blocks, out = _MOVES[x.name]
+            block = blocks(self.blocks, x)
         whole = out == "total"  # of the world, which has six rows, as points have
         if flipped:
             into, block, out = _back(out), b.transpose(block), _back(into)

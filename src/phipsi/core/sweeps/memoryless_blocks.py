@@ -79,7 +79,7 @@ class Blocks:
             return "r"
         return self.body if space.index == "body" and not space.of_poses else str(space.width)
 
-    def _reject_modes(self, what: str, *spaces: Space) -> None:
+    def reject_modes(self, what: str, *spaces: Space) -> None:
         """Blocks that users write have six rows where bodies have modes."""
         if any(self.size(space) == "b" for space in spaces):
             raise LoweringError(no_modes(what))
@@ -111,7 +111,7 @@ class Blocks:
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if self.flexible and out.type.domain is Domain.BODY:
                 sizes = (out.type.rows, x.gives), (out.type.cols, x.takes)
-                self._reject_modes(str(x), *(space for size, space in sizes if size == "6"))
+                self.reject_modes(str(x), *(space for size, space in sizes if size == "6"))
             if not out.named and x.op is Op.LEAF:
                 out.named = x
             self._blocks[x] = out
@@ -151,7 +151,7 @@ class Blocks:
             return port_trace(self, x)
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
-            self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
+            self.reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
@@ -209,7 +209,7 @@ class Blocks:
 
     def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
-        self._reject_modes(table.name, table.gives, table.takes)
+        self.reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
@@ -436,7 +436,8 @@ class Blocks:
         assert isinstance(f.Jr, Expr)
         axes, armature = self.block(adjoint(f.H)), self.block(f.Jr)
         default, out = f == Riccati(), dict[str, Field]()
-        coupling = None if f.coupling is None else self.block(f.coupling)
+        gamma: Expr | None = getattr(f, "Gamma", None)  # of families that features bring
+        coupling = None if gamma is None else self.block(gamma)
         named = f if coupling is None else DEFAULT_FAMILY
 
         def invert(p: Field, d: Field) -> Field:
