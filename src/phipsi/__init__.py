@@ -41,6 +41,7 @@ _TABLE = {
     ("Expressions", "compile.md"): {
         "operators": ". parse",
         "core.operators.own": ".",
+        "core.extensions": ".",
         "core.compiler": "compile explain",
         "core.backends.program": "Program",
         "core.dense": "dense",
@@ -151,7 +152,7 @@ _VIEWS = {
 # Data that hang on mechanisms, by their fields in stored models (phipsi/model/attachments.py).
 _ATTACHMENTS = {
     "shapes": "phipsi.attached.attached_shapes:BodyShapes",
-    "rotors": "phipsi.core.model.attached_rotors:Rotors",
+    "rotors": "phipsi.transmissions.attached_rotors:Rotors",
     "name couplings ratings geometry diagnosis exclusions pairs": "phipsi.attached.extras:Extras",
 }
 for _name, _target in _VIEWS.items():

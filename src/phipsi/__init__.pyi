@@ -52,6 +52,7 @@ from phipsi.codegen.export import export
 from phipsi.codegen.fmu import export_fmu
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_points import contact_points, distances
+from phipsi.core import extensions
 from phipsi.core.backends.program import Program
 from phipsi.core.calculus.differentiation import diff, vjp
 from phipsi.core.compiler import compile, explain
@@ -141,6 +142,7 @@ __all__ = [
     "explain",
     "export",
     "export_fmu",
+    "extensions",
     "forces",
     "forward_dynamics",
     "forward_dynamics_derivatives",

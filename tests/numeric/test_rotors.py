@@ -10,10 +10,10 @@ from random_models import chain
 import phipsi as pp
 from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.core.model.joint import AdditiveJoint
-from phipsi.core.model.rotor_inertias import fold
 from phipsi.core.model.scalars import from_columns, rotation_about
 from phipsi.errors import InputError, ModelError, PhipsiWarning
 from phipsi.studies.draws import NamedDraws
+from phipsi.transmissions.rotor_inertias import fold
 
 TURN = np.eye(3)[[2, 0, 1]]
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0), (0.1, 0.2, 0.25))

@@ -17,7 +17,7 @@ from random_models import ALL, Rng, random_axis, random_inertia, random_tree
 
 import phipsi as pp
 from phipsi.core.model.model import Model
-from phipsi.core.model.rotors import Carrier
+from phipsi.transmissions.rotors import Carrier
 
 GEARED = ("revolute", "prismatic", "helical", "cylindrical", "planar")
 

@@ -17,6 +17,7 @@ from phipsi.core.backends.backend import SweepProgram
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.row import Row
 from phipsi.core.expressions.spaces import row_count, space_size
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.operators.inputs import row_named
 from phipsi.core.operators.own_blocks import Table
 from phipsi.core.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
@@ -44,7 +45,7 @@ from phipsi.native.matrices.structural_zeros import (
 from phipsi.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.native.native_legality import check
 from phipsi.native.tables import Tables, model_tables
-from phipsi.native.targets.code_cache import machine_code, sources_digest
+from phipsi.native.targets.code_cache import machine_code, sources_of
 from phipsi.native.targets.target import MachineCode, Target, target_for
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import NUMBERS
@@ -232,7 +233,7 @@ class Unit:
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
-            sources_digest(),
+            sources_of(self._modules()),
             repr(self.target),
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
@@ -244,6 +245,13 @@ class Unit:
             "shared rows" if self.tables.shared is not None else "",
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def _modules(self) -> frozenset[str]:
+        """The modules, and versions in them, with formulas that the core does not have."""
+        rows = (rate_rows_of(code.joint) for code in self.tables.codes)
+        formulas = {x.operation.source for x in reached(fields_of(self.results))}
+        formulas |= {type(x).__module__ for x in rows if x is not None}
+        return frozenset(x for x in formulas if not x.startswith("phipsi.core."))
 
     def pointers(self, *, known: bool = False) -> dict[int, np.ndarray]:
         """The tables whose addresses the data record holds, by word.

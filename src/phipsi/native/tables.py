@@ -23,6 +23,7 @@ from phipsi.core.model.joint import Joint, ParamKind
 from phipsi.core.model.law_forms import LawForm
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.operators.own_blocks import Table
 from phipsi.native.matrices.loop_row_order import RowOrder, row_order
 
@@ -38,7 +39,7 @@ OLD_SUM, SUM, N_INTEGERS = range(9, 12)
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
 N_POINT_NUMBERS, N_LINK_NUMBERS = 12, 6
-_RIGHT = 1e-14  # how far from right the angle of an axis and a drive may be
+_RIGHT = 1e-14  # how far from right the angle of an axis and a vector may be
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ _ROOM = 24 << 10  # for code that runs in turns: what the fastest memory has bes
 
 
 def _codes(model: Model, more_rows: bool, fields: int) -> list[JointCode]:
-    """The code of every joint; if that is too much, drives share it with joints that have none."""
+    """The code of every joint; if that is too much, joints without rate rows share it."""
     six_rows = not (more_rows or model.is_flexible)
     joints = list(map(_of_six_rows, model.joints)) if six_rows else list(model.joints)
     out = [_code(model, k, joint, six_rows) for k, joint in enumerate(joints)]
@@ -124,23 +125,23 @@ def _codes(model: Model, more_rows: bool, fields: int) -> list[JointCode]:
 
 
 def _shared(joints: list[Joint]) -> list[Joint]:
-    """The joints, with drives whose numbers are zero where others of the same type have one.
+    """The joints, with rate rows whose numbers are zero where others of the same type have some.
 
     They cost little more, and less than code that does not stay in the fastest memory.
     """
-    drives = {_type(x.joint): x.drive for x in joints if _is_across(x)}
+    known = {_type(x.joint): x.rate_rows for x in joints if _is_shared(x)}
     shared = [
-        None if isinstance(x, FlexibleHinge) or x.aligned is None else drives.get(_type(x))
+        None if isinstance(x, FlexibleHinge) or x.aligned is None else known.get(_type(x))
         for x in joints
     ]
     pairs = zip(joints, shared, strict=True)
-    return [x if drive is None else FlexibleHinge(x, None, None, drive) for x, drive in pairs]
+    return [x if rows is None else FlexibleHinge(x, None, None, rows) for x, rows in pairs]
 
 
-def _is_across(joint: Joint) -> TypeGuard[FlexibleHinge]:
-    """True for a joint with a drive that costs little, also where its numbers are zero."""
-    drive = joint.drive if isinstance(joint, FlexibleHinge) else None
-    return drive is not None and drive.across
+def _is_shared(joint: Joint) -> TypeGuard[FlexibleHinge]:
+    """True for a joint with rate rows that cost little, also where their numbers are zero."""
+    rows = rate_rows_of(joint)
+    return rows is not None and rows.aligned is not None
 
 
 def _type(joint: Joint) -> tuple[str, int]:
@@ -151,8 +152,8 @@ def _of_six_rows(joint: Joint) -> Joint:
     """The joint of a body of six rows, whatever rows its parent has."""
     if not isinstance(joint, FlexibleHinge):
         return joint
-    inner, drive = joint.joint, joint.drive
-    return inner if drive is None else FlexibleHinge(inner, None, None, drive)
+    inner, rows = joint.joint, joint.rate_rows
+    return inner if rows is None else FlexibleHinge(inner, None, None, rows)
 
 
 _ALIGNED: dict[ParamKind, tuple[int, ...]] = {
@@ -223,10 +224,10 @@ def _turn(joint: Joint) -> np.ndarray:
 
 
 def _above(joint: Joint) -> np.ndarray | None:
-    """The vector on the parent of a drive across the axis of its joint, which is rotated onto x."""
-    if not _is_across(joint) or joint.drive is None or joint.aligned is None:
+    """The first vector of rate rows across the axis of their joint, which is rotated onto x."""
+    if not _is_shared(joint) or joint.rate_rows is None or joint.aligned is None:
         return None
-    above, (_, axis) = np.array(joint.drive.above[0]), joint.blocks_of_params()[joint.aligned]
+    above, (_, axis) = np.array(joint.rate_rows.aligned), joint.blocks_of_params()[joint.aligned]
     size = np.linalg.norm(above)
     return above if len(axis) == 3 and abs(above @ axis) < _RIGHT * size else None
 

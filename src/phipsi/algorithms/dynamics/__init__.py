@@ -8,6 +8,5 @@ __getattr__, __dir__, __all__ = offer(
         "constraint_forces": ".",
         "derivatives": ".",
         "inverse_with_actuators": ".",
-        "rotor_reactions": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -14,11 +14,11 @@ from phipsi.algorithms.dynamics.energy import (
     MOMENTUM,
     WHOLE_INERTIA,
     about_mass_center,
+    check_momentum,
     first_moment,
     no_mass,
     whole_mass,
 )
-from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff
@@ -81,8 +81,7 @@ def momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) 
     >>> pp.centroidal.momentum_matrix(pp.examples.planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
-    if getattr(model, "rotors", ()):
-        reject_unseen(model.model, "centroidal.momentum_matrix")
+    check_momentum(model, "centroidal.momentum_matrix")
     pair = (CENTROIDAL_MOMENTUM_MATRIX, MOMENTUM_MATRIX)
     return about_mass_center(*pair, model, "dense", momentum_matrix).evaluate((q,), options)
 
@@ -108,7 +107,7 @@ def momentum_matrix_dot(
     tree = tree_of(model, momentum_matrix_dot)
     change = _momentum_matrix_dot_with_modes() if tree.has_more_rows else MOMENTUM_MATRIX_DOT
     parts = (MOMENTUM_MATRIX, change, WHOLE_INERTIA, MOMENTUM)
-    reject_unseen(tree, "centroidal.momentum_matrix_dot")
+    check_momentum(tree, "centroidal.momentum_matrix_dot")
     mass, calls = whole_mass(tree), Calls(options)
     matrix, rate, inertia, h = calls(program_of(parts, tree, "dense"), q, v)
     out = _about_com(rate, _com(tree, inertia))

@@ -39,7 +39,6 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     loaded,
     through_hinges,
 )
-from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.array_algebra import natural_square
 from phipsi.core.backends.failures import CONTRADICTION
@@ -197,11 +196,12 @@ def hinge_reactions(
     """The forces through the hinges of the tree and through its closures."""
     vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
     loads = () if f_ext is None else (f_ext,)
-    if system.model.rotors:
-        reject_unseen(system.model, "joint_reactions")
+    attached = system.description.attachments
+    if attached.with_inertia:
+        attached.check_momentum(system.model, "joint_reactions")
         forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
         needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-        needed = at_joints(system.model, needed, q, v, vdot, V, A)
+        needed = attached.joint_forces(system.model, needed, q, v, vdot, V, A)
     else:
         forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
         needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)

@@ -9,7 +9,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms import dynamics
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import Form, evaluate, program_of
@@ -136,12 +135,18 @@ def momentum(
     >>> momentum(planar_arm(1), [0.0], [3.0]).round(12)
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
-    if getattr(model, "rotors", ()):
-        dynamics.rotor_reactions.reject_unseen(model.model, "momentum")
+    check_momentum(model, "momentum")
     if one_of("about", about, ("origin", "com")) == "origin":
         return evaluate(_MOMENTUM, momentum, model, (q, v), options)
     program = about_mass_center(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)
     return program.evaluate((q, v), options)
+
+
+def check_momentum(model: Model, function: str) -> None:
+    """Reject a mechanism with momentum that is not that of its bodies."""
+    description = getattr(model, "description", None)
+    if description is not None:
+        description.attachments.check_momentum(model.model, function)
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------

@@ -543,11 +543,12 @@ def joint_reactions(
         )
     if Udot is not None:
         dynamics.constraint_forces.reject_rates_of_rows(Udot)
-    if model.rotors:
-        dynamics.rotor_reactions.reject_unseen(model, "joint_reactions")
+    attached = model.description.attachments
+    if attached.with_inertia:
+        attached.check_momentum(model, "joint_reactions")
         program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
         found, vdot, V, A = calls(program, q, v, tau, *loads)
-        found = dynamics.rotor_reactions.at_joints(model, found, q, v, vdot, V, A)
+        found = attached.joint_forces(model, found, q, v, vdot, V, A)
     else:
         program, loads = _program(reactions, model, f_ext, None, None, "as_written")
         found = calls(program, q, v, tau, *loads)

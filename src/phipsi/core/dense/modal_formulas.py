@@ -1,25 +1,18 @@
-"""Blocks of bodies with more than six rows, modes or a drive, as full matrices for `pp.dense`.
+"""Blocks of bodies with more than six rows, modes or rates, as full matrices for `pp.dense`.
 
 Nothing is shared with the sweeps (`sweeps/modal_bodies.py`, `sweeps/modal_operations.py`,
-`sweeps/drive_operations.py`, which use dual numbers). M(η) is that of `FlexibleInertia`, and its
+which use dual numbers). M(η) is that of `FlexibleInertia`, and its
 derivatives are differences, which are exact for a polynomial of second degree.
 
     b = Ṁ x + [V ×* p; −½ x* ∂M/∂η_i x] + [0; K_e η + C_e η̇],     x = [V; η̇],  p = M x
 
 A port is differentiated by Leibniz' rule from (I − g~) R = I + g~. Directions are body motions,
 whose modal rows are rates of modes.
-
-**A drive.** A vector g of the parent is C = R* g in body axes, and along rates d of the joint,
-which turns at W d,
-
-    δC{d} = C × W d,     δC{d; e, …} = Σ δC{…} × δW{…} d     over all ways to divide e, …
-
-where δW is that of the hinge map. Formulas: `model/drive.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -27,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.dense.configuration import Configuration, along_modes
-from phipsi.core.model.dual import hinge_axes_along
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.spatial import crm, crq, skew
 from phipsi.core.spatial import phi as rigid
 
 Array = NDArray[Any]
 Names = tuple[int, ...]
-Directions = tuple[Array, ...]
 T = TypeVar("T")
 
 
@@ -41,7 +33,7 @@ def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
     """M(k) at its modal coordinates, or at others beside them."""
     body = c.model.flexible[k]
     if body is None and c.model.more_rows[k]:
-        return _driven_inertia(c, k)
+        return rate_rows_of(c.model.joints[k]).dense_inertia(c, k)
     if body is None:
         return c.model.inertia_matrices[k]
     eta = c.modes(k) if change is None else c.modes(k) + change
@@ -49,10 +41,11 @@ def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
 
 
 def slopes(c: Configuration, k: int) -> list[Array]:
-    """∂M/∂η_i, or by the rates of a drive."""
+    """∂M/∂η_i, or by the rates that have rows."""
     units = np.eye(c.model.more_rows[k])
     if c.model.flexible[k] is None:
-        return [_driven_inertia(c, k, [u]) for u in units]
+        rows = rate_rows_of(c.model.joints[k])
+        return [rows.dense_inertia(c, k, [u]) for u in units]
     return [(inertia(c, k, u) - inertia(c, k, -u)) / 2 for u in units]
 
 
@@ -151,7 +144,7 @@ def _modal_rows(c: Configuration, k: int, directions: tuple[Array, ...]) -> list
 def _inertia_along(c: Configuration, k: int, along: list[Array]) -> Array:
     size = 6 + c.model.more_rows[k]
     if c.model.more_rows[k] and c.model.flexible[k] is None:
-        return _driven_inertia(c, k, along)
+        return rate_rows_of(c.model.joints[k]).dense_inertia(c, k, along)
     if not c.model.modes[k] or len(along) > 2:
         return c.zeros(size, size)
     if len(along) == 1:
@@ -234,7 +227,7 @@ class _MovedPort:
         R0, out = self.port.rotation, self.c.zeros(6 + self.modes, 6)
         turn = self.turn(self.every) @ R0
         out[:3, :3] = out[3:6, 3:] = turn
-        for one, other in _parts(self.every):
+        for one, other in ways_to_divide(self.every):
             out[:3, 3:] += skew(self.place(one)) @ self.turn(other) @ R0
             for i in range(self.modes):
                 spin = R0.T @ self.turn(one).T @ self.turn(tuple(sorted((i, *other)))) @ R0
@@ -243,7 +236,7 @@ class _MovedPort:
         return out
 
 
-def _parts(every: tuple[T, ...]) -> Iterator[tuple[tuple[T, ...], tuple[T, ...]]]:
+def ways_to_divide(every: tuple[T, ...]) -> Iterator[tuple[tuple[T, ...], tuple[T, ...]]]:
     """All ways to divide some in two, in their order."""
     places = range(len(every))
     for count in range(len(every) + 1):
@@ -280,65 +273,3 @@ def rows_of_modes(c: Configuration) -> Array:
     for n, s, at in zip(c.model.modes, c.model.v_slices, c.rows, strict=True):
         out[at.stop - n : at.stop, s.stop - n : s.stop] = c.eye(n)
     return out
-
-
-# ---- bodies behind a drive -----------------------------------------------------------------------
-
-
-def _driven_inertia(c: Configuration, k: int, along: Sequence[Array] = ()) -> Array:
-    """M(k), or its change along rates of the drive, one after the other."""
-    at = _Driven(c, k)
-    n, rates = len(at.drive.rates), at.rates(along)
-    out = c.zeros(6 + n, 6 + n)
-    if not along:
-        out[:6, :6] = c.model.inertia_matrices[k]
-    above = at.above(rates)
-    out[:3, 6:] = above if along else above + at.own
-    out[6:, :3] = out[:3, 6:].T
-    if not at.drive.across:
-        half = c.zeros(n, n)
-        for some, others in _parts(rates):
-            half = half + at.turns(some)[:, list(at.drive.rates)].T @ at.above(others)
-        out[6:, 6:] = (0 if along else at.pairs) - half - half.T
-    return out
-
-
-class _Driven:
-    """One body behind a drive."""
-
-    def __init__(self, c: Configuration, k: int) -> None:
-        hinge: Any = c.model.joints[k]
-        self.c, self.k, self.joint, self.drive = c, k, hinge.joint, hinge.drive
-        self.own, n = c.array(np.array(self.drive.own).T), len(self.drive.rates)
-        self.pairs = c.zeros(n, n)
-        if self.drive.pairs:
-            self.pairs[np.tril_indices(n, -1)] = self.drive.pairs
-        self.pairs = self.pairs + self.pairs.T
-
-    def rates(self, along: Sequence[Array]) -> Directions:
-        """Rates of the drive as those of the joint."""
-        out: list[Array] = []
-        for x in along:
-            rates = self.c.zeros(self.joint.nv)
-            rates[list(self.drive.rates)] = x
-            out.append(rates)
-        return tuple(out)
-
-    def turns(self, along: Directions) -> Array:
-        """W, or its change: the upper half of the hinge map."""
-        given = [self.c.scalars(x) for x in along]
-        q = self.c.joint_q(self.k)
-        columns = hinge_axes_along(self.joint, self.joint.params, q, given, self.c.ops)
-        return self.c.array(columns)[:3]
-
-    def above(self, along: Directions) -> Array:
-        """C_p, or its change."""
-        if not along:
-            placed = self.c.model.placement_rotations[self.k]
-            turn = placed.T @ self.c.from_port[self.k][0]
-            return turn.T @ self.c.array(np.array(self.drive.above).T)
-        out = self.c.zeros(3, len(self.drive.rates))
-        for some, others in _parts(along[1:]):
-            spin = self.turns(others) @ along[0]
-            out = out - skew(spin) @ self.above(some)
-        return out

@@ -52,9 +52,11 @@ class Row:
     `brackets` says which kind of parameter may stand in brackets: "selection", "component",
     "point", "space", "place".
 
-    A leaf outside the library brings its formulas along: `blocks(lowering, x)` builds the field of
+    A leaf that a feature brings has its formulas along: `blocks(lowering, x)` builds the field of
     its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`.
     `inverse(lowering, x)` builds that of the blocks of X⁻¹, if they are known without inverting;
+    `move` says of a leaf between two index sets where it reads and what it sums over, as the table
+    in `sweeps/lower.py` does.
     `positive` says whether the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the
     module whose CATALOGUE has the row. A row without one is an own row: `value` is what the user
     gave, a table of blocks or an expression, `inverse_value` the table of X⁻¹, and `remake` the
@@ -87,6 +89,7 @@ class Row:
     blocks: Callable[[Any, Any], Any] | None = None
     matrix: Callable[[Any], Any] | None = None
     inverse: Callable[[Any, Any], Any] | None = None
+    move: tuple[str, str] | None = None
     positive: bool | None = None
     home: str = ""
     value: Any = None
@@ -112,6 +115,17 @@ class Row:
         if self.remake:
             return self.remake
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
+
+
+REGISTERED: dict[str, Row] = {}
+"""Leaves that features outside the catalogue brought, by name; see `core/extensions.py`."""
+
+
+def registered_row(home: str, name: str) -> Row:
+    """The row of a feature with this name; its module registers it."""
+    if name not in REGISTERED:
+        import_module(home)
+    return REGISTERED[name]
 
 
 def row_of(home: str, name: str, table: str = "CATALOGUE") -> Any:

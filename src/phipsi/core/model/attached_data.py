@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from phipsi.attached.extras import Coupling, Finding, Rating, Shape
     from phipsi.attached.shapes import BodyShape, Material
     from phipsi.attached.shapes import Shape as TouchingShape
-    from phipsi.core.model.rotors import Carrier, Rotor
+    from phipsi.transmissions.rotors import Carrier, Rotor
 
 
 class AttachedData:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.model.plain_records import checked_items, decoded, encoded
 from phipsi.core.model.pose import Pose
+from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import PlainValue, Value, check_text, check_type
 from phipsi.errors import ModelError, one_of
@@ -208,9 +209,25 @@ class Attachment:
 
     def add_inertia(
         self, description: Described, matrices: FloatArray, armature: FloatArray
-    ) -> Mapping[int, Any]:
-        """Add to the inertia matrices (n, 6, 6) and the armature (nv,); what needs rows is left."""
+    ) -> Mapping[int, RateRows]:
+        """Add to the inertia matrices (n, 6, 6) and the armature (nv,).
+
+        **Returns:** by the body outboard of a joint, what is no constant inertia.
+        """
         return {}
+
+    def check_momentum(self, model: Any, function: str) -> None:
+        """Raise an error if the momentum of bodies is not that of all there is."""
+
+    def joint_forces(self, model: Any, f: Any, q: Any, v: Any, vdot: Any, V: Any, A: Any) -> Any:
+        """The forces (..., n, 6) of parents on bodies, of the inertias that it adds.
+
+        `f` are those of the equations of motion, which count an inertia where `add_inertia` put it;
+        what passes through a joint is that of the parts where they are.
+
+        **Arguments:** `q`, `v`, `vdot` and the motions `V`, `A` (..., n, 6) of the bodies.
+        """
+        return f
 
     def welded(self, description: Described, weld: Weld) -> Self:
         """What is left after bodies on fixed joints became part of others."""
@@ -421,6 +438,23 @@ class Attachments(Value):
         for x in self:
             x.add_inertia(description, matrices, armature)
         return matrices[:, _ROWS, _COLUMNS], armature
+
+    @property
+    def with_inertia(self) -> tuple[Attachment, ...]:
+        """Those that add inertia to bodies or joints."""
+        kinds = self._by_kind.values()
+        return tuple(x for x in kinds if type(x).add_inertia is not Attachment.add_inertia)
+
+    def check_momentum(self, model: Any, function: str) -> None:
+        """Raise an error if the momentum of bodies is not that of all there is."""
+        for x in self.with_inertia:
+            x.check_momentum(model, function)
+
+    def joint_forces(self, model: Any, f: Any, q: Any, v: Any, vdot: Any, V: Any, A: Any) -> Any:
+        """Forces of parents on bodies, with every inertia where it is; see `Attachment`."""
+        for x in self.with_inertia:
+            f = x.joint_forces(model, f, q, v, vdot, V, A)
+        return f
 
     def map(self, change: Callable[[Attachment], Attachment]) -> Attachments:
         """What each becomes."""

@@ -27,6 +27,7 @@ import numpy as np
 
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
+from phipsi.core.model.rate_rows import RateRows, rate_rows_of
 from phipsi.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -148,7 +149,9 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
 
 
 def _without_rotors(tree: Model) -> Model:
-    attachments = tree.description.attachments.without("rotors")
+    attachments = tree.description.attachments
+    for _, rows in _coupled_joints(tree):
+        attachments = attachments.without(rows.attachment)
     return Model(replace(tree.description, attachments=attachments))
 
 
@@ -190,29 +193,21 @@ def _contacts(name: str, mechanism: Model, refusal: Refusal) -> str:
     )
 
 
-def _has_skew_rotors(mechanism: Model) -> bool:
-    return mechanism.has_more_rows and any(_skew_joints(mechanism))
+def _has_rate_rows(mechanism: Model) -> bool:
+    return mechanism.has_more_rows and any(_coupled_joints(mechanism))
 
 
-def _skew_joints(mechanism: Model) -> Iterator[str]:
-    """The joints at which rotors act on the motion of bodies with rows of their own."""
+def _coupled_joints(mechanism: Model) -> Iterator[tuple[str, RateRows]]:
+    """The joints whose rates have rows of their own, by rotors."""
     for name, joint in zip(mechanism.joint_names, mechanism.joints, strict=True):
-        if getattr(joint, "drive", None) is not None:
-            yield name
+        rows = rate_rows_of(joint)
+        if rows is not None:
+            yield name, rows
 
 
 def _rotors(name: str, mechanism: Model, refusal: Refusal) -> str:
-    joint = next(_skew_joints(mechanism))
-    rotors = [r for r in mechanism.rotors if joint in r.joints]
-    rotor = next((r for r in rotors if r.of_rates), rotors[0])
-    why = "their axes are not parallel"
-    if rotor.of_rates:
-        why = "it turns with several rates of that joint, each by its own ratio"
-    return (
-        f"{name} is for bodies with constant inertias, and what rotor {rotor.name!r} "
-        f"does depends on joint {joint!r}: {why}. Make the rotor a body of its own, with a "
-        f"pp.constraints.Coupling to its joint."
-    )
+    joint, rows = next(_coupled_joints(mechanism))
+    return rows.refusal(name, mechanism, joint)
 
 
 def _flexible(name: str, mechanism: Model, refusal: Refusal) -> str:
@@ -245,7 +240,7 @@ def _instead(refusal: Refusal) -> str:
 
 FEATURES = (
     Feature("contacts", "contacts", lambda m: m.contact_pairs is not None, _contacts),
-    Feature("rotors", "rotors on skew axes", _has_skew_rotors, _rotors),
+    Feature("rotors", "rotors on skew axes", _has_rate_rows, _rotors),
     Feature("flexible", "flexible bodies", lambda m: m.is_flexible, _flexible),
     Feature("loops", "closed loops", lambda m: m.n_rows > 0, _loops),
 )

@@ -3,8 +3,8 @@
 A body with modes has the coordinates [joint q, η] and the rates [joint v, η̇]: the modes are further
 coordinates of its hinge. Its modal rows are added where blocks are computed
 (`sweeps/modal_bodies.py`); here its six rigid rows are those of the joint. A body on a port of a
-flexible one also has the numbers of that port. A joint with a `Drive` has a row for each of its
-rates that the drive names, and no coordinates more.
+flexible one also has the numbers of that port. A joint with `RateRows` has a row for each rate that
+they name, and no coordinates more.
 
 Reasons: docs/decisions/0054, 0060.
 """
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.core.model.body import Body, Limits
-from phipsi.core.model.drive import Drive
 from phipsi.core.model.flexible_inertia import FlexibleInertia, Port
 from phipsi.core.model.joint import Columns, FloatArray, Joint, Rotation
+from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.scalars import Scalar, ScalarOps, Vector
 from phipsi.core.model.validate import check_port
 from phipsi.core.spatial.joint_groups import Group, flat
@@ -31,26 +31,26 @@ _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random config
 
 @final
 class FlexibleHinge(Joint):
-    """A joint whose outboard body has modes, whose inboard frame is a port that moves, or a drive.
+    """A joint with modes of its outboard body, on a port that moves, or with rate rows.
 
     **Attributes:** `joint`, the one that was given; `inertia`, of the outboard body if that is
     flexible, and `modes`, how many it has; `port`, on which the joint sits, or None, and
-    `port_modes`, the number of modes of the parent; `drive` of the joint, or None. The body has
-    `rows` beyond six, one for each mode or rate of the drive, and the parent `parent_rows`.
-    `params` are those of the joint, the vectors of the drive and, of the numbers of the body and
-    the port, those that are not zero; `spread` puts the others between.
+    `port_modes`, the number of modes of the parent; `rate_rows` of the joint, or None. The body has
+    `rows` beyond six, one for each mode or each of these rates, and the parent `parent_rows`.
+    `params` are those of the joint, the numbers of the rate rows and, of the numbers of the body
+    and the port, those that are not zero; `spread` puts the others between.
     """
 
     __slots__ = (
-        "joint", "inertia", "modes", "port", "port_modes", "drive", "rows", "parent_rows", "kind",
-        "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "aligned", "_filled",
+        "joint", "inertia", "modes", "port", "port_modes", "rate_rows", "rows", "parent_rows",
+        "kind", "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "aligned", "_filled",
     )  # fmt: skip
     joint: Joint
     inertia: FlexibleInertia | None
     modes: int
     port: Port | None
     port_modes: int
-    drive: Drive | None
+    rate_rows: RateRows | None
     rows: int
     parent_rows: int
     _filled: tuple[bool, ...]
@@ -60,7 +60,7 @@ class FlexibleHinge(Joint):
         joint: Joint,
         inertia: FlexibleInertia | None,
         port: Port | None,
-        drive: Drive | None = None,
+        rate_rows: RateRows | None = None,
         parent_rows: int = 0,
     ) -> None:
         n = 0 if inertia is None else inertia.modes
@@ -69,17 +69,17 @@ class FlexibleHinge(Joint):
         numbers = (*own, *([] if port is None else packed_port(port)))
         kept = [x for x in numbers if x != 0]
         kinds = tuple(kind for kind, _ in joint.blocks_of_params())
-        if drive is not None:
-            kept, kinds = [*drive.numbers, *kept], (*kinds, *drive.kinds)
-        plain = 0 if drive is None else len(drive.numbers)
+        if rate_rows is not None:
+            kept, kinds = [*rate_rows.numbers, *kept], (*kinds, *rate_rows.kinds)
+        plain = 0 if rate_rows is None else len(rate_rows.numbers)
         self._set(
             joint=joint,
             inertia=inertia,
             modes=n,
             port=port,
             port_modes=m,
-            drive=drive,
-            rows=n if drive is None else len(drive.rates),
+            rate_rows=rate_rows,
+            rows=n if rate_rows is None else len(rate_rows.rates),
             parent_rows=max(m, parent_rows),
             kind=joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}",
             nq=joint.nq + n,
@@ -94,7 +94,7 @@ class FlexibleHinge(Joint):
                 "joint": joint,
                 "inertia": inertia,
                 "port": port,
-                "drive": drive,
+                "rate_rows": rate_rows,
                 "parent_rows": parent_rows,
             },  # fmt: skip
         )
@@ -105,8 +105,8 @@ class FlexibleHinge(Joint):
         on = "" if self.port is None else f" on a port with {self.port_modes}"
         if self.parent_rows > self.port_modes:
             on += f" on {self.parent_rows} rows"
-        if self.drive is not None:
-            return f"{self.joint.formulas} with a drive {self.drive.formulas}{on}"
+        if self.rate_rows is not None:
+            return f"{self.joint.formulas} with {self.rate_rows.formulas}{on}"
         filled = int("".join("01"[x] for x in self._filled) or "0", 2)
         return f"{self.joint.formulas} with {self.modes} modes{on}, {filled:x}"
 
@@ -118,7 +118,8 @@ class FlexibleHinge(Joint):
     @property
     def rates_of_rows(self) -> tuple[int, ...]:
         """Which rates the rows of the body beyond six are, in the numbering of the hinge."""
-        return tuple(range(self.joint.nv, self.nv)) if self.drive is None else self.drive.rates
+        rows = self.rate_rows
+        return tuple(range(self.joint.nv, self.nv)) if rows is None else rows.rates
 
     @property
     def own_start(self) -> int:
@@ -255,9 +256,12 @@ def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
 
 
 def hinges_of(
-    bodies: Sequence[Body], parents: Sequence[int], drives: Mapping[int, Drive]
+    bodies: Sequence[Body], parents: Sequence[int], coupled: Mapping[int, RateRows]
 ) -> tuple[Joint, ...]:
-    """The joints of a tree, as hinges where a body or its parent has rows beyond six."""
+    """The joints of a tree, as hinges where a body or its parent has rows beyond six.
+
+    `coupled`, the rate rows of bodies that have them.
+    """
     out: list[Joint] = []
     for k, (body, above) in enumerate(zip(bodies, parents, strict=True)):
         parent = bodies[above] if above >= 0 else None
@@ -266,9 +270,9 @@ def hinges_of(
         on = flexible.port(body.port) if flexible is not None and body.port else None
         if flexible is not None and on is None:
             on = Port("body frame", moves=np.zeros((3, flexible.modes)))
-        drive, rows = drives.get(k), len(drives[above].rates) if above in drives else 0
-        plain = body.flexible is None and on is None and drive is None and not rows
-        hinge = FlexibleHinge(body.joint, body.flexible, on, drive, rows) if not plain else None
+        own, rows = coupled.get(k), len(coupled[above].rates) if above in coupled else 0
+        plain = body.flexible is None and on is None and own is None and not rows
+        hinge = FlexibleHinge(body.joint, body.flexible, on, own, rows) if not plain else None
         out.append(hinge or body.joint)
     return tuple(out)
 

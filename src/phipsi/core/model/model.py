@@ -29,6 +29,7 @@ from phipsi.core.model.layout import LAYOUT, JointView, Layout, per_rate
 from phipsi.core.model.names import Names, Point
 from phipsi.core.model.numbers import as_list, whole_number
 from phipsi.core.model.pose import Pose
+from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.tree import WORLD, WORLD_NAME, Tree
 from phipsi.core.model.validate import InertiaPolicy, validate
 from phipsi.core.model.value import Value, read_only
@@ -59,7 +60,7 @@ class Model(AttachedData, Answers, Value):
     body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
     coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
     `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`, or the
-    `drive` of a joint. `more_rows`, of a body beyond six: modes or rates; `has_more_rows`, if any.
+    `rate_rows` of a joint. `more_rows`, of a body beyond six, modes or rates; `has_more_rows`, any.
     `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
     `model` is the same mechanism without them.
     """
@@ -122,10 +123,10 @@ class Model(AttachedData, Answers, Value):
         translations = [body.placement.translation for body in bodies]
         matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
         armature = np.array(per_rate([body.armature for body in bodies], modes))
-        drives: dict[int, Any] = {}
+        coupled: dict[int, RateRows] = {}
         for x in description.attachments:
-            drives |= x.add_inertia(description, matrices, armature)
-        joints = hinges_of(bodies, tree.parent, drives)
+            coupled |= x.add_inertia(description, matrices, armature)
+        joints = hinges_of(bodies, tree.parent, coupled)
         rows = tuple(len(rates_of_rows(joint)) for joint in joints)
         frames = MappingProxyType(
             {

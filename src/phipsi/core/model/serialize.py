@@ -21,7 +21,7 @@ from phipsi.core.model.flexible_inertia import FlexibleInertia, FlexibleShape, P
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.plain_records import checked_fields, checked_items, encoded, pose_from_dict
-from phipsi.errors import ParseError, did_you_mean
+from phipsi.errors import ModelError, ParseError, did_you_mean
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -33,7 +33,19 @@ _RARE = ("port", "flexible")
 _UNKNOWN = (
     "\nThe fields of an attachment are known once it is registered: import the module that does."
 )
+_OTHER_JOINTS = "\nOther joints are known once the module that registers them is imported."
 _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
+
+
+def register_joint(kind: type[Joint]) -> None:
+    """Let stored models have a class of joints, by its name."""
+    known = _JOINTS.get(kind.__name__, kind)
+    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise ModelError(
+            f"there is a joint {kind.__name__} already, that of {known.__module__}. Stored models "
+            "know joints by the names of their classes; choose another name"
+        )
+    _JOINTS[kind.__name__] = kind
 
 
 def to_dict(description: Description) -> dict[str, Any]:
@@ -138,6 +150,7 @@ def _joint_from_dict(data: Any, where: str) -> Joint:
         raise ParseError(
             f"{what} has the type {kind!r}, which does not exist. "
             + did_you_mean(str(kind), _JOINTS)
+            + _OTHER_JOINTS
         )
     arguments = {name: value for name, value in data.items() if name != "type"}
     if "joints" in arguments and kind == "Composite":

@@ -51,6 +51,7 @@ from phipsi.core.expressions.node import (
     logdet,
 )
 from phipsi.core.expressions.parse import Vocabulary, parse_with, visible
+from phipsi.core.expressions.row import REGISTERED, Row
 from phipsi.core.expressions.spaces import SPACES, UNKNOWN
 from phipsi.core.operators.block_formulas import Formula, formula_named
 from phipsi.core.operators.catalogue import (
@@ -266,13 +267,18 @@ def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
 def vocabulary(
     paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Vocabulary:
-    """The names that a text may use: those of `base`, of a paper, and operators of your own."""
-    return _vocabulary(paper_named(paper), own_leaves(own), base)
+    """The names that a text may use: those of `base`, of a paper, of features, and your own."""
+    return _vocabulary(paper_named(paper), own_leaves(own), base, tuple(REGISTERED.values()))
 
 
 @lru_cache(maxsize=64)
-def _vocabulary(paper: str, own: tuple[Expr, ...], base: Vocabulary) -> Vocabulary:
+def _vocabulary(
+    paper: str, own: tuple[Expr, ...], base: Vocabulary, features: tuple[Row, ...]
+) -> Vocabulary:
     words = paper_vocabulary(paper, base) if paper else base
+    if features:
+        more = {word: leaf(row) for row in features for word in (row.name, row.symbol)}
+        words = replace(words, leaves={**more, **words.leaves})
     if not own:
         return words
     named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
@@ -308,7 +314,7 @@ def as_expression(
     x: Expr | str, paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Expr:
     """An expression unchanged, text as `parse` reads it: the door of functions that take both."""
-    plain = isinstance(cast(object, paper), str) and not paper and not own
+    plain = isinstance(cast(object, paper), str) and not paper and not own and not REGISTERED
     words = base if plain else vocabulary(paper, own, base)
     return parse_with(x, words) if isinstance(x, str) else x
 

@@ -568,7 +568,7 @@ _DEFAULT = (H, E_phi, M, Jr)
 DEFAULT_FAMILY = Riccati()
 """The family of H, E_φ, M and Jr."""
 FAMILIES: dict[int, Callable[..., Riccati]] = {0: lambda: DEFAULT_FAMILY, 4: Riccati}
-"""Families by how many operators their leaves carry; one more is in `coupled_riccati.py`."""
+"""Families by how many operators their leaves carry; features may bring others, with Γ."""
 
 
 def family_of(x: Expr) -> Riccati:

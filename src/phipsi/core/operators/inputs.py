@@ -10,7 +10,7 @@ from phipsi.core.expressions.check import shown
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.remembered import remembered
-from phipsi.core.expressions.row import Row
+from phipsi.core.expressions.row import REGISTERED, Row
 from phipsi.core.model.model import Model
 from phipsi.core.operators.catalogue import (
     CATALOGUE,
@@ -165,8 +165,8 @@ def _other_steps(x: Any, y: Any) -> str:
 
 
 def row_named(name: str, expressions: tuple[Expr, ...]) -> Row | None:
-    """The row with this name: of the catalogue, or an own one in the expressions."""
-    return CATALOGUE.get(name) or own_rows(expressions).get(name)
+    """The row with this name: of the catalogue, of a feature, or an own one in the expressions."""
+    return CATALOGUE.get(name) or REGISTERED.get(name) or own_rows(expressions).get(name)
 
 
 def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple[str, ...]:

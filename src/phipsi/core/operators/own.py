@@ -26,7 +26,7 @@ from phipsi.core.expressions.structure import (
     Structure,
     is_memoryless,
 )
-from phipsi.core.operators import VOCABULARY, own_leaves, parse
+from phipsi.core.operators import VOCABULARY, own_leaves, parse, vocabulary
 from phipsi.core.operators.catalogue import Riccati
 from phipsi.core.operators.formula_tracing import formula_block
 from phipsi.core.operators.inputs import INPUT_ORDER
@@ -348,7 +348,7 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
     latex = latex or (name if len(name) == 1 else latex_name(name))
     for word in dict.fromkeys((name, symbol)):
         plain = unicodedata.normalize("NFC", word)
-        known = VOCABULARY.leaves.get(plain)
+        known = vocabulary().leaves.get(plain)
         if known is not None or plain in _TAKEN:
             means = f"{known.row.meaning}" if known is not None else "taken"
             raise InputError(

@@ -29,10 +29,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import Space, space_named
+from phipsi.errors import InputError
 
 Number = int | float | Fraction
 
@@ -224,18 +226,39 @@ class Operation:
     body: Body | None = None
     elsewhere: bool = field(init=False)
     step: StepKind | None = field(init=False)
+    version: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.name in _OPERATIONS:
-            raise ValueError(f"there is an operation {self.name!r} already")
+        known = _OPERATIONS.get(self.name)
+        if known is not None and not (known.is_foreign and known.home == self.home):
+            raise InputError(
+                f"there is an operation {self.name!r} already ({known.meaning}, of {known.home}). "
+                "Choose another name"
+            )
         _OPERATIONS[self.name] = self
+        object.__setattr__(self, "version", 0 if known is None else known.version + 1)
         # attributes, because schedules ask for them often
         elsewhere = self.reads is not Reads.HERE or self.runs is not Loop.OWN
         object.__setattr__(self, "elsewhere", elsewhere)
         object.__setattr__(self, "step", _DIRECTIONS.get(self.reads))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Operation.named, (self.name,)
+        return _operation_of, (self.home, self.name)
+
+    @property
+    def home(self) -> str:
+        """The module that registers it: that of its body."""
+        return __name__ if self.body is None else self.body.__module__
+
+    @property
+    def source(self) -> str:
+        """What says which body it is, as long as the sources stay: its module."""
+        return f"{self.home} {self.name} {self.version}" if self.is_foreign else self.home
+
+    @property
+    def is_foreign(self) -> bool:
+        """True for an operation from outside the library; its module may register it again."""
+        return not self.home.startswith("phipsi.")
 
     @staticmethod
     def named(name: str) -> Operation:
@@ -249,6 +272,13 @@ class Operation:
 
 
 _OPERATIONS: dict[str, Operation] = {}
+
+
+def _operation_of(home: str, name: str) -> Operation:
+    """The row with this name; the module of a feature enters it."""
+    if name not in _OPERATIONS:
+        import_module(home)
+    return _OPERATIONS[name]
 
 
 class Field:

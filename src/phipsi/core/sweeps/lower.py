@@ -43,6 +43,7 @@ from phipsi.core.rewrite.inverses import inverse_form, riccati_of, split_diagona
 from phipsi.core.sweeps.ir import Domain, Field, Type
 from phipsi.core.sweeps.memoryless_blocks import Blocks
 from phipsi.core.sweeps.operations import operation
+from phipsi.core.sweeps.row_elimination import RowElimination
 from phipsi.core.sweeps.special_blocks import across_a_port, port_swing
 from phipsi.errors import InputError, LoweringError
 
@@ -64,8 +65,8 @@ class Options:
     `flat`: paths of φ may be walked in the frame of their root body; `simplify`: operators inside
     leaves are rewritten too; `grams`: C* S C is computed from C instead of where paths meet;
     `several`: several matrices share these frames; `pairs`: the products of two paths that the
-    backend can compute, "all" or "symmetric"; `coupled`: expressions have what drives add to bodies
-    of six rows.
+    backend can compute, "all" or "symmetric"; `elimination`: the pass that wrote the expressions
+    on six rows, if there are more.
     """
 
     flat: bool = False
@@ -73,7 +74,7 @@ class Options:
     grams: bool = False
     several: bool = False
     pairs: str = "all"
-    coupled: bool = False
+    elimination: RowElimination | None = None
 
 
 class Lowering:
@@ -178,14 +179,18 @@ class Lowering:
             return self.apply(meaning, u)
         if core.name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
-        if core.name not in _MOVES:  # a catalogue row without a formula: our bug
+        if core.row.move is None and core.name not in _MOVES:  # a row without a formula: our bug
             raise LoweringError(f"{shown(x)} has no sweep")
         return self._move(core, u, flipped=flipped)
 
     def _move(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """Blocks between two index sets, or between a body and its parent."""
-        b, (into, blocks, out) = self.builder, _MOVES[x.name]
-        block = blocks(self.blocks, x)
+        b = self.builder
+        if x.row.move is not None:
+            (into, out), block = x.row.move, self.blocks.block(x)
+        else:
+            into, blocks, out = _MOVES[x.name]
+            block = blocks(self.blocks, x)
         whole = out == "total"  # of the world, which has six rows, as points have
         if flipped:
             into, block, out = _back(out), b.transpose(block), _back(into)

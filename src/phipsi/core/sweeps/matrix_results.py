@@ -32,7 +32,6 @@ from phipsi.core.operators.transitions import (
 )
 from phipsi.core.rewrite.matrix_splitting import between_seeds, matrix_terms
 from phipsi.core.rewrite.rewriter import Rewriter
-from phipsi.core.sweeps.coupling_leaves import behind_gain, moved, on_diagonal
 from phipsi.core.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.core.sweeps.lower import DOMAINS, Lowering
 from phipsi.core.sweeps.memoryless_blocks import A
@@ -83,7 +82,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
             if not (x.takes.per_body and x.gives.per_body):
                 return None
             diagonal.append((c, y))
-            if not low.options.coupled:
+            if low.options.elimination is None:
                 parts.append((Part("diagonal", c), low.blocks.block(y)))
         elif is_causal(structure) and x.gives.per_body:
             causal.append((c, y))
@@ -94,8 +93,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
             if pair is None or (low.options.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
             parts.append((Part("pairs", c), pair))
-    if low.options.coupled and diagonal:
-        parts.append((Part("diagonal", 1), on_diagonal(low, diagonal, x.T is x)))
+    if low.options.elimination is not None and diagonal:
+        whole = low.options.elimination.on_diagonal(low, diagonal, x.T is x)
+        parts.append((Part("diagonal", 1), whole))
     parts += _paths(low, causal, anticausal)
     parts = [(p, f) for p, f in parts if f.op != "zero"]
     return _matrix(low, x, parts)
@@ -320,9 +320,9 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     back = b.apply("rigid_inverse", pose)
     family = family_of(x.factors[at - 1]) if articulated else None
     block = low.blocks.block(product(tail)) if family is None else _behind(low, family, tail)
-    start = b.mul(moved(low, family, pose, block), seed)
+    start = b.mul(_moved(low, family, pose, block), seed)
     if family is not None:
-        gain = moved(low, family, pose, low.blocks.block(family.G))
+        gain = _moved(low, family, pose, low.blocks.block(family.G))
         hinge = b.mul(low.blocks.block(family.H), back)
 
         def onward(z: Field) -> Field:
@@ -337,6 +337,13 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     return b.mul(b.mul(low.blocks.block(product(head)), back), z)
 
 
+def _moved(low: Lowering, family: Riccati | None, pose: Field, block: Field) -> Field:
+    """A block in the frame of the root."""
+    if low.options.elimination is not None:
+        return low.options.elimination.moved(low, family, pose, block)
+    return low.builder.mul(pose, block)
+
+
 def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
     """The block of a tail whose terms may begin with π̄: X − G (H X), thinner than π̄ X.
 
@@ -349,8 +356,8 @@ def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
             inner.append((c, product(y.factors[1:])))
         else:
             outer.append((c, y))
-    if low.options.coupled:
-        return behind_gain(low, family, inner, outer)
+    if low.options.elimination is not None:
+        return low.options.elimination.behind_gain(low, family, inner, outer)
     parts = [(c, _from_gain(low, family, y)) for c, y in outer]
     if inner:
         x = low.blocks.block(total_of(inner))

@@ -22,7 +22,6 @@ from phipsi.core.operators.catalogue import (
     family_of,
     place_of,
 )
-from phipsi.core.operators.coupled_riccati import CoupledRiccati
 from phipsi.core.operators.own_blocks import Table
 from phipsi.core.rewrite.causal import one_step_factors
 from phipsi.core.sweeps.equation_builder import Builder, no_modes
@@ -80,7 +79,7 @@ class Blocks:
             return "r"
         return self.body if space.index == "body" and not space.of_poses else str(space.width)
 
-    def _reject_modes(self, what: str, *spaces: Space) -> None:
+    def reject_modes(self, what: str, *spaces: Space) -> None:
         """Blocks that users write have six rows where bodies have modes."""
         if any(self.size(space) == "b" for space in spaces):
             raise LoweringError(no_modes(what))
@@ -112,7 +111,7 @@ class Blocks:
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if self.flexible and out.type.domain is Domain.BODY:
                 sizes = (out.type.rows, x.gives), (out.type.cols, x.takes)
-                self._reject_modes(str(x), *(space for size, space in sizes if size == "6"))
+                self.reject_modes(str(x), *(space for size, space in sizes if size == "6"))
             if not out.named and x.op is Op.LEAF:
                 out.named = x
             self._blocks[x] = out
@@ -152,7 +151,7 @@ class Blocks:
             return port_trace(self, x)
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
-            self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
+            self.reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
@@ -210,7 +209,7 @@ class Blocks:
 
     def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
-        self._reject_modes(table.name, table.gives, table.takes)
+        self.reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
@@ -437,7 +436,8 @@ class Blocks:
         assert isinstance(f.Jr, Expr)
         axes, armature = self.block(adjoint(f.H)), self.block(f.Jr)
         default, out = f == Riccati(), dict[str, Field]()
-        coupling = self.block(f.Gamma) if isinstance(f, CoupledRiccati) else None
+        gamma: Expr | None = getattr(f, "Gamma", None)  # of families that features bring
+        coupling = None if gamma is None else self.block(gamma)
         named = f if coupling is None else DEFAULT_FAMILY
 
         def invert(p: Field, d: Field) -> Field:
@@ -450,7 +450,7 @@ class Blocks:
             return b.inverse(d, definite=True, owner=named.D.text("ascii"), scale=scale)
 
         def hinge(p: Field) -> tuple[Field, Field, Field]:
-            """U = P H* (+ Γ), D = H P H* + Jr and G = U D⁻¹."""
+            """U = P H* (+ the coupling), D = H P H* + Jr and G = U D⁻¹."""
             u = b.mul(p, axes)
             d = b.add([(1, b.mul_symmetric(b.transpose(axes), u)), (1, armature)])
             if coupling is not None:

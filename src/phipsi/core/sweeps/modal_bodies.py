@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from phipsi.core.model.flexible_hinge import rates_of_rows
-from phipsi.core.sweeps import drive_operations as driven
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,
@@ -123,7 +123,7 @@ def port_modes_of(joint: Any) -> int:
 
 
 def rows_of(joint: Any) -> int:
-    """How many rows the outboard body of a joint has beyond six: its modes, or those of a drive."""
+    """How many rows the outboard body of a joint has beyond six: its modes, or rates."""
     return getattr(joint, "rows", 0)
 
 
@@ -147,7 +147,7 @@ def rigid_rows(a: Arithmetic, x: Field) -> Block:
 
 
 def hinge_axes(a: Arithmetic, x: Field) -> Block:
-    """H* = diag(H_J*, I) with modes; with a drive [H_J*; 1], its rows move as rates do."""
+    """H* = diag(H_J*, I) with modes; with rate rows [H_J*; 1], which move as rates do."""
     return with_unit_rows(a, a.joint.hinge_axes(a.params(), a.coordinates("q"), a), 1)
 
 
@@ -160,7 +160,7 @@ def hinge_axes_rate(a: Arithmetic, x: Field) -> Block:
 def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
     """Six rows for the rates of a joint and its modes, and a row for each mode, with one or 0.
 
-    Or for each rate of a drive.
+    Or for each rate that has one.
     """
     joint = a.joint
     more = [[one if j == i else 0 for j in range(joint.nv)] for i in rates_of_rows(joint)]
@@ -168,10 +168,11 @@ def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
 
 
 def inertia(a: Arithmetic, x: Field) -> Block:
-    """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]; with a drive S = 0."""
+    """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]; with rate rows S = 0."""
     n = modes_of(a.joint)
-    if driven.drive_of(a) is not None:
-        return driven.inertia(a)
+    rate_rows = rate_rows_of(a.joint)
+    if rate_rows is not None:
+        return rate_rows.inertia(a)
     if not n:
         return a.own_inertia()
     body, eta = FlexibleBody(a), own_modes(a, "q")
@@ -212,8 +213,9 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     """b: V ×* M V of a rigid body; of a flexible one Ṁ V + …, and its elastic forces."""
     rows, V = a.rows(x.args[0]), a.column(x.args[1])
     n, w, v = modes_of(a.joint), V[:3], V[3:6]
-    if driven.drive_of(a) is not None:
-        return driven.gyroscopic(a, rows, V)
+    rate_rows = rate_rows_of(a.joint)
+    if rate_rows is not None:
+        return rate_rows.gyroscopic(a, rows, V)
     momentum = [dot(row, V) for row in rows[:6]]
     turning, pushing = momentum[:3], momentum[3:]
     if not n:
@@ -370,7 +372,7 @@ def step(a: Arithmetic, x: Field) -> Block:
         d = _from_port(a, port, inner)
         for p in transpose_rows(a.rows(motion)):
             modal.append([*p[:3], *plus(p[3:], cross(p[:3], d))])
-    else:  # rows of a drive of the parent feel nothing of what is outboard
+    else:  # rate rows of the parent feel nothing of what is outboard
         modal = [[0] * 6 for _ in range(parent_rows_of(a.joint))]
     return a.step_block(turn, arm, modal, rows_of(a.joint))
 

@@ -19,8 +19,8 @@ from functools import wraps
 from typing import Any
 
 from phipsi.core.model.dual import Dual, rate_of
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.sweeps import bodies, modal_bodies
-from phipsi.core.sweeps import drive_operations as driven
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,
@@ -97,8 +97,9 @@ def _on_ports(body: Body) -> Body:
 
 def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
     """The lower half of Ṁ{…}; M is of second degree in η, C and S of the first."""
-    if driven.drive_of(a) is not None:
-        return driven.inertia_along(a, directions)
+    rate_rows = rate_rows_of(a.joint)
+    if rate_rows is not None:
+        return rate_rows.inertia_along(a, directions)
     n = modes_of(a.joint)
     moment: Rows = [[0, 0, 0] for _ in range(3)]
     first: list[Entry] = [0, 0, 0]
@@ -156,8 +157,9 @@ def ddM(a: Arithmetic, x: Field) -> Block:
     n = rows_of(a.joint)
     lower: list[Entry] = [0] * 21
     y, z, *given = (a.column(u) for u in x.args)
-    if driven.drive_of(a) is not None:
-        lower = driven.second(a, [u[6:] for u in given], y, z)
+    rate_rows = rate_rows_of(a.joint)
+    if rate_rows is not None:
+        lower = rate_rows.second(a, [u[6:] for u in given], y, z)
     elif given:
         lower += [0] * ((6 + n) * (7 + n) // 2 - 21)
     elif n:
@@ -300,8 +302,8 @@ def inertia_of(a: Arithmetic, x: Field) -> Block:
 
 
 def rows_of_modes(a: Arithmetic, x: Field) -> Block:
-    """[0 0; 0 I]: efforts of modes as modal rows; a drive has none."""
-    one = int(driven.drive_of(a) is None)
+    """[0 0; 0 I]: efforts of modes as modal rows; rate rows have none."""
+    one = int(rate_rows_of(a.joint) is None)
     return with_unit_rows(a, [[0] * a.joint.nv for _ in range(6)], one)
 
 

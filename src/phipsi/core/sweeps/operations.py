@@ -4,7 +4,7 @@ A row has the arguments and the loop of an operation, its result and the argumen
 linear, whether its value is kept or computed again, its cost, its printed form, and its body
 (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
 and the backends ask the row. Those at closures are in `closure_operations.py`, those of bodies with
-modes in `modal_operations.py`, those of drives in `drive_operations.py`.
+modes in `modal_operations.py`; features bring rows of their own (`core/extensions.py`).
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from phipsi.core.operators.catalogue import CATALOGUE
-from phipsi.core.sweeps import bodies, closure_operations, drive_operations, modal_operations
+from phipsi.core.sweeps import bodies, closure_operations, modal_operations
 from phipsi.core.sweeps.ir import (
     EACH,
     Binding,
@@ -37,7 +37,7 @@ from phipsi.core.sweeps.ir import (
     terms_of,
 )
 
-MORE_ROWS = (closure_operations, drive_operations, modal_operations)
+MORE_ROWS = (closure_operations, modal_operations)
 """Modules with more rows of the table: they are entered by the import."""
 
 

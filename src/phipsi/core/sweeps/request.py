@@ -31,13 +31,7 @@ from phipsi.core.sweeps.equation_builder import no_modes
 from phipsi.core.sweeps.ir import Field
 from phipsi.core.sweeps.lower import Lowering, Options
 from phipsi.core.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
-from phipsi.core.sweeps.rows_of_drives import (
-    KeptRows,
-    drives_of,
-    with_modes,
-    without_modes,
-    without_rows,
-)
+from phipsi.core.sweeps.row_elimination import KeptRows, elimination_of
 from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 
 MODES = ("apply", "dense", "blocks")
@@ -204,9 +198,10 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
 
 def for_bodies_of(request: Request, model: Model) -> Request:
     """The request without what only modes do, if the bodies of the model have none."""
-    if drives_of(model) is None:
+    elimination = elimination_of(model)
+    if elimination is None:
         return request
-    return replace(request, expressions=tuple(map(without_modes, request.expressions)))
+    return replace(request, expressions=tuple(map(elimination.before_rules, request.expressions)))
 
 
 def check_modes(request: Request, model: Model) -> None:
@@ -384,15 +379,16 @@ def lower_request(
     has_rows = model is not None and model.has_more_rows
     six_rows = _without_rows(request, expressions, model)
     more_rows, expressions = has_rows and six_rows is None, six_rows or expressions
-    if more_rows and drives_of(model) is not None:
-        expressions = tuple(map(with_modes, expressions))
+    elimination = elimination_of(model)
+    if more_rows and elimination is not None:
+        expressions = tuple(map(elimination.kept, expressions))
     options = Options(
         flat=not more_rows and _flat(model),
         simplify=request.rewrite == "full",
         grams=grams,
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
-        coupled=six_rows is not None,
+        elimination=None if six_rows is None else elimination,
     )
     where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
     low = Lowering(given, *where, more_rows=more_rows)
@@ -443,7 +439,7 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model), model.has_more_rows, drives_of(model)),
+        *(model.has_armature, _flat(model), model.has_more_rows, elimination_of(model)),
         _laws(request),
         *(_flips(x, model, request.points) for x in matrices),
     )
@@ -473,14 +469,14 @@ def _flat(model: Model | None) -> bool:
 def _without_rows(
     request: Request, expressions: tuple[Expr, ...], model: Model | None
 ) -> tuple[Expr, ...] | None:
-    """The expressions on the six rows of bodies, if their other rows are those of drives."""
-    drives = drives_of(model)
+    """The expressions on the six rows of bodies, if their other rows can be eliminated."""
+    elimination = elimination_of(model)
     pairs = zip(expressions, request.modes, strict=True)
-    if drives is None or any(mode != "apply" and _has_bodies(x) for x, mode in pairs):
+    if elimination is None or any(mode != "apply" and _has_bodies(x) for x, mode in pairs):
         return None
     try:
         return tuple(
-            without_rows(x, drives._replace(matrix=mode == "dense"))
+            elimination.eliminated(x, mode == "dense")
             for x, mode in zip(expressions, request.modes, strict=True)
         )
     except KeptRows:

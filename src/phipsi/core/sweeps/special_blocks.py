@@ -40,11 +40,11 @@ def gyration_of(low: Lowered, x: Expr) -> Field | None:
     """c (cross(V)* M + M cross(V) + cross_force(M V)), which has twelve independent numbers.
 
     Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last term
-    it is how the inertia changes when the body moves: ten numbers, as the inertia has. What drives
-    add to it is of the same form.
+    it is how the inertia changes when the body moves: ten numbers, as the inertia has. What
+    leaves with formulas of their own add to it may be of the same form.
     """
     b = low.builder
-    rest = [t for t in x.terms if _is_of_drives(t[1])]
+    rest = [t for t in x.terms if _is_of_feature(t[1])]
     if rest and len(rest) < len(x.args):  # the body's comes first, so that it has no sign
         inner = gyration_of(low, total_of(t for t in x.terms if t not in rest))
         blocks = [(c, low.block(y)) for c, y in rest] if inner else []
@@ -66,8 +66,8 @@ def gyration_of(low: Lowered, x: Expr) -> Field | None:
     return b.add([(-x.data[0], b.apply(name, low.block(M), low.vector(V)))])
 
 
-def _is_of_drives(x: Expr) -> bool:
-    """True for an operator outside the catalogue that is not the user's."""
+def _is_of_feature(x: Expr) -> bool:
+    """True for a leaf that a feature brings with the formulas of its blocks."""
     return x.op is Op.LEAF and x.row.blocks is not None and not x.row.is_own
 
 

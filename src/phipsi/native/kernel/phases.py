@@ -9,7 +9,7 @@ are computed from V and α, which children need too. A value that costs no more 
 computed in every sweep that uses it: V × H* v in forward dynamics. What modes add, M(η) and its
 forces, stays where it is: the sweep that uses it has no registers left for the hundreds of numbers
 it is made from, and writes more of them to memory than it would read. For the same reason what
-drives add to b stays before sweeps with articulated inertias.
+rotors on skew axes add to b stays before sweeps with articulated inertias.
 
 Sweeps that only bodies with points outboard need leave out the others (`for_points_only`), of which
 nobody reads what they compute: the accelerations at the feet of a standing robot, say, and the

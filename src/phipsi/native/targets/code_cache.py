@@ -373,6 +373,19 @@ _ROOMS = (*(f"core/{x}" for x in _CORE), "laws", "native")
 
 
 @cache
+def sources_of(modules: frozenset[str]) -> str:
+    """The same of a program with formulas from other modules, such as operations of a feature.
+
+    Rooms of the library are part of the digest. What is from elsewhere may differ in the next
+    process, so that its code is not found there.
+    """
+    rooms = sorted({x.split(".")[1] for x in modules if x.startswith("phipsi.")})
+    others = sorted(x for x in modules if not x.startswith("phipsi."))
+    own = f" {others} of {os.getpid()} {LOADED}" if others else ""
+    return sources_digest(*rooms) + own
+
+
+@cache
 def sources_digest(*rooms: str) -> str:
     """Versions of everything that writes code, with a digest of our own sources.
 

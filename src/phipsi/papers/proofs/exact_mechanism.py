@@ -22,6 +22,7 @@ from phipsi.core.model.flexible_ports import Port
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
+from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.model.scalars import rotation_of_quaternion
 from phipsi.core.operators.own_blocks import Table
 from phipsi.core.spatial import matrix_to_quat, skew
@@ -84,7 +85,7 @@ class Mechanism:
     """
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
-        if any(getattr(joint, "drive", None) is not None for joint in model.joints):
+        if any(rate_rows_of(joint) is not None for joint in model.joints):
             raise InputError(
                 "exact numbers are not known for rotors on skew axes, or of joints with several "
                 "rates; the identities are those of the mechanism without them:\n"

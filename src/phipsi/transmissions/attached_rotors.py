@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from phipsi.core.model.attachments import Attachment, Described, Mount, Removal, Weld, register
 from phipsi.core.model.body import Body, Description
-from phipsi.core.model.drive import Drive
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import unit_axis
 from phipsi.core.model.plain_records import checked_fields, checked_items, encoded
-from phipsi.core.model.rotor_inertias import fold_into
-from phipsi.core.model.rotors import Rotor, carrier_name, check_joint, make_rotor, outboard
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import PlainValue
 from phipsi.errors import ModelError
+from phipsi.transmissions.rotor_inertias import fold_into
+from phipsi.transmissions.rotor_reactions import at_joints, reject_unseen
+from phipsi.transmissions.rotors import Rotor, carrier_name, check_joint, make_rotor, outboard
+from phipsi.transmissions.skew_rotors import SkewRotors
 
 FloatArray = NDArray[np.float64]
 
@@ -83,9 +84,18 @@ class Rotors(Attachment, PlainValue):
 
     def add_inertia(
         self, description: Described, matrices: FloatArray, armature: FloatArray
-    ) -> Mapping[int, Drive]:
-        """Add what is constant inertias; the rest are drives."""
+    ) -> Mapping[int, SkewRotors]:
+        """Add what is constant inertias; the rest is skew."""
         return fold_into(description, matrices, armature)
+
+    def check_momentum(self, model: Any, function: str) -> None:
+        """A rotor may have a momentum that is that of no body."""
+        if self:
+            reject_unseen(model, function)
+
+    def joint_forces(self, model: Any, f: Any, q: Any, v: Any, vdot: Any, V: Any, A: Any) -> Any:
+        """Every rotor on its own carrier."""
+        return at_joints(model, f, q, v, vdot, V, A)
 
     def welded(self, description: Described, weld: Weld) -> Self:
         """Rotors that turned with joints that are gone are at rest, and part of their carriers."""

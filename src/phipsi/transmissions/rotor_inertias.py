@@ -16,8 +16,8 @@ and the whole effect is that of constant inertias: I N / σ about u more for the
 for the parent, and I N (N ∓ σ) of armature (−: rotor on the parent, +: on the child). u is constant
 in both bodies. Nothing else of the mechanism changes: no sweep, no formula, no cost.
 
-If u is not parallel to w, what is left of I N u at right angles to w is a `Drive` of the joint, and
-so are rotors with a ratio for each of several rates.
+If u is not parallel to w, what is left of I N u at right angles to w is that of `SkewRotors` at
+the joint, and so are rotors with a ratio for each of several rates.
 
 A rotor of several joints turns at Σ N_k v_k. What counts is the sum over all rotors: the coupling
 g(c, k) = Σ I N_k u of a carrier with a rate must vanish unless the joint is at the carrier, and
@@ -41,8 +41,9 @@ from numpy.typing import NDArray
 
 from phipsi.core.model.attachments import Described
 from phipsi.core.model.body import Body
-from phipsi.core.model.drive import Drive
-from phipsi.core.model.rotors import (
+from phipsi.core.model.tree import WORLD, WORLD_NAME
+from phipsi.errors import ModelError
+from phipsi.transmissions.rotors import (
     Rotor,
     check_joint,
     checked_joint,
@@ -52,8 +53,7 @@ from phipsi.core.model.rotors import (
     rotations_of,
     rotors_of,
 )
-from phipsi.core.model.tree import WORLD, WORLD_NAME
-from phipsi.errors import ModelError
+from phipsi.transmissions.skew_rotors import SkewRotors
 
 FloatArray = NDArray[np.float64]
 _PARALLEL = 1e-9  # how far from parallel two axes may be
@@ -67,7 +67,7 @@ class Folded(NamedTuple):
     `of_joint` (n, 3, 3), the part of `moments` that the rotors of a body's own joint add to it, and
     `carried` (n, 3), the angular momentum per unit rate of those of them that it carries, and
     `rates` (n,), where that rate is in v. `unseen`, rotors on a moving body whose angular momentum
-    is not that of `moments`. `drives`, by the body outboard of the joint, what is no constant
+    is not that of `moments`. `skew`, by the body outboard of the joint, what is no constant
     inertia.
     """
 
@@ -77,46 +77,46 @@ class Folded(NamedTuple):
     carried: FloatArray
     rates: NDArray[np.intp]
     unseen: tuple[str, ...]
-    drives: dict[int, Drive]
+    skew: dict[int, SkewRotors]
 
 
 def fold_into(
     description: Described, matrices: FloatArray, armature: FloatArray
-) -> dict[int, Drive]:
-    """Add what rotors do to inertia matrices (n, 6, 6) and armature (nv,); the rest are drives."""
+) -> dict[int, SkewRotors]:
+    """Add what rotors do to inertia matrices (n, 6, 6) and armature (nv,); the rest is skew."""
     if not rotors_of(description):
         return {}
     folded = fold(description)
     matrices[:, :3, :3] += folded.moments
     armature += folded.armature
-    return folded.drives
+    return folded.skew
 
 
 def fold(description: Described) -> Folded:
     """What the rotors of a description add to its bodies, which are stored base to tip.
 
-    A ModelError for rotors whose effect is neither that of constant inertias nor that of a drive.
+    A ModelError for rotors whose effect is neither that of constant inertias nor known at a joint.
     Cost: O(rotors).
     """
     mechanism, rotors = _Mechanism(description), rotors_of(description)
-    drives, pairs = _sums(mechanism, [r for r in rotors if not r.of_rates])
+    couplings, pairs = _sums(mechanism, [r for r in rotors if not r.of_rates])
     out = _Folding(mechanism)
     for rotor in rotors:
         if rotor.of_rates:
-            out.armature += out.drives.add(rotor)
+            out.armature += out.skew.add(rotor)
     for (k, i), pair in pairs.items():
         if k == i:
             out.add_square(k, pair)
-    for (c, k), drive in drives.items():
-        if not drive.vanishes:
-            out.add_coupling(c, k, drive)
+    for (c, k), coupling in couplings.items():
+        if not coupling.vanishes:
+            out.add_coupling(c, k, coupling)
     for (k, i), pair in pairs.items():
         if k != i and not pair.vanishes:
             out.add_pair(k, i, pair)
     _check_carriers(mechanism, rotors)
     names = tuple(dict.fromkeys(out.unseen))
     parts = out.moments, out.armature, out.of_joint, out.carried, out.rates
-    return Folded(*parts, names, out.drives.all())
+    return Folded(*parts, names, out.skew.all())
 
 
 class _Folding:
@@ -128,7 +128,7 @@ class _Folding:
         self.moments, self.of_joint = np.zeros((n, 3, 3)), np.zeros((n, 3, 3))
         self.carried, self.armature = np.zeros((n, 3)), np.zeros(int(starts[-1]))
         self.rates, self.unseen = starts[:-1].copy(), list[str]()
-        self.drives = _Drives(mechanism)
+        self.skew = _SkewSums(mechanism)
 
     def add_square(self, k: int, pair: _Sum) -> None:
         """½ A(k, k) v_k²: armature."""
@@ -136,32 +136,32 @@ class _Folding:
         self.rates[k] = at = mechanism.starts[k] + mechanism.motion(pair.rotors[0], k)[0]
         self.armature[at] += pair.value
 
-    def add_coupling(self, c: int, k: int, drive: _Sum) -> None:
-        """v_k g(c, k)·ω_c: constant inertias along the axis of the joint, a drive across it."""
+    def add_coupling(self, c: int, k: int, coupling: _Sum) -> None:
+        """v_k g(c, k)·ω_c: constant inertias along the axis of the joint, rows across it."""
         mechanism = self._mechanism
         bodies, starts = mechanism.bodies, mechanism.starts
         p, R = mechanism.parent(k), bodies[k].placement.rotation
-        w = mechanism.motion(drive.rotors[0], k)[1][:3]
-        g = R.T @ drive.value if c == p else drive.value
+        w = mechanism.motion(coupling.rotors[0], k)[1][:3]
+        g = R.T @ coupling.value if c == p else coupling.value
         size = float(np.linalg.norm(w))
         beside, unit = c in (p, k), w / (size or 1.0)
         along = float(g @ unit) if beside else 0.0
         rest = g - along * unit
         if beside:  # at right angles to the last digit, also if it is a small part of g
             rest = rest - (rest @ unit) * unit
-        if drive.exceeds(rest):
-            felt = mechanism.turning(c) @ drive.value  # the rest has no effect
+        if coupling.exceeds(rest):
+            felt = mechanism.turning(c) @ coupling.value  # the rest has no effect
             felt = R.T @ felt if c == p else felt
             part = float(felt @ unit) if beside else 0.0
-            if not drive.exceeds(felt - part * unit):
-                self.unseen += [r.name for r in drive.rotors]
+            if not coupling.exceeds(felt - part * unit):
+                self.unseen += [r.name for r in coupling.rotors]
                 along = part
             elif beside:
-                _reject_flexible(drive.rotors[0], [bodies[j] for j in mechanism.beside(c, [k])])
-                self.drives.at(k)[int(c == k), :, self.rates[k] - starts[k]] += rest
+                _reject_flexible(coupling.rotors[0], [bodies[j] for j in mechanism.beside(c, [k])])
+                self.skew.at(k)[int(c == k), :, self.rates[k] - starts[k]] += rest
             else:
-                raise _elsewhere(mechanism, drive, c, k)
-        if not size or not abs(along) > _PARALLEL * drive.size:
+                raise _elsewhere(mechanism, coupling, c, k)
+        if not size or not abs(along) > _PARALLEL * coupling.size:
             return
         square = along / size**3 * np.outer(w, w)
         self.armature[self.rates[k]] += along * (-size if c == p else size)
@@ -184,8 +184,8 @@ class _Folding:
         self.unseen += [r.name for r in pair.rotors]
 
 
-class _Drives:
-    """The drives of joints, as they are added up."""
+class _SkewSums:
+    """The skew rotors of joints, as they are added up."""
 
     def __init__(self, mechanism: _Mechanism) -> None:
         self._mechanism = mechanism
@@ -215,12 +215,12 @@ class _Drives:
         out[mechanism.starts[k] :][: body.joint.nv] = np.diagonal(pair)
         return out
 
-    def all(self) -> dict[int, Drive]:
-        """The drives, by the body outboard of the joint; only those that do something."""
-        found = {k: self._drive(k, self._vectors[k]) for k in sorted(self._vectors)}
-        return {k: drive for k, drive in found.items() if drive.numbers}
+    def all(self) -> dict[int, SkewRotors]:
+        """They, by the body outboard of the joint; only those that do something."""
+        found = {k: self._rotors(k, self._vectors[k]) for k in sorted(self._vectors)}
+        return {k: rotors for k, rotors in found.items() if rotors.numbers}
 
-    def _drive(self, k: int, vectors: FloatArray) -> Drive:
+    def _rotors(self, k: int, vectors: FloatArray) -> SkewRotors:
         joint, pairs = self._mechanism.bodies[k].joint, self._pairs.get(k)
         size = float(np.abs(vectors).max())
         vectors = np.where(np.abs(vectors) > 1e-15 * size, vectors, 0.0)  # opposite rotors
@@ -233,7 +233,7 @@ class _Drives:
         above, own = (tuple(tuple(g) for g in x[:, rates].T.tolist()) for x in vectors)
         low = coupled[np.ix_(rates, rates)][np.tril_indices(len(rates), -1)].tolist()
         across = len(rates) == 1 and pairs is None
-        return Drive(tuple(rates), above, own, tuple(low), across)
+        return SkewRotors(tuple(rates), above, own, tuple(low), across)
 
 
 @dataclass
@@ -261,7 +261,7 @@ def _sums(mechanism: _Mechanism, rotors: Sequence[Rotor]) -> tuple[_Sums, _Sums]
 
     g(c, k) = Σ I N_k u, in the axes of the moving carrier c, and A(k, i) = Σ I N_k N_i for k ≥ i.
     """
-    drives, pairs = _Sums(), _Sums()
+    couplings, pairs = _Sums(), _Sums()
     for rotor in rotors:
         ks = [mechanism.index[outboard(mechanism.bodies, rotor, x).name] for x in rotor.joints]
         for k in ks:
@@ -272,11 +272,11 @@ def _sums(mechanism: _Mechanism, rotors: Sequence[Rotor]) -> tuple[_Sums, _Sums]
         for row in rotor.rows:
             for k, N in zip(ks, row, strict=True):
                 if c != WORLD:
-                    _add(drives, (c, k), rotor.moment * N * u, rotor)
+                    _add(couplings, (c, k), rotor.moment * N * u, rotor)
                 for i, other in zip(ks, row, strict=True):
                     if k >= i:
                         _add(pairs, (k, i), rotor.moment * N * other, rotor)
-    return drives, pairs
+    return couplings, pairs
 
 
 def _add(sums: _Sums, key: tuple[int, int], value: Any, rotor: Rotor) -> None:
@@ -381,8 +381,8 @@ def _reject_flexible(rotor: Rotor, bodies: Sequence[Body]) -> None:
             )
 
 
-def _elsewhere(mechanism: _Mechanism, drive: _Sum, c: int, k: int) -> ModelError:
-    carrier, body, rotor = mechanism.bodies[c], mechanism.bodies[k], drive.rotors[-1]
+def _elsewhere(mechanism: _Mechanism, coupling: _Sum, c: int, k: int) -> ModelError:
+    carrier, body, rotor = mechanism.bodies[c], mechanism.bodies[k], coupling.rotors[-1]
     return ModelError(
         f"rotor {rotor.name!r} on {carrier.name!r} turns also with joint {body.joint_name!r} "
         f"({body.joint.kind}), which is not at its carrier, and the carrier turns: the moments by "

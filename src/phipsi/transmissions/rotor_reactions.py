@@ -1,8 +1,8 @@
 """Forces through joints whose motors have rotors.
 
 The equations of motion count a rotor as moments of inertia of both bodies at its joint
-(`model/rotors.py`): right for efforts, energies and the momentum of both together, but what passes
-between the two is that of the rotor where it sits.
+(`rotor_inertias.py`): right for efforts, energies and the momentum of both together, but what
+passes between the two is that of the rotor where it sits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.drive import Drive
 from phipsi.core.model.model import Model
-from phipsi.core.model.rotor_inertias import Folded, fold
 from phipsi.core.model.scalars import as_array
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
+from phipsi.transmissions.rotor_inertias import Folded, fold
+from phipsi.transmissions.skew_rotors import SkewRotors
 
 Array = NDArray[Any]
 
@@ -46,8 +46,8 @@ def at_joints(
     """Forces (..., n, 6) of parents on bodies, with every rotor on its own carrier.
 
     f − [ḣ + ω × h; 0] with h = C ω − c v: C are the moments that the rotors of a body's own joint
-    add to it, and c v is the angular momentum of those that it carries. Of a drive, C_p v̇ + ω_p ×
-    C_p v is felt by the parent alone (`model/drive.py`).
+    add to it, and c v is the angular momentum of those that it carries. Of skew rotors,
+    C_p v̇ + ω_p × C_p v is felt by the parent alone (`skew_rotors.py`).
 
     **Arguments:** `f` (..., n, 6) of the equations of motion; `q` (..., nq); `v`, `vdot` (..., nv);
     the motions `V` and `A` (..., n, 6) of the bodies.
@@ -63,20 +63,20 @@ def at_joints(
     change = (C @ wdot[..., None])[..., 0] - c * its_rate + np.cross(w, h)
     out = np.array(f)
     out[..., at, :3] -= change
-    for k, drive in folded.drives.items():
-        out[..., k, :3] -= _felt_above(model, k, drive, q, v, vdot, V[..., k, :3])
+    for k, rotors in folded.skew.items():
+        out[..., k, :3] -= _felt_above(model, k, rotors, q, v, vdot, V[..., k, :3])
     return out
 
 
 def _felt_above(
-    model: Model, k: int, drive: Drive, q: Array, v: Array, vdot: Array, w: Array
+    model: Model, k: int, rotors: SkewRotors, q: Array, v: Array, vdot: Array, w: Array
 ) -> Array:
     """C_p v̇ + ω_p × C_p v in the axes of body k, which turns at w: ω_p = w − W v."""
-    joint, rates = model.description.bodies[k].joint, list(drive.rates)
+    joint, rates = model.description.bodies[k].joint, list(rotors.rates)
     mine = [q[..., i] for i in range(model.q_slices[k].start, model.q_slices[k].stop)]
     turn = as_array(joint.transform(joint.params, mine, ARRAYS)[0])
     axes = as_array(joint.hinge_axes(joint.params, mine, ARRAYS))[..., :3, :]
-    above = np.swapaxes(turn, -1, -2) @ np.array(drive.above).T
+    above = np.swapaxes(turn, -1, -2) @ np.array(rotors.above).T
     v, vdot = v[..., model.v_slices[k]], vdot[..., model.v_slices[k]]
     spin = w - (axes @ v[..., None])[..., 0]
     momentum, rate = ((above @ x[..., rates, None])[..., 0] for x in (v, vdot))

@@ -1,37 +1,25 @@
-"""The operations of bodies behind a drive: their bodies, written once for every backend, and rows.
+"""Operations of rotors on skew axes: Γ and what is made of it, their bodies and rows of the table.
 
-**With a row for each rate** of the drive, V(k) = [ω; v; rates]; M(k) has the corner C, which turns
-with the joint, and a block A − W* C_p − C_p* W below it. Rates of a drive are those of coordinates,
-so that b is Boltzmann and Hamel's as for modes:
-
-    b = [ω × p + v × l + Ċ u;  ω × l;  Ċ* ω + Ȧ u − ½ ∂/∂q (2 ω* C u + u* A u)]      [p; l; …] = M V
-
-with u the rates. With one rate and g_p at right angles to its axis the last row is zero. Operations
-of bodies with modes (`modal_operations.py`) call these bodies where there is a drive.
-
-**Without them** (`rows_of_drives.py`) a drive is Γ = [C; 0], six rows and a column for each rate of
-the joint, and two blocks between these rates, the corner of M and what it is with H:
+**Without rows** (`eliminate_rotor_rows.py`) the rotors at a joint are Γ = [C; 0], six rows and a
+column for each rate of the joint, and two blocks between these rates, the corner of M and what it
+is with H:
 
     corner = A − W* C_p − C_p* W        J_Γ = corner + H Γ + Γ* H* = A + W* g_k + g_k* W
 
 C_p = R* g_p turns with the joint: along a rate d it changes by C_p × W d. If the body turns about
 one axis, W does not change, and further changes are further products; else they are those of dual
-numbers. What is made from Γ gets its value. A body behind a drive has its own code; at other bodies
-these operations, which are rows of the table in `operations.py`, are known to be zero.
+numbers. What is made from Γ gets its value. A body behind such a joint has its own code; at other
+bodies these operations are known to be zero.
 
-Formulas and letters: `model/drive.py`. Reasons: docs/decisions/0060.
+Formulas and letters: `skew_rotors.py`. Reasons: docs/decisions/0060.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import wraps
 from typing import Any
 
-from phipsi.core.model.drive import Drive
-from phipsi.core.model.dual import Dual, DualOps, rate_of
-from phipsi.core.model.scalars import ScalarOps
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,
@@ -54,144 +42,15 @@ from phipsi.core.sweeps.entries import (
     with_each,
 )
 from phipsi.core.sweeps.ir import EACH, Domain, Field, Kind, Naming, Operation, Variant
-
-# ---- bodies with a row for each rate of the drive ------------------------------------------------
-
-
-_HALF = Fraction(1, 2)
-Vectors = list[list[Entry]]
-Directions = Sequence[Sequence[Entry]]
-
-
-def drive_of(a: Arithmetic) -> Any:
-    """The drive of the joint here, or None."""
-    return getattr(a.joint, "drive", None)
-
-
-class Numbers:
-    """The vectors and numbers of a drive, as `Drive.numbers` puts them in a row."""
-
-    def __init__(self, drive: Drive, numbers: Sequence[Entry]) -> None:
-        rest = iter(numbers)
-
-        def read(vectors: Sequence[Sequence[float]]) -> Vectors:
-            return [[next(rest) if any(g) else 0 for _ in range(3)] for g in vectors]
-
-        self.above, self.own = read(drive.above), read(drive.own)
-        self.pairs: list[Entry] = [next(rest) if x else 0 for x in drive.pairs]
-
-
-def corner(a: Arithmetic, q: Sequence[Entry], ops: ScalarOps) -> tuple[Vectors, Rows]:
-    """C, a vector for each rate, and the block A − W* C_p − C_p* W, at coordinates of the joint."""
-    hinge, params = a.joint, a.params()
-    joint, start = hinge.joint, hinge.own_start
-    own, drive = params[:start], hinge.drive
-    numbers, n = Numbers(drive, params[start:]), len(drive.rates)
-    turned = any(map(any, drive.above))
-    back = transpose_rows(joint.transform(own, q, ops)[0]) if turned else []
-    above = [matvec(back, g) if any(d) else [0, 0, 0] for g, d in
-             zip(numbers.above, drive.above, strict=True)]  # fmt: skip
-    C = [plus(x, y) for x, y in zip(above, numbers.own, strict=True)]
-    block: Rows = [[0] * n for _ in range(n)]
-    if not drive.across:
-        turns = transpose_rows(joint.hinge_axes(own, q, ops)[:3])
-        pairs = iter(numbers.pairs)
-        for i in range(n):
-            for j in range(i + 1):
-                there = next(pairs) if j < i else 0
-                both = [dot(turns[drive.rates[x]], above[y]) for x, y in ((i, j), (j, i))]
-                block[i][j] = block[j][i] = sub(sub(there, both[0]), both[1])
-    return C, block
-
-
-def _by_dual_numbers(a: Arithmetic, directions: Directions) -> tuple[Vectors, Rows]:
-    """C and the block along rates of the joint, one direction after the other."""
-    hinge = a.joint
-    own = a.params()[: hinge.own_start]
-
-    def moving(q: Sequence[Entry], ops: ScalarOps, left: int) -> tuple[Vectors, Rows]:
-        if not left:
-            return corner(a, q, ops)
-        by = hinge.joint.q_rate(own, q, directions[left - 1], ops)
-        dual = [Dual(x, y) for x, y in zip(q, by, strict=True)]
-        C, block = moving(dual, DualOps(ops), left - 1)
-        return [[rate_of(x) for x in g] for g in C], [[rate_of(x) for x in r] for r in block]
-
-    return moving(a.coordinates("q"), a, len(directions))
-
-
-def _along_drive(a: Arithmetic, directions: Directions) -> tuple[Vectors, Rows]:
-    """The same along rates of the drive."""
-    every: list[list[Entry]] = []
-    for direction in directions:
-        rates: list[Entry] = [0] * a.joint.joint.nv
-        for rate, x in zip(a.joint.drive.rates, direction, strict=True):
-            rates[rate] = x
-        every.append(rates)
-    return _by_dual_numbers(a, every)
-
-
-def inertia(a: Arithmetic) -> Block:
-    """M(q)."""
-    C, block = a.once("corner", lambda: corner(a, a.coordinates("q"), a))
-    rows = a.entries(a.own_inertia())
-    return a.symmetric(lower_half(rows) + _below(C, block), 6 + len(C))
-
-
-def inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
-    """The lower half of Ṁ{…}; the six rigid rows and columns do not change."""
-    C, block = _along_drive(a, directions)
-    return [0] * 21 + _below(C, block)
-
-
-def _below(C: Vectors, block: Rows) -> list[Entry]:
-    out: list[Entry] = []
-    for i, g in enumerate(C):
-        out += [*g, 0, 0, 0, *block[i][: i + 1]]
-    return out
-
-
-def gyroscopic(a: Arithmetic, rows: Rows, V: Sequence[Entry]) -> Block:
-    """b of a body behind a drive, of M(q) and its motion."""
-    w, v, rates = list(V[:3]), list(V[3:6]), list(V[6:])
-    momentum = [dot(row, V) for row in rows[:6]]
-    turning, pushing = momentum[:3], momentum[3:]
-    C, block = _along_drive(a, [rates])  # Ċ and Ȧ
-    moment = plus(cross(w, turning), cross(v, pushing))
-    for g, u in zip(C, rates, strict=True):
-        moment = plus(moment, [mul(c, u) for c in g])
-    out = [*moment, *cross(w, pushing)]
-    n = len(rates)
-    if a.joint.drive.across:
-        return a.dense([[c] for c in (*out, 0)], 1)
-    for i, unit in enumerate(identity(n)):
-        by, of = _along_drive(a, [unit])
-        swept: Entry = 0
-        for g, u in zip(by, rates, strict=True):
-            swept = add(swept, mul(dot(w, g), u))
-        swept = add(swept, mul(a.number(_HALF), dot(rates, matvec(of, rates))))
-        out.append(sub(add(dot(C[i], w), dot(block[i], rates)), swept))
-    return a.dense([[c] for c in out], 1)
-
-
-def second(a: Arithmetic, given: Directions, y: Any, z: Any) -> list[Entry]:
-    """The lower half of z* Ṁ{s; t; …} y by s and t: zeros for rigid motions."""
-    n = len(a.joint.drive.rates)
-    lower: list[Entry] = [0] * 21
-    units = identity(n)
-    for i in range(n):
-        lower += [0] * 6
-        for j in range(i + 1):
-            C, block = _along_drive(a, [units[i], units[j], *given])
-            found = dot(z[6:], matvec(block, y[6:]))
-            for g, p, q in zip(C, y[6:], z[6:], strict=True):
-                found = add(found, add(mul(dot(z[:3], g), p), mul(dot(y[:3], g), q)))
-            lower.append(found)
-    return lower
-
-
-# ---- bodies of six rows, and Γ -------------------------------------------------------------------
-
+from phipsi.transmissions.rotor_blocks import (
+    HALF,
+    Directions,
+    Numbers,
+    Vectors,
+    by_dual_numbers,
+    corner,
+    rotors_of,
+)
 
 Body = Callable[[Arithmetic, Field], Block]
 
@@ -209,20 +68,20 @@ def _turns(a: Arithmetic) -> Rows:
 
 
 def _own(a: Arithmetic) -> Numbers:
-    return Numbers(drive_of(a), a.params()[a.joint.own_start :])
+    return Numbers(rotors_of(a), a.params()[a.joint.own_start :])
 
 
 def _read(a: Arithmetic, x: Field) -> Vectors:
     """C of Γ."""
     columns = transpose_rows(a.rows(x))
-    return [columns[i][:3] for i in drive_of(a).rates]
+    return [columns[i][:3] for i in rotors_of(a).rates]
 
 
 def _along(a: Arithmetic, coupling: Field, directions: Directions) -> tuple[Vectors, Rows]:
     """C and the corner along rates of the joint, one direction after the other."""
-    if not drive_of(a).across:
-        return _by_dual_numbers(a, directions)
-    (g,), (own,), (rate,) = _read(a, coupling), _own(a).own, drive_of(a).rates
+    if not rotors_of(a).across:
+        return by_dual_numbers(a, directions)
+    (g,), (own,), (rate,) = _read(a, coupling), _own(a).own, rotors_of(a).rates
     g, turn = minus(g, own), _turns(a)[rate]
     for by in directions:
         g = cross(g, [mul(c, by[rate]) for c in turn])
@@ -232,14 +91,14 @@ def _along(a: Arithmetic, coupling: Field, directions: Directions) -> tuple[Vect
 def _columns(a: Arithmetic, vectors: Vectors) -> Block:
     """[C; 0], a column for each rate of the joint."""
     columns: Rows = [[0] * 6 for _ in range(a.joint.nv)]
-    for rate, g in zip(drive_of(a).rates, vectors, strict=True):
+    for rate, g in zip(rotors_of(a).rates, vectors, strict=True):
         columns[rate] = [*g, 0, 0, 0]
     return a.dense(transpose_rows(columns), a.joint.nv)
 
 
 def _square(a: Arithmetic, block: Rows) -> Block:
-    """A symmetric block between the rates of the drive as one between those of the joint."""
-    n, rates = a.joint.nv, drive_of(a).rates
+    """A symmetric block between the rates of rows as one between those of the joint."""
+    n, rates = a.joint.nv, rotors_of(a).rates
     out: Rows = [[0] * n for _ in range(n)]
     for i, x in enumerate(rates):
         for j, y in enumerate(rates):
@@ -247,52 +106,52 @@ def _square(a: Arithmetic, block: Rows) -> Block:
     return a.symmetric(lower_half(out), n)
 
 
-def _of_drives(body: Body) -> Body:
-    """The body of an operation that is zero at bodies without a drive."""
+def _of_rotors(body: Body) -> Body:
+    """The body of an operation that is zero at bodies without such rotors."""
 
     @wraps(body)
     def whole(a: Arithmetic, x: Field) -> Block:
-        return a.zeros(x) if drive_of(a) is None else body(a, x)
+        return a.zeros(x) if rotors_of(a) is None else body(a, x)
 
     return whole
 
 
 def _pushed(C: Vectors, rates: Sequence[Entry], start: Sequence[Entry] = (0, 0, 0)) -> list[Entry]:
-    """C u, with u the rates of the drive, added to a vector."""
+    """C u, with u the rates that have rows, added to a vector."""
     out = list(start)
     for g, u in zip(C, rates, strict=True):
         out = [mul_add(c, u, x) for c, x in zip(g, out, strict=True)]
     return out
 
 
-def _of_drive(a: Arithmetic, x: Sequence[Entry]) -> list[Entry]:
-    return [x[i] for i in drive_of(a).rates]
+def _of_rows(a: Arithmetic, x: Sequence[Entry]) -> list[Entry]:
+    return [x[i] for i in rotors_of(a).rates]
 
 
 # ---- Γ -------------------------------------------------------------------------------------------
 
 
-@_of_drives
+@_of_rotors
 def coupling(a: Arithmetic, x: Field) -> Block:
     """Γ = [C; 0]. What is across a known axis is known to be zero along it."""
-    vectors, drive = _here(a)[0], drive_of(a)
-    if drive.across and not any(map(any, drive.own)):
-        turn = _turns(a)[drive.rates[0]]
+    vectors, rotors = _here(a)[0], rotors_of(a)
+    if rotors.across and not any(map(any, rotors.own)):
+        turn = _turns(a)[rotors.rates[0]]
         if all(isinstance(w, int) for w in turn):
             vectors = [[c if is_zero(w) else 0 for c, w in zip(vectors[0], turn, strict=True)]]
     return _columns(a, vectors)
 
 
-@_of_drives
+@_of_rotors
 def inertia_of_corner(a: Arithmetic, x: Field) -> Block:
     """The corner of M."""
     return _square(a, _here(a)[1])
 
 
-@_of_drives
+@_of_rotors
 def inertia_with_hinge(a: Arithmetic, x: Field) -> Block:
     """J_Γ = A + W* g_k + g_k* W: corner + H Γ + Γ* H*."""
-    numbers, turns, rates = _own(a), _turns(a), drive_of(a).rates
+    numbers, turns, rates = _own(a), _turns(a), rotors_of(a).rates
     n, pairs = len(rates), iter(numbers.pairs)
     block: Rows = [[0] * n for _ in range(n)]
     for i in range(n):
@@ -304,14 +163,14 @@ def inertia_with_hinge(a: Arithmetic, x: Field) -> Block:
     return _square(a, block)
 
 
-@_of_drives
+@_of_rotors
 def spin(a: Arithmetic, x: Field) -> Block:
     """cross_force(Γ w) = [[(C u)~, 0], [0, 0]]."""
-    push = _pushed(_read(a, x.args[0]), _of_drive(a, a.column(x.args[1])))
+    push = _pushed(_read(a, x.args[0]), _of_rows(a, a.column(x.args[1])))
     return a.gyration_block([*(c for row in cross_matrix(push) for c in row), 0, 0, 0])
 
 
-@_of_drives
+@_of_rotors
 def swept(a: Arithmetic, x: Field) -> Block:
     """V ×* [C; 0] = [ω × C; 0], of Γ or of how it changes."""
     w = a.column(x.args[1])[:3]
@@ -319,21 +178,21 @@ def swept(a: Arithmetic, x: Field) -> Block:
 
 
 def force(a: Arithmetic, x: Field) -> Block:
-    """b with what a drive adds: V ×* (M V + Γ u) + Γ̇ u, of Γ, V, M V and the rates."""
+    """b with what rotors add: V ×* (M V + Γ u) + Γ̇ u, of Γ, V, M V and the rates."""
     V, momentum = a.column(x.args[1]), a.column(x.args[2])
     (w, v), (p, l) = ((y[:3], y[3:]) for y in (V, momentum))
-    if drive_of(a) is None:
+    if rotors_of(a) is None:
         return a.dense([[c] for c in (*plus(cross(w, p), cross(v, l)), *cross(w, l))], 1)
     every, C = a.column(x.args[3]), _read(a, x.args[0])
-    rates = _of_drive(a, every)
+    rates = _of_rows(a, every)
     p = plus(p, _pushed(C, rates))
-    if drive_of(a).across:
-        (own,), (rate,) = _own(a).own, drive_of(a).rates
+    if rotors_of(a).across:
+        (own,), (rate,) = _own(a).own, rotors_of(a).rates
         above = minus(C[0], own)
         turn = [mul(c, every[rate]) for c in _turns(a)[rate]]
         more = _cross_plus(_pushed([above], rates), turn, cross(w, p))
     else:
-        more = _pushed(_by_dual_numbers(a, [every])[0], rates, cross(w, p))
+        more = _pushed(by_dual_numbers(a, [every])[0], rates, cross(w, p))
     return a.dense([[c] for c in (*plus(more, cross(v, l)), *cross(w, l))], 1)
 
 
@@ -344,18 +203,18 @@ def _cross_plus(x: Sequence[Entry], y: Sequence[Entry], start: Sequence[Entry]) 
     return [mul_sub(mul_add(x[i], y[j], z), x[j], y[i]) for (i, j), z in pairs]
 
 
-@_of_drives
+@_of_rotors
 def effort(a: Arithmetic, x: Field) -> Block:
     """b of the rates: Ċ* ω + Ȧ u − ½ ∂/∂q (2 ω* C u + u* A u); zero with g_p across the axis."""
-    if drive_of(a).across:
+    if rotors_of(a).across:
         return a.zeros(x)
     w, v = a.column(x.args[1])[:3], a.column(x.args[2])
-    rates, (C, block) = _of_drive(a, v), _along(a, x.args[0], [v])
+    rates, (C, block) = _of_rows(a, v), _along(a, x.args[0], [v])
     out: list[Entry] = [0] * a.joint.nv
-    for i, rate in enumerate(drive_of(a).rates):
+    for i, rate in enumerate(rotors_of(a).rates):
         by, of = _along(a, x.args[0], [identity(a.joint.nv)[rate]])
         swept = dot(w, _pushed(by, rates))
-        swept = add(swept, mul(a.number(_HALF), dot(rates, matvec(of, rates))))
+        swept = add(swept, mul(a.number(HALF), dot(rates, matvec(of, rates))))
         out[rate] = sub(add(dot(C[i], w), dot(block[i], rates)), swept)
     return a.dense([[c] for c in out], 1)
 
@@ -368,90 +227,90 @@ def turning(a: Arithmetic, x: Field) -> Block:
 # ---- how it changes ------------------------------------------------------------------------------
 
 
-@_of_drives
+@_of_rotors
 def coupling_along(a: Arithmetic, x: Field) -> Block:
     """Γ̇{s; …}."""
     return _columns(a, _along(a, x.args[0], [a.column(y) for y in x.args[1:]])[0])
 
 
-@_of_drives
+@_of_rotors
 def corner_along(a: Arithmetic, x: Field) -> Block:
     """The corner along rates."""
     return _square(a, _along(a, x.args[0], [a.column(y) for y in x.args[1:]])[1])
 
 
 def _along_each(a: Arithmetic, x: Field, held: int = 2) -> list[tuple[int, Vectors, Rows]]:
-    """C and the corner along the directions given and along each rate of the drive.
+    """C and the corner along the directions given and along each rate that has a row.
 
     Others turn no body, and change nothing.
     """
     given, units = [a.column(y) for y in x.args[held:]], identity(a.joint.nv)
-    rates = drive_of(a).rates
+    rates = rotors_of(a).rates
     every = with_each(given, x.data, [units[i] for i in rates])
     return [(i, *_along(a, x.args[0], way)) for i, way in zip(rates, every, strict=True)]
 
 
-@_of_drives
+@_of_rotors
 def coupling_change(a: Arithmetic, x: Field) -> Block:
     """s ↦ Γ̇{s} y."""
-    y = _of_drive(a, a.column(x.args[1]))
+    y = _of_rows(a, a.column(x.args[1]))
     return _columns(a, [_pushed(C, y) for _, C, _ in _along_each(a, x)])
 
 
 def _between_rates(a: Arithmetic, x: Field, numbers: Callable[[Vectors, Rows], Any]) -> Block:
-    """A column for each rate: numbers of C and the corner along it, one for each of the drive."""
+    """A column for each rate: numbers of C and the corner along it, one for each of those."""
     n = a.joint.nv
     columns: Rows = [[0] * n for _ in range(n)]
     for i, C, block in _along_each(a, x):
-        for rate, found in zip(drive_of(a).rates, numbers(C, block), strict=True):
+        for rate, found in zip(rotors_of(a).rates, numbers(C, block), strict=True):
             columns[i][rate] = found
     return a.dense(transpose_rows(columns), n)
 
 
-@_of_drives
+@_of_rotors
 def coupling_change_back(a: Arithmetic, x: Field) -> Block:
     """s ↦ Γ̇{s}* y."""
     y = a.column(x.args[1])[:3]
     return _between_rates(a, x, lambda C, _: matvec(C, y))
 
 
-@_of_drives
+@_of_rotors
 def coupling_change_of_one(a: Arithmetic, x: Field) -> Block:
-    """s ↦ Γ̇{s}* y, which is symmetric if drives have one rate."""
-    y, (rate,) = a.column(x.args[1])[:3], drive_of(a).rates
+    """s ↦ Γ̇{s}* y, which is symmetric if there is one rate."""
+    y, (rate,) = a.column(x.args[1])[:3], rotors_of(a).rates
     n, ((_, (g,), _),) = a.joint.nv, _along_each(a, x)
     found = dot(g, y)
     return a.symmetric([found if i == j == rate else 0 for i in range(n) for j in range(i + 1)], n)
 
 
-@_of_drives
+@_of_rotors
 def corner_change(a: Arithmetic, x: Field) -> Block:
     """s ↦ how the corner times y changes along s."""
-    y = _of_drive(a, a.column(x.args[1]))
+    y = _of_rows(a, a.column(x.args[1]))
     return _between_rates(a, x, lambda _, block: matvec(block, y))
 
 
-@_of_drives
+@_of_rotors
 def second_change(a: Arithmetic, x: Field) -> Block:
     """y* Γ̇{s; t; …} z by s and t; of rates y that of the corner."""
     first, other, *given = x.args[1:]
-    y, z, along = a.column(first), _of_drive(a, a.column(other)), [a.column(u) for u in given]
-    units, n, rates = identity(a.joint.nv), a.joint.nv, drive_of(a).rates
+    y, z, along = a.column(first), _of_rows(a, a.column(other)), [a.column(u) for u in given]
+    units, n, rates = identity(a.joint.nv), a.joint.nv, rotors_of(a).rates
     block: Rows = [[0] * n for _ in range(n)]
     for i in rates:
         for j in rates:
             if j <= i:
                 C, corner_ = _along(a, x.args[0], [units[i], units[j], *along])
                 whole = matvec(corner_, z) if first.type.rows != "6" else _pushed(C, z)
-                held = _of_drive(a, y) if first.type.rows != "6" else y[:3]
+                held = _of_rows(a, y) if first.type.rows != "6" else y[:3]
                 block[i][j] = dot(held, whole)
     return a.symmetric(lower_half(block), n)
 
 
-@_of_drives
+@_of_rotors
 def trace(a: Arithmetic, x: Field) -> Block:
     """tr(Γ̇{s} Y) + how tr(corner Z) changes along s, by s."""
-    Y, Z, rates = a.rows(x.args[1]), a.rows(x.args[2]), drive_of(a).rates
+    Y, Z, rates = a.rows(x.args[1]), a.rows(x.args[2]), rotors_of(a).rates
     out: list[Entry] = [0] * a.joint.nv
     for i, C, block in _along_each(a, x, 3):
         for j, g in zip(rates, C, strict=True):
@@ -475,32 +334,32 @@ def _coupling(
 
 
 # fmt: off
-_coupling("coupling", "Γ of a drive", coupling, "6", "r", "Γ({at})", r"\Gamma({at})", 60,
+_coupling("coupling", "Γ of skew rotors", coupling, "6", "r", "Γ({at})", r"\Gamma({at})", 60,
           naming=Naming.INLINE, starred=("Γ*({at})", r"\Gamma^{*}({at})"))
-_coupling("drive_corner", "inertia between the rates of a drive", inertia_of_corner,
+_coupling("rotor_corner", "inertia between the rates of rotors", inertia_of_corner,
           "r", "r", "A_Γ({at})", r"A_{\Gamma}({at})", 10, naming=Naming.INLINE, kind=Kind.SYMMETRIC)
-_coupling("drive_inertia", "the same with H Γ + Γ* H*", inertia_with_hinge, "r", "r",
+_coupling("rotor_inertia", "the same with H Γ + Γ* H*", inertia_with_hinge, "r", "r",
           "J_Γ({at})", r"J_{\Gamma}({at})", 6, naming=Naming.INLINE, kind=Kind.SYMMETRIC)
 _coupling("coupling_spin", "cross_force(Γ w)", spin, "6", "6", "cross_force({0} {1})",
           r"\operatorname{cross_{f}}({0} {1})", 3, kind=Kind.GYRATION, linear=EACH)
 _coupling("coupling_swept", "V ×* Γ", swept, "6", "r", "{1} ×* {0}", r"{1} \times^{*} {0}",
           10, linear=EACH)
-_coupling("coupling_force", "b with what a drive adds", force, "6", "1", "b_Γ({...})",
+_coupling("coupling_force", "b with what rotors add", force, "6", "1", "b_Γ({...})",
           r"b_{\Gamma}({...})", 50)
-_coupling("coupling_effort", "b of the rates of a drive", effort, "r", "1", "e_Γ({...})",
+_coupling("coupling_effort", "b of the rates of rotors", effort, "r", "1", "e_Γ({...})",
           r"e_{\Gamma}({...})", 20)
 _coupling("coupling_along", "Γ along rates", coupling_along, "6", "r", "Γ̇({...})",
           r"\dot{\Gamma}({...})", 10, linear=EACH)
-_coupling("corner_along", "the inertia of a drive along rates", corner_along, "r", "r",
+_coupling("corner_along", "the inertia of rotors along rates", corner_along, "r", "r",
           "Ȧ_Γ({...})", r"\dot{A}_{\Gamma}({...})", 10, linear=EACH, kind=Kind.SYMMETRIC)
 _coupling("coupling_change", "how Γ y changes with the rates", coupling_change, "6", "r",
           "dΓ({...})", r"\delta \Gamma({...})", 10, linear=EACH)
 _coupling("coupling_change_back", "how Γ* y changes with the rates", coupling_change_back,
           "r", "r", "dΓT({...})", r"\delta \Gamma^{*}({...})", 10, linear=EACH)
-_coupling("coupling_change_of_one", "the same of drives with one rate",
+_coupling("coupling_change_of_one", "the same of one rate",
           coupling_change_of_one, "r", "r", "dΓT({...})", r"\delta \Gamma^{*}({...})", 10,
           linear=EACH, kind=Kind.SYMMETRIC)
-_coupling("corner_change", "how the inertia of a drive times y changes", corner_change,
+_coupling("corner_change", "how the inertia of rotors times y changes", corner_change,
           "r", "r", "dA_Γ({...})", r"\delta A_{\Gamma}({...})", 10, linear=EACH)
 _coupling("coupling_second", "how y* Γ̇{s} z changes with the rates", second_change,
           "r", "r", "ddΓ({...})", r"\delta^2 \Gamma({...})", 20, linear=EACH, kind=Kind.SYMMETRIC)

@@ -20,8 +20,8 @@ from phipsi.core.operators.catalogue import CATALOGUE, FAMILIES, Riccati
 class CoupledRiccati(Riccati):
     """A family with Γ; G = (P H* + Γ) D⁻¹.
 
-    Programs have it in the place of families on bodies with a row for each rate of a drive
-    (`sweeps/rows_of_drives.py`). No rule knows it, because P − G D G* is not π̄ P here.
+    Programs have it in the place of families on bodies with a row for each rate of rotors
+    (`eliminate_rotor_rows.py`). No rule knows it, because P − G D G* is not π̄ P here.
 
     **Source:** theory/flexible-bodies 8 (G3).
     """

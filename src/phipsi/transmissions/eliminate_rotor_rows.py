@@ -1,15 +1,15 @@
-"""Bodies behind drives without their rows: expressions on six rows, with Γ.
+"""Bodies behind rotors without their rows: expressions on six rows, with Γ.
 
-A drive gives its body a row for each of its rates (`model/drive.py`). The rules of the algebra hold
-there as they are; but nothing comes to these rows from other bodies, so that programs need not have
-them. This pass writes an expression, after the rules, as a matrix of expressions between six rows
-and the rates of the joint:
+Rotors give the body behind their joint a row for each of its rates (`skew_rotors.py`). The rules of
+the algebra hold there as they are; but nothing comes to these rows from other bodies, so that
+programs need not have them. This pass writes an expression, after the rules, as a matrix of
+expressions between six rows and the rates of the joint:
 
     φ = [[φ, 0], [0, I]],  H = [H, I],  M = [[M, Γ], [Γ*, A]],  b = [b + b_Γ; e_Γ],  V = [V; v]
     ψ = [[ψ, −ψ K], [0, I]],  K = [K; 0],  P = [[P, Γ], [Γ*, A]],  with G = (P H* + Γ) D⁻¹
 
 and what it is between joints, points, rows and the six rows of bodies is lowered as that of a
-mechanism without drives. Rates without a drive have zeros in Γ and in A, the corner of M.
+mechanism without rotors. Rates without rotors have zeros in Γ and in A, the corner of M.
 
 Reasons: docs/decisions/0060.
 """
@@ -62,7 +62,6 @@ from phipsi.core.expressions.node import (
 )
 from phipsi.core.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
 from phipsi.core.expressions.structure import MEMORYLESS, is_anticausal, is_causal
-from phipsi.core.model.model import Model
 from phipsi.core.operators.catalogue import (
     E_phi,
     H,
@@ -76,12 +75,16 @@ from phipsi.core.operators.catalogue import (
     place_of,
     v,
 )
-from phipsi.core.operators.coupled_riccati import CoupledRiccati
 from phipsi.core.operators.transitions import plain_transition, strict_transition
 from phipsi.core.rewrite.causal import diagonal_part
 from phipsi.core.rewrite.expansion import products_of
 from phipsi.core.rewrite.inverses import inverse_form, riccati_of
-from phipsi.core.sweeps.coupling_leaves import (
+from phipsi.core.sweeps.ir import Field
+from phipsi.core.sweeps.lower import Lowering
+from phipsi.core.sweeps.row_elimination import KeptRows, Terms
+from phipsi.transmissions import rotor_matrices
+from phipsi.transmissions.coupled_riccati import CoupledRiccati
+from phipsi.transmissions.rotor_leaves import (
     ALONG,
     BACK,
     BACK_OF_ONE,
@@ -104,8 +107,8 @@ from phipsi.core.sweeps.coupling_leaves import (
 Matrix = tuple[tuple[Expr, ...], ...]
 
 
-class Drives(NamedTuple):
-    """What the drives of a model have: a corner, and rotors on the bodies behind their joints.
+class RotorElimination(NamedTuple):
+    """The pass, by what the rotors of a model have: a corner, and g on bodies behind their joints.
 
     `matrix`: operators are written out, so that what stands behind φ or ψ alone is split off.
     """
@@ -114,19 +117,29 @@ class Drives(NamedTuple):
     hinge: bool
     matrix: bool = False
 
+    def before_rules(self, x: Expr) -> Expr:
+        """The expression for mechanisms whose bodies have no modes."""
+        return without_modes(x)
 
-def drives_of(model: Model | None) -> Drives | None:
-    """That of a model whose bodies have more than six rows by drives alone; else None."""
-    if model is None or not model.has_more_rows or model.is_flexible:
-        return None
-    found = [getattr(joint, "drive", None) for joint in model.joints]
-    drives = [x for x in found if x is not None]
-    corner = any(not x.across for x in drives)
-    return Drives(corner, corner or any(map(any, (g for x in drives for g in x.own))))
+    def eliminated(self, x: Expr, matrix: bool) -> Expr:
+        """The expression without the rows; a KeptRows if it is not known."""
+        return without_rows(x, self._replace(matrix=matrix))
 
+    def kept(self, x: Expr) -> Expr:
+        """Back, for programs with the rows."""
+        return with_modes(x)
 
-class KeptRows(Exception):
-    """An expression that is known with the rows of drives only."""
+    def moved(self, low: Lowering, family: Riccati | None, pose: Field, block: Field) -> Field:
+        """A block in the frame of the root."""
+        return rotor_matrices.moved(low, family, pose, block)
+
+    def behind_gain(self, low: Lowering, family: Riccati, inner: Terms, outer: Terms) -> Field:
+        """The block that a path begins with."""
+        return rotor_matrices.behind_gain(low, family, inner, outer)
+
+    def on_diagonal(self, low: Lowering, terms: Terms, symmetric: bool) -> Field:
+        """The sum of memoryless terms between rates."""
+        return rotor_matrices.on_diagonal(low, terms, symmetric)
 
 
 # ---- the pass ------------------------------------------------------------------------------------
@@ -139,44 +152,44 @@ def _parts(space: Space) -> tuple[Space, ...]:
     return (space, _RATES_OF[space]) if space in _RATES_OF else (space,)
 
 
-def without_rows(x: Expr, drives: Drives) -> Expr:
+def without_rows(x: Expr, rotors: RotorElimination) -> Expr:
     """x between joints, points and the six rows of bodies, without the other rows; vectors too."""
-    return _split(x, drives)[0][0]
+    return _split(x, rotors)[0][0]
 
 
 @lru_cache(maxsize=2**12)
-def _split(x: Expr, drives: Drives) -> Matrix:
+def _split(x: Expr, rotors: RotorElimination) -> Matrix:
     """x as a matrix of expressions between the parts of its spaces."""
     if x.op is Op.ZERO:
         return _filled(x, zero)
     if x.op is Op.IDENTITY:
         return _filled(x, lambda t, g: identity(t) if t is g else zero(t, g))
     if x.op is Op.SUM:
-        return _sum([(c, _split(y, drives)) for c, y in x.terms], drives)
+        return _sum([(c, _split(y, rotors)) for c, y in x.terms], rotors)
     if x.op is Op.PRODUCT:
-        out, behind = _split(x.args[-1], drives), x.args[-1]
+        out, behind = _split(x.args[-1], rotors), x.args[-1]
         for y in reversed(x.args[:-1]):
-            for m in reversed(_in_factors(y, behind, drives)):
-                out = _times(m, out, drives)
+            for m in reversed(_in_factors(y, behind, rotors)):
+                out = _times(m, out, rotors)
             behind = y @ behind
         return out
     if x.op is Op.ADJOINT:
-        return _transposed(_split(x.args[0], drives))
+        return _transposed(_split(x.args[0], rotors))
     if x.op is Op.INVERSE:
-        return _inverse(x.args[0], drives)
+        return _inverse(x.args[0], rotors)
     if x.op is Op.BD and _is_composite(x.args[0]):
-        return _composite(x.args[0].factors, drives)
+        return _composite(x.args[0].factors, rotors)
     if x.op is Op.BD:
-        return tuple(tuple(map(_block_diagonal, row)) for row in _split(x.args[0], drives))
+        return tuple(tuple(map(_block_diagonal, row)) for row in _split(x.args[0], rotors))
     if x.op is Op.AS_MATRIX:
-        return ((as_matrix(_single(x.args[0], drives)),),)
+        return ((as_matrix(_single(x.args[0], rotors)),),)
     if x.op is Op.LOGDET:
         family = riccati_of(x.args[0])
-        return ((logdet(_single(x.args[0] if family is None else family.D, drives)),),)
+        return ((logdet(_single(x.args[0] if family is None else family.D, rotors)),),)
     if x.op is Op.FUNCTION:
-        return _function(x, drives)
+        return _function(x, rotors)
     if x.op is Op.LEAF:
-        return _leaf(x, drives)
+        return _leaf(x, rotors)
     raise KeptRows
 
 
@@ -191,19 +204,19 @@ def _first(x: Expr, core: Expr) -> Matrix:
     return tuple(map(tuple, out))
 
 
-def _sum(terms: list[tuple[Number, Matrix]], drives: Drives) -> Matrix:
+def _sum(terms: list[tuple[Number, Matrix]], rotors: RotorElimination) -> Matrix:
     shape = terms[0][1]
     return tuple(
-        tuple(_tidy(total_of((c, m[i][j]) for c, m in terms), drives) for j in range(len(shape[0])))
+        tuple(_tidy(total_of((c, m[i][j]) for c, m in terms), rotors) for j in range(len(shape[0])))
         for i in range(len(shape))
     )
 
 
-def _times(left: Matrix, right: Matrix, drives: Drives) -> Matrix:
+def _times(left: Matrix, right: Matrix, rotors: RotorElimination) -> Matrix:
     columns = list(zip(*right, strict=True))
     return tuple(
         tuple(
-            _tidy(total_of((1, _swept(x @ y)) for x, y in zip(row, column, strict=True)), drives)
+            _tidy(total_of((1, _swept(x @ y)) for x, y in zip(row, column, strict=True)), rotors)
             for column in columns
         )
         for row in left
@@ -242,13 +255,13 @@ def _is_composite(x: Expr) -> bool:
     return inside and product(middle).structure == MEMORYLESS
 
 
-def _composite(factors: tuple[Expr, ...], drives: Drives) -> Matrix:
+def _composite(factors: tuple[Expr, ...], rotors: RotorElimination) -> Matrix:
     """bd(ψ X φ*), between six rows as one recursion Z = X + E (Z − G (H Z + Y)) E*.
 
     Y is what X is from six rows to rates: ψ = [[ψ, −ψ K], [0, I]].
     """
-    six = _coupled(family_of(factors[0]), drives)
-    (core, side), (rows, last) = _split(product(factors[1:-1]), drives)
+    six = _coupled(family_of(factors[0]), rotors)
+    (core, side), (rows, last) = _split(product(factors[1:-1]), rotors)
     return (leaf(COMPOSITE, (core, rows, six.G)), side), (rows, last)
 
 
@@ -256,7 +269,7 @@ def _transposed(m: Matrix) -> Matrix:
     return tuple(tuple(map(adjoint, column)) for column in zip(*m, strict=True))
 
 
-def _tidy(x: Expr, drives: Drives) -> Expr:
+def _tidy(x: Expr, rotors: RotorElimination) -> Expr:
     """H Γ + Γ* H* as J_Γ − A_Γ, which is known without them."""
     if x.op is not Op.SUM or x.takes is not RATES or x.gives is not EFFORTS:
         return x
@@ -266,8 +279,8 @@ def _tidy(x: Expr, drives: Drives) -> Expr:
     c = found.pop(H @ GAMMA, 0)
     if c == 0 or found.pop(GAMMA.T @ H.T, 0) != c:
         return x
-    hinge = HINGE if drives.hinge else zero(RATES, EFFORTS)
-    return total_of([(c, hinge), (-c, _corner(drives)), *((d, y) for y, d in found.items())])
+    hinge = HINGE if rotors.hinge else zero(RATES, EFFORTS)
+    return total_of([(c, hinge), (-c, _corner(rotors)), *((d, y) for y, d in found.items())])
 
 
 def _written_out(y: Expr) -> list[tuple[Number, tuple[Expr, ...]]]:
@@ -276,28 +289,28 @@ def _written_out(y: Expr) -> list[tuple[Number, tuple[Expr, ...]]]:
     return [(c, t.factors) for c, t in y.terms] if coupled else [(1, y.factors)]
 
 
-def _single(x: Expr, drives: Drives) -> Expr:
+def _single(x: Expr, rotors: RotorElimination) -> Expr:
     """An expression between spaces that are whole."""
-    m = _split(x, drives)
+    m = _split(x, rotors)
     if len(m) != 1 or len(m[0]) != 1:
         raise KeptRows
     return m[0][0]
 
 
-def _rates(x: Expr, drives: Drives) -> Expr:
+def _rates(x: Expr, rotors: RotorElimination) -> Expr:
     """The rates of a vector of bodies."""
-    return _split(x, drives)[1][0]
+    return _split(x, rotors)[1][0]
 
 
-def _inverse(x: Expr, drives: Drives) -> Matrix:
+def _inverse(x: Expr, rotors: RotorElimination) -> Matrix:
     """x⁻¹ between joints, points or rows; of W + H φ M φ* H* by its family, which then splits."""
     per_joint = x.takes.per_body and not x.is_scalar
     if per_joint and not (is_causal(x.structure) or is_anticausal(x.structure)):
         form = inverse_form(x)
         if form is None:
             raise KeptRows
-        return _split(form, drives)
-    return ((inverse(_single(x, drives)),),)
+        return _split(form, rotors)
+    return ((inverse(_single(x, rotors)),),)
 
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -310,32 +323,32 @@ _PLAIN = {
 """Functions of the six rows, or of joints."""
 
 
-def _function(x: Expr, drives: Drives) -> Matrix:
+def _function(x: Expr, rotors: RotorElimination) -> Matrix:
     function, hole = x.data
     if function in _PLAIN:
-        args = [without_rows(y, drives) for y in x.args]
+        args = [without_rows(y, rotors) for y in x.args]
         return _first(x, _PLAIN[function](*args, hole=hole))
     if function in (cross_force, rigid_cross_force):
-        return _first(x, _cross_force(without_rows(x.args[0], drives)))
+        return _first(x, _cross_force(without_rows(x.args[0], rotors)))
     if function is dE_trace:
         return _filled(x, zero)
     if function is dM_trace:
         X, *others = x.args
-        (_, side), (rows, last) = _split(X, drives)
-        args = rows + side.T, last, *(_rates(y, drives) for y in others)
+        (_, side), (rows, last) = _split(X, rotors)
+        args = rows + side.T, last, *(_rates(y, rotors) for y in others)
         params = () if hole is None else (hole,)
         return (zero(ONE, FORCES),), (leaf(TRACE, args, params),)
     if function is outer:
-        one, other = (_split(y, drives) for y in x.args)
+        one, other = (_split(y, rotors) for y in x.args)
         return tuple(tuple(outer(p[0], q[0]) for q in other) for p in one)
     if function is scaled:
-        s, m = _single(x.args[0], drives), _split(x.args[1], drives)
+        s, m = _single(x.args[0], rotors), _split(x.args[1], rotors)
         return tuple(tuple(scaled(s, y) for y in row) for row in m)
     if function is trace:
-        m = _split(x.args[0], drives)
+        m = _split(x.args[0], rotors)
         return ((total_of((1, trace(m[i][i])) for i in range(len(m))),),)
     if all(len(_parts(s)) == 1 for y in (x, *x.args) for s in (y.takes, y.gives)):
-        return ((rebuild(x, [_single(y, drives) for y in x.args]),),)
+        return ((rebuild(x, [_single(y, rotors) for y in x.args]),),)
     raise KeptRows
 
 
@@ -350,17 +363,17 @@ def _cross_force(f: Expr) -> Expr:
 # ---- leaves --------------------------------------------------------------------------------------
 
 
-def _leaf(x: Expr, drives: Drives) -> Matrix:
+def _leaf(x: Expr, rotors: RotorElimination) -> Matrix:
     found = _LEAVES.get(x.name)
     if x.row.riccati:
-        return _of_family(x, drives)
+        return _of_family(x, rotors)
     if found is not None:
-        return found(x, drives)
+        return found(x, rotors)
     if x.row.modal:
         return _filled(x, zero)
     whole = len(_parts(x.takes)) == len(_parts(x.gives)) == 1
     if x.row.six_rows or (whole and (not x.row.compound and definition(x) is None)):
-        args = tuple(without_rows(y, drives) for y in x.args)
+        args = tuple(without_rows(y, rotors) for y in x.args)
         if x.row.braces is None and args != x.args:
             raise KeptRows
         same = linear(Op.LEAF, args, x.takes, x.gives, x.structure, x.data) if args else x
@@ -368,24 +381,24 @@ def _leaf(x: Expr, drives: Drives) -> Matrix:
     meaning = definition(x)
     if meaning is None:
         raise KeptRows
-    return _split(meaning, drives)
+    return _split(meaning, rotors)
 
 
-def _in_factors(x: Expr, behind: Expr, drives: Drives) -> list[Matrix]:
+def _in_factors(x: Expr, behind: Expr, rotors: RotorElimination) -> list[Matrix]:
     """A factor as a product of matrices; what is behind ψ comes to it as one sum.
 
     Of a matrix T X with memoryless X is X + T̃ X, whose paths begin as others do.
     """
-    apart = drives.matrix and behind.structure == MEMORYLESS and not behind.is_vector
+    apart = rotors.matrix and behind.structure == MEMORYLESS and not behind.is_vector
     if apart and x.op is Op.LEAF and plain_transition(x) is x:
-        strict = _in_factors(strict_transition(x), behind, drives)
+        strict = _in_factors(strict_transition(x), behind, rotors)
         out = strict[-1]
         for m in reversed(strict[:-1]):
-            out = _times(m, out, drives)
-        return [_sum([(1, _split(identity(FORCES), drives)), (1, out)], drives)]
+            out = _times(m, out, rotors)
+        return [_sum([(1, _split(identity(FORCES), rotors)), (1, out)], rotors)]
     if x.op is not Op.LEAF or x.name not in ("psi", "psi_tilde"):
-        return [_split(x, drives)]
-    six, last = _coupled(family_of(x), drives), identity(EFFORTS)
+        return [_split(x, rotors)]
+    six, last = _coupled(family_of(x), rotors), identity(EFFORTS)
     if x.name == "psi":
         return [
             _diagonal(six.psi, last),
@@ -395,33 +408,33 @@ def _in_factors(x: Expr, behind: Expr, drives: Drives) -> list[Matrix]:
     return [_diagonal(six.psi @ E_phi, _NONE), first]
 
 
-def _corner(drives: Drives) -> Expr:
-    return CORNER if drives.corner else zero(RATES, EFFORTS)
+def _corner(rotors: RotorElimination) -> Expr:
+    return CORNER if rotors.corner else zero(RATES, EFFORTS)
 
 
 def _diagonal(x: Expr, rates: Expr) -> Matrix:
     return ((x, zero(rates.takes, x.gives)), (zero(x.takes, rates.gives), rates))
 
 
-def _inertia(x: Expr, drives: Drives) -> Matrix:
-    return ((M, GAMMA), (GAMMA.T, _corner(drives)))
+def _inertia(x: Expr, rotors: RotorElimination) -> Matrix:
+    return ((M, GAMMA), (GAMMA.T, _corner(rotors)))
 
 
-def _change(x: Expr, drives: Drives) -> Matrix:
+def _change(x: Expr, rotors: RotorElimination) -> Matrix:
     """Ṁ{s; …}."""
-    along = [_rates(y, drives) for y in arguments_of(x)]
-    coupling = applied(ALONG if drives.corner else CHANGE, *along)  # of one rate both are the same
-    block = applied(CORNER_ALONG, *along) if drives.corner else zero(RATES, EFFORTS)
+    along = [_rates(y, rotors) for y in arguments_of(x)]
+    coupling = applied(ALONG if rotors.corner else CHANGE, *along)  # of one rate both are the same
+    block = applied(CORNER_ALONG, *along) if rotors.corner else zero(RATES, EFFORTS)
     return ((zero(MOTIONS, FORCES), coupling), (coupling.T, block))
 
 
-def _applied(x: Expr, drives: Drives) -> Matrix:
+def _applied(x: Expr, rotors: RotorElimination) -> Matrix:
     """dM{y; …}: s ↦ Ṁ{s; …} y."""
     y, *others = x.args
-    place, along = place_of(x), [_rates(u, drives) for u in others]
+    place, along = place_of(x), [_rates(u, rotors) for u in others]
     hole = None if place == len(along) else place
-    six, rates = without_rows(y, drives), _rates(y, drives)
-    if drives.corner:
+    six, rates = without_rows(y, rotors), _rates(y, rotors)
+    if rotors.corner:
         push = applied(CHANGE, rates, *along, hole=hole)
         back = applied(BACK, six, *along, hole=hole)
         back = back + applied(CORNER_CHANGE, rates, *along, hole=hole)
@@ -430,26 +443,26 @@ def _applied(x: Expr, drives: Drives) -> Matrix:
     return ((zero(MOTIONS, FORCES), push), (zero(MOTIONS, EFFORTS), back))
 
 
-def _twice(x: Expr, drives: Drives) -> Matrix:
+def _twice(x: Expr, rotors: RotorElimination) -> Matrix:
     """ddM{y; z; …}: y* Ṁ{s; t; …} z by s and t."""
     y, z, *others = x.args
-    along = [_rates(u, drives) for u in others]
-    row = SECOND if drives.corner else BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
+    along = [_rates(u, rotors) for u in others]
+    row = SECOND if rotors.corner else BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
     terms = [
-        (1, applied(row, without_rows(p, drives), _rates(q, drives), *along))
+        (1, applied(row, without_rows(p, rotors), _rates(q, rotors), *along))
         for p, q in ((y, z), (z, y))
     ]
-    if drives.corner:
-        terms.append((1, applied(SECOND, _rates(y, drives), _rates(z, drives), *along)))
+    if rotors.corner:
+        terms.append((1, applied(SECOND, _rates(y, rotors), _rates(z, rotors), *along)))
     return _diagonal(zero(MOTIONS, FORCES), total_of(terms))
 
 
-def _gyroscopic(x: Expr, drives: Drives) -> Matrix:
-    return ((FORCE,), (EFFORT if drives.corner else zero(ONE, EFFORTS),))
+def _gyroscopic(x: Expr, rotors: RotorElimination) -> Matrix:
+    return ((FORCE,), (EFFORT if rotors.corner else zero(ONE, EFFORTS),))
 
 
 _NONE = zero(EFFORTS, EFFORTS)
-_LEAVES: dict[str, Callable[[Expr, Drives], Matrix]] = {
+_LEAVES: dict[str, Callable[[Expr, RotorElimination], Matrix]] = {
     "H": lambda x, d: ((H, identity(EFFORTS)),),
     "E_phi": lambda x, d: _diagonal(E_phi, _NONE),
     "phi": lambda x, d: _diagonal(phi, identity(EFFORTS)),
@@ -463,19 +476,19 @@ _LEAVES: dict[str, Callable[[Expr, Drives], Matrix]] = {
 }
 
 
-def _coupled(f: Riccati, drives: Drives) -> CoupledRiccati:
+def _coupled(f: Riccati, rotors: RotorElimination) -> CoupledRiccati:
     """The family on six rows."""
     if f.H is not H or f.E is not E_phi or f.M is not M:
         raise KeptRows
-    armature = _single(f.armature, drives)
-    return CoupledRiccati(H, E_phi, M, armature + HINGE if drives.hinge else armature, GAMMA)
+    armature = _single(f.armature, rotors)
+    return CoupledRiccati(H, E_phi, M, armature + HINGE if rotors.hinge else armature, GAMMA)
 
 
-def _of_family(x: Expr, drives: Drives) -> Matrix:
+def _of_family(x: Expr, rotors: RotorElimination) -> Matrix:
     """A member of a Riccati family."""
     f = family_of(x)
-    six = _coupled(f, drives)
-    corner = _corner(drives)
+    six = _coupled(f, rotors)
+    corner = _corner(rotors)
     if x.name == "P":
         return ((six.P, GAMMA), (GAMMA.T, corner))
     if x.name in ("D", "D_half"):
@@ -492,7 +505,7 @@ def _of_family(x: Expr, drives: Drives) -> Matrix:
     meaning = definition(x)
     if meaning is None:
         raise KeptRows
-    return _split(meaning, drives)
+    return _split(meaning, rotors)
 
 
 # ---- before the rules ----------------------------------------------------------------------------
@@ -511,7 +524,7 @@ def without_modes(x: Expr) -> Expr:
 
 @lru_cache(maxsize=2**12)
 def with_modes(x: Expr) -> Expr:
-    """The same back, for programs with the rows of drives."""
+    """The same back, for programs with the rows of rotors."""
     return _renamed(x, False)
 
 

@@ -1,0 +1,341 @@
+"""Rows that features bring to the core: leaves, operations, joints, and rows of bodies.
+
+    @extensions.operation("spin_drag", rows="6", cols="6", …)   its body, for any scalar
+    DRAG = extensions.leaf("drag", "motions -> forces", …)      its differential and dense formula
+    @extensions.joint                                           a class of joints in stored models
+    class Rows(extensions.RateRows)                             inertia between a joint and bodies
+
+A feature is a room of the library, such as the rotors of `transmissions`, or a package of your own.
+What it registers is in the same tables as what the core has, so that it composes with everything:
+expressions, text, rules, derivatives, `pp.dense`, printed recursions, machine code. Registering is
+done when its module is imported. Constraints need no table: a class with `closure(model)` is one.
+
+`check` compares the formulas of a leaf with each other.
+
+Reasons: docs/decisions/0071.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from phipsi.core.calculus.differentiation import diff
+from phipsi.core.compiler import compile
+from phipsi.core.dense import dense
+from phipsi.core.expressions.check import shown
+from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions.node import leaf as leaf_of
+from phipsi.core.expressions.row import REGISTERED, Row, registered_row
+from phipsi.core.expressions.spaces import ONE, SPACES, Space
+from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
+from phipsi.core.model.joint import Joint
+from phipsi.core.model.model import Model
+from phipsi.core.model.rate_rows import RateRows
+from phipsi.core.model.serialize import register_joint
+from phipsi.core.operators import VOCABULARY, H, I, M, phi, vocabulary
+from phipsi.core.operators.inputs import INPUT_ORDER
+from phipsi.core.sweeps.ir import (
+    EACH,
+    Body,
+    Cost,
+    Domain,
+    Form,
+    Kind,
+    Operation,
+    Variant,
+    reached,
+)
+from phipsi.core.sweeps.row_elimination import KeptRows, RowElimination
+from phipsi.errors import InputError, did_you_mean, one_of
+from phipsi.loaded import only_public
+
+__all__ = [
+    "KeptRows",
+    "RateRows",
+    "RowElimination",
+    "check",
+    "joint",
+    "leaf",
+    "operation",
+]
+__dir__ = only_public(__name__)
+
+Kinds = TypeVar("Kinds", bound=type[Joint])
+_TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}
+_STEP = 1e-30  # of complex steps
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def operation(
+    name: str,
+    *,
+    rows: str,
+    cols: str,
+    meaning: str,
+    cost: Cost | int,
+    kind: str = "general",
+    domain: str = "body",
+    form: Form | str = "",
+    latex: str = "",
+    linear: bool | Sequence[int] = False,
+    of_joint: bool = False,
+) -> Callable[[Body], Body]:
+    """Register an operation of programs, whose body is the function below; a decorator.
+
+    The body gets the arithmetic `a` of a backend and the field `x`: ``a.column(x.args[0])`` are the
+    numbers of its first argument, ``a.dense(rows)`` is a block of numbers. It is written once, for
+    floats as for values of machine code: with the methods of `core/sweeps/arithmetic.py` and the
+    functions of `core/sweeps/entries.py`, without if on a number. It knows the blocks here only.
+    Machine code has bodies in axes of its own: constants in body axes are turned into these with
+    ``a.turn()``; those of the world come with the pose of the body.
+
+    **Arguments:** `rows`, `cols` of the result: a number, or "r" for the rates of the joint;
+    `meaning`, in a few words; `cost`, floating-point operations, or a function of the field and its
+    sizes; `kind`, "general", "symmetric" or another structure of blocks; `domain`, "body", "point",
+    "link", "row" or "world"; `form`, `latex`, how recursions print it, {0} for the first argument;
+    `linear`, in each argument, or in those listed; `of_joint`, whether the code differs from one
+    type of joint to the next.
+    """
+    _identifier("operation", name)
+    one_of(f"operation {name!r}: kind", kind, [k.value for k in Kind])
+    one_of(f"operation {name!r}: domain", domain, [d.value for d in Domain][:5])
+    if not callable(cost) and cost < 0:
+        raise InputError(f"operation {name!r}: cost={cost} must be a number of operations")
+
+    def register(body: Body) -> Body:
+        if not callable(cast(object, body)):
+            raise InputError(
+                f"operation {name!r} has no body: write @extensions.operation(…) above a function "
+                "of the arithmetic and the field, def body(a, x)"
+            )
+        Operation(
+            name, meaning, rows=rows, cols=cols, kind=Kind(kind), domain=Domain(domain),
+            linear=(EACH if linear else ()) if isinstance(linear, bool) else linear,
+            variant=Variant.JOINT if of_joint else Variant.ANY, cost=cost,
+            form=form or f"{name}({{...}})", latex=latex or rf"\operatorname{{{name}}}({{...}})",
+            body=body,
+        )  # fmt: skip
+        return body
+
+    return register
+
+
+# ---- leaves --------------------------------------------------------------------------------------
+
+
+def leaf(
+    name: str,
+    spaces: str,
+    *,
+    home: str,
+    needs: str = "",
+    meaning: str = "",
+    symbol: str = "",
+    latex: str = "",
+    source: str = "",
+    symmetric: bool = False,
+    positive: bool | None = None,
+    six_rows: bool = False,
+    definition: Callable[[Expr], Expr] | None = None,
+    differential: Callable[[Expr, Any], Expr] | None = None,
+    blocks: Callable[[Any, Expr], Any] | None = None,
+    matrix: Callable[[Any], Any] | None = None,
+    move: tuple[str, str] | None = None,
+) -> Expr:
+    """Register an operator or a vector; texts may name it from then on.
+
+    It has a `definition`, an expression of others, or formulas of its own: `blocks`, `matrix` and,
+    if it reads q, v, …, its `differential`, from which all derivatives follow.
+
+    **Arguments:** `spaces`, "motions -> forces", or "forces" for a vector; `home`, the module that
+    registers it, ``__name__``; `needs`, the inputs that it reads, such as "q v"; `symmetric`, if it
+    is its own adjoint; `positive`, whether symmetric blocks are ≥ 0 (assumed); `six_rows`, if it is
+    zero in rows of bodies beyond six, of modes and rotors; without it, mechanisms that have such
+    rows are rejected. ``definition(x)`` and ``differential(x, d)`` are those of a row of the
+    catalogue, ``blocks(low, x)`` builds the field of its blocks (without it they are those of an
+    operation of the same name), and ``matrix(at)`` the whole matrix at one configuration; `move`,
+    of an operator between points, bodies and the world: where it reads and what it sums over.
+    **Returns:** the expression.
+    """
+    _check_name(name, symbol or name, home)
+    takes, gives = _spaces(name, spaces)
+    row = Row(
+        name=name, symbol=symbol or name, latex=latex or rf"\mathrm{{{name}}}", takes=takes,
+        gives=gives, structure=GENERAL if takes is ONE or move else MEMORYLESS,
+        needs=tuple(needs.split()), symmetric=symmetric, positive=positive, six_rows=six_rows,
+        meaning=meaning, source=source, definition=definition, differential=differential,
+        blocks=None if definition else _checked(blocks or _operation(name)), matrix=matrix,
+        move=move, remake=(registered_row, (home, name)),
+    )  # fmt: skip
+    for word in row.needs:
+        one_of(f"leaf {name!r}: needs", word, INPUT_ORDER)
+    if symmetric and gives is not takes.dual:
+        raise InputError(
+            f"leaf {name!r} cannot be symmetric: it takes {takes.phrase} to {gives.phrase}, and a "
+            f"symmetric one gives {takes.dual.phrase}"
+        )
+    if definition is None:
+        _check_formulas(row, blocks)
+    REGISTERED[name] = row
+    return leaf_of(row)
+
+
+def _check_formulas(row: Row, blocks: Callable[[Any, Expr], Any] | None) -> None:
+    """A leaf without a definition has all formulas of its own."""
+    name = row.name
+    if row.needs and row.differential is None:
+        raise InputError(
+            f"leaf {name!r} reads {', '.join(row.needs)} and has no differential, so that no "
+            "derivative would know how it changes. Give its change, for example\n"
+            f"    extensions.leaf({name!r}, …, differential=lambda x, d: x @ d.cross(d.motion))\n"
+            "or a definition by other operators"
+        )
+    if row.matrix is None:
+        raise InputError(
+            f"leaf {name!r} has no formula for pp.dense, which programs are checked against. Give "
+            "its matrix at one configuration, for example\n"
+            f"    extensions.leaf({name!r}, …, matrix=lambda at: at.diagonal(lambda k: …))"
+        )
+    if blocks is None and not Operation.exists(name):
+        raise InputError(
+            f"leaf {name!r} has no blocks for programs. Register an operation of this name, or "
+            "give the field of its blocks, for example\n"
+            f"    extensions.leaf({name!r}, …, blocks=lambda low, x: low.builder.apply(…))"
+        )
+
+
+def _operation(name: str) -> Callable[[Any, Expr], Any]:
+    return lambda low, x: low.builder.apply(name)
+
+
+def _checked(blocks: Callable[[Any, Expr], Any]) -> Callable[[Any, Expr], Any]:
+    """The blocks; a vector of bodies is zero in rows beyond six if the leaf says so."""
+
+    def checked(low: Any, x: Expr) -> Any:
+        found = blocks(low, x)
+        read = {str(y.data) for y in reached([found]) if y.op == "input"}
+        more = sorted(read.difference(x.row.needs, low.given))
+        if more:
+            raise InputError(
+                f"leaf {x.name!r} reads {', '.join(more)} and does not say so: "
+                f'needs="{" ".join([*x.row.needs, *more])}"'
+            )
+        if x.is_vector and low.size(x.gives) == "b" and found.type.rows == "6":
+            if not x.row.six_rows:
+                low.reject_modes(shown(x), x.gives)
+            return low.with_modal_rows(found)
+        return found
+
+    return checked
+
+
+def _identifier(what: str, name: Any) -> None:
+    if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
+        raise InputError(f"{what} {name!r}: a name must be an ASCII identifier, such as 'drag'")
+
+
+def _check_name(name: str, symbol: str, home: str) -> None:
+    _identifier("leaf", name)
+    for word in dict.fromkeys((name, symbol)):
+        known = vocabulary().leaves.get(word)
+        if known is not None and _is_again(known.row, name, home):
+            continue
+        if known is not None or word in _TAKEN:
+            means = known.row.meaning if known is not None else "an input or a function"
+            raise InputError(
+                f"leaf {name!r}: {word!r} is the name of an operator or input already ({means}). "
+                f"Choose another one, such as {name + '_own'!r}"
+            )
+
+
+def _is_again(row: Row, name: str, home: str) -> bool:
+    """True if a module registers a leaf of its own once more, such as a notebook."""
+    return REGISTERED.get(row.name) is row and row.remake[1] == (home, name)
+
+
+def _spaces(name: str, spaces: str) -> tuple[Space, Space]:
+    words = [word.strip() for word in spaces.split("->")] if isinstance(spaces, str) else []
+    if len(words) not in (1, 2):
+        raise InputError(
+            f"leaf {name!r}: spaces={spaces!r} must read 'motions -> forces', or 'forces' for a "
+            "vector"
+        )
+    found: list[Space] = []
+    for word in words:
+        if word not in SPACES:
+            raise InputError(f"leaf {name!r}: {word!r} is no space. {did_you_mean(word, SPACES)}")
+        found.append(SPACES[word])
+    return (ONE, found[0]) if len(found) == 1 else (found[0], found[1])
+
+
+# ---- joints --------------------------------------------------------------------------------------
+
+
+def joint(kind: Kinds) -> Kinds:
+    """Let stored models have a class of joints, by its name; a decorator.
+
+    The class derives from `Joint` or `AdditiveJoint` and may be used without this.
+    """
+    if not isinstance(cast(object, kind), type) or not issubclass(kind, Joint):
+        raise InputError(f"extensions.joint takes a class derived from Joint, not {kind!r}")
+    register_joint(kind)
+    return kind
+
+
+# ---- the contract --------------------------------------------------------------------------------
+
+
+def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -> None:
+    """Raise an error unless programs, matrix and differential of a leaf agree on a mechanism.
+
+    The leaf stands between operators of the catalogue that take it to joints. Its programs on both
+    backends are compared with `pp.dense`, and its derivatives by q and v with complex steps of it.
+
+    **Arguments:** `seed` of a random state; `tolerance`, relative to the largest number.
+    """
+    whole = _between_joints(expr)
+    rng = np.random.default_rng(seed)
+    at: dict[str, Any] = {"q": model.random_configuration(rng)}
+    at |= {name: rng.standard_normal(model.nv) for name in ("v", "vdot", "tau", "dq", "dv")}
+
+    def full(y: Expr, **other: Any) -> Any:
+        return dense(y, model, **(at | other))
+
+    wanted = full(whole)
+    for backend in ("reference", "native"):
+        program = compile(whole, model, mode="apply" if whole.is_vector else "dense",
+                          backend=backend)  # fmt: skip
+        found = program(**{name: at[name] for name in program.inputs})
+        _compare(f"the program of {expr} ({program.backend})", found, wanted, tolerance)
+    for wrt, moved in (("q", at["dq"]), ("v", at["dv"])):
+        change = diff(whole, wrt, along="d" + wrt, modes=model.has_more_rows)
+        step = 1j * _STEP * (model.qdot(at["q"], moved) if wrt == "q" else moved)
+        by_step = full(whole, **{wrt: at[wrt] + step}).imag / _STEP
+        _compare(f"the derivative of {expr} by {wrt}", full(change), by_step, tolerance)
+
+
+def _between_joints(x: Expr) -> Expr:
+    """The leaf with operators around it that take it to spaces of joints."""
+    before = {"motions": phi.T @ H.T, "forces": M @ phi.T @ H.T, "rates": I, "efforts": I}
+    after = {"motions": H @ phi @ M, "forces": H @ phi, "rates": I, "efforts": I, "one": I}
+    if x.gives.name not in after or (x.takes is not ONE and x.takes.name not in before):
+        raise InputError(
+            f"check knows leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
+            f"{x.gives.phrase}. Compare pp.compile with pp.dense yourself"
+        )
+    out = after[x.gives.name] @ x
+    return out if x.takes is ONE else out @ before[x.takes.name]
+
+
+def _compare(what: str, found: Any, wanted: Any, tolerance: float) -> None:
+    error = float(np.abs(np.asarray(found) - wanted).max(initial=0.0))
+    size = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+    if not error <= tolerance * size:
+        raise InputError(
+            f"{what} is {error:.3g} off what its matrix gives, whose largest number is {size:.3g}"
+        )
