@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.arrays import dependence
-from phipsi.core.arrays.graph import Array, Node, Operation, Shape, in_order
+from phipsi.core.arrays.graph import (
+    Adjoint,
+    Array,
+    Node,
+    Operation,
+    Pattern,
+    Shape,
+    Tangent,
+    in_order,
+)
 
 OPERATIONS: dict[str, Operation] = {}
 PLAIN: dict[str, Callable[..., Array]] = {}
@@ -26,11 +35,26 @@ TRUTHS: dict[str, Callable[..., Array]] = {
     "both": np.logical_and, "either": np.logical_or, "not": np.logical_not,
 }  # fmt: skip
 """By name, comparisons and what is made of them, as truths of NumPy; in graphs they are 1 or 0."""
+_Slopes = tuple[Node | None, ...]
+_Partials = (
+    Callable[[Node, Node], _Slopes]
+    | Callable[[Node, Node, Node], _Slopes]
+    | Callable[[Node, Node, Node, Node], _Slopes]
+)
 _SHORT = 64  # entries, for which lists are faster than arrays
 
 
-def _row(name: str, *fields: Any, **more: Any) -> None:
-    OPERATIONS[name] = Operation(name, *fields, **more)
+def _row(
+    name: str,
+    shape: Callable[..., Shape],
+    array: Callable[..., Array],
+    text: str,
+    partials: _Partials | None = None,
+    tangent: Tangent | None = None,
+    adjoint: Adjoint | None = None,
+    pattern: Pattern | None = None,
+) -> None:
+    OPERATIONS[name] = Operation(name, shape, array, text, partials, tangent, adjoint, pattern)
 
 
 # ---- building nodes ------------------------------------------------------------------------------
@@ -219,7 +243,7 @@ def _entries(
     name: str,
     function: Callable[..., Any],
     text: str,
-    partials: Callable[..., tuple[Node | None, ...]],
+    partials: _Partials,
 ) -> None:
     PLAIN[name] = function
     _row(name, _entrywise, _of(function), text, partials=partials)
@@ -231,12 +255,21 @@ def _flat(*_: Node) -> tuple[Node | None, ...]:
 
 
 def _truth(function: Callable[..., Any]) -> Callable[..., Array]:
-    return lambda *values: np.asarray(function(*values), dtype=np.float64)
+
+    def call(*values: Array) -> Array:
+        return np.asarray(function(*values), dtype=np.float64)
+
+    return call
 
 
 ONE, HALF, TWO, ZERO = (
     lambda: _number(1.0), lambda: _number(0.5), lambda: _number(2.0), lambda: _number(0.0),
 )  # fmt: skip
+
+
+def _where(c: Array, x: Array, y: Array) -> Array:
+    return np.where(c != 0, x, y)
+
 
 # Partials get the node itself first, then its arguments.
 _entries("add", np.add, "{0} + {1}", lambda f, x, y: (ONE(), ONE()))
@@ -272,7 +305,7 @@ for _name, _text in {
     "both": "({0}) & ({1})", "either": "({0}) | ({1})", "not": "~({0})",
 }.items():  # fmt: skip
     _entries(_name, _truth(TRUTHS[_name]), _text, _flat)
-_entries("where", lambda c, x, y: np.where(c != 0, x, y), "where({0}, {1}, {2})",
+_entries("where", _where, "where({0}, {1}, {2})",
          lambda f, c, x, y: (None, apply("where", c, ONE(), ZERO()),
                              apply("where", c, ZERO(), ONE())))  # fmt: skip
 
@@ -322,7 +355,9 @@ def _slope_of_curve(f: Node, x: Node) -> tuple[Node | None]:
     knots, coefficients = f.data
     if coefficients.shape[1] == 1:
         return (None,)
-    return (curve(x, knots, coefficients[:, 1:] * np.arange(1, coefficients.shape[1])),)
+    later: Array = coefficients[:, 1:]
+    count: int = later.shape[1]
+    return (curve(x, knots, later * np.arange(1, 1 + count)),)
 
 
 _row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
@@ -445,14 +480,26 @@ def _input_value(*, data: Any) -> Array:
     raise AssertionError(f"{data[0]} is given, not computed")
 
 
-def _none(f: Node, *_: Any) -> Any:
+def _none(f: Node, tangents: tuple[Node | None, ...]) -> None:
     return None
+
+
+def _data(*_: Node, data: Any) -> Any:
+    return data
+
+
+def _shape_of_data(*_: Node, data: Any) -> Shape:
+    return data.shape
+
+
+def _shape_beside_data(*_: Node, data: Any) -> Shape:
+    return data[1]
 
 
 _row(
     "constant",
-    lambda data: data.shape,
-    lambda data: data,
+    _shape_of_data,
+    _data,
     "{data}",
     pattern=dependence.nothing,
     tangent=_none,
@@ -460,7 +507,7 @@ _row(
 )
 _row(
     "input",
-    lambda data: data[1],
+    _shape_beside_data,
     _input_value,
     "{data}",
     pattern=dependence.nothing,
@@ -469,7 +516,7 @@ _row(
 )
 _row(
     "pick",
-    lambda x, data: data.shape,
+    _shape_of_data,
     _pick,
     "{0}[…]",
     pattern=dependence.picked,
@@ -478,7 +525,7 @@ _row(
 )
 _row(
     "scatter",
-    lambda x, data: data[1],
+    _shape_beside_data,
     _scatter,
     "scatter({0})",
     pattern=dependence.scattered,
@@ -487,7 +534,7 @@ _row(
 )
 _row(
     "join",
-    lambda *parts, data: data,
+    _data,
     _join,
     "join({0}, …)",
     pattern=dependence.joined,

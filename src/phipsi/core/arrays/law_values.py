@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Node, in_order
+from phipsi.core.arrays.graph import Array, Node, Shape, in_order
 from phipsi.core.arrays.law_operations import OPERATIONS, PLAIN, TRUTHS
 
 _LOGIC = ("both", "either", "not")
@@ -35,7 +35,7 @@ class Evaluation:
         places = {x: i for i, x in enumerate(nodes)}
         self._results = [(places[x], x.shape) for x in results]
         self._inputs = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "input"]
-        self.takes = {x.data[0]: x.shape for _, x in self._inputs}
+        self.takes: dict[str, Shape] = {x.data[0]: x.shape for _, x in self._inputs}
         self._constants = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "constant"]
         self._size, truths = len(nodes), _only_read_as_truths(nodes, results)
         self._steps = [
@@ -127,7 +127,7 @@ def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
 _STEPS = ("sign", "floor", "floor_divide", "less", "less_equal", "equal", "both", "either", "not")
 
 
-def _complex_angle(y: Any, x: Any) -> Any:
+def _complex_angle(y: Array, x: Array) -> Array:
     """The angle of (x, y): that of the real parts, and the changes of the arcs of quotients."""
     steep = np.abs(np.real(y)) > np.abs(np.real(x))
     sign = np.where(np.real(y) < 0, -1.0, 1.0)
@@ -135,17 +135,33 @@ def _complex_angle(y: Any, x: Any) -> Any:
     return np.where(steep, np.pi / 2 * sign - np.arctan(x / y), flat)
 
 
-def _complex_remainder(x: Any, y: Any) -> Any:
+def _complex_remainder(x: Array, y: Array) -> Array:
     """The remainder of the real parts, and the change x − n y for whole n."""
     times = np.floor_divide(np.real(x), np.real(y))
     return np.remainder(np.real(x), np.real(y)) + 1j * (np.imag(x) - times * np.imag(y))
 
 
-_OF_COMPLEX: dict[str, Callable[..., Any]] = {
-    "abs": lambda x: np.where(np.real(x) < 0, -x, x),
-    "minimum": lambda x, y: np.where(np.real(x) <= np.real(y), x, y),
-    "maximum": lambda x, y: np.where(np.real(x) >= np.real(y), x, y),
-    "where": lambda c, x, y: np.where(np.real(c) != 0, x, y),
+def _complex_size(x: Array) -> Array:
+    return np.where(np.real(x) < 0, -x, x)
+
+
+def _complex_minimum(x: Array, y: Array) -> Array:
+    return np.where(np.real(x) <= np.real(y), x, y)
+
+
+def _complex_maximum(x: Array, y: Array) -> Array:
+    return np.where(np.real(x) >= np.real(y), x, y)
+
+
+def _complex_choice(c: Array, x: Array, y: Array) -> Array:
+    return np.where(np.real(c) != 0, x, y)
+
+
+_OF_COMPLEX: dict[str, Callable[..., Array]] = {
+    "abs": _complex_size,
+    "minimum": _complex_minimum,
+    "maximum": _complex_maximum,
+    "where": _complex_choice,
     "arctan2": _complex_angle,
     "remainder": _complex_remainder,
 }

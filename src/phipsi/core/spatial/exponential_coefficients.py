@@ -17,10 +17,12 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 Number = Any
 
 SERIES_BELOW = 1.0
+_where: Callable[[Any, Any, Any], NDArray[Any]] = np.where
 
 
 def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
@@ -65,9 +67,9 @@ class _Arrays:
 
     @staticmethod
     def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
-        small = s.real < SERIES_BELOW
+        small: NDArray[np.bool_] = s.real < SERIES_BELOW
         near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, polynomial(series, near), closed(far, ARRAYS))
+        return _where(small, polynomial(series, near), closed(far, ARRAYS))
 
 
 FLOATS, ARRAYS = _Floats(), _Arrays()

@@ -9,7 +9,7 @@ text, which LLVM parses in two thirds of the time of names. Reasons: docs/decisi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import floordiv, mod
@@ -331,7 +331,7 @@ class IRBuilder:
         self._known: dict[tuple[Any, ...], Any] = {}  # what this block has so far
 
     @contextmanager
-    def early(self) -> Iterator[None]:
+    def early(self) -> Generator[None]:
         """What is written inside runs first of all; it may use arguments and what runs there."""
         here = self._write, self._known, self._is_early
         self._write, self._known, self._is_early = self.function.early.append, {}, True
@@ -556,7 +556,7 @@ class IRBuilder:
         self._write("  ret void")
 
     @contextmanager
-    def if_then(self, condition: Value) -> Iterator[None]:
+    def if_then(self, condition: Value) -> Generator[None]:
         """What is written inside runs if the condition holds."""
         inside, after = (self.function.append_basic_block(n) for n in ("if", "endif"))
         self.cbranch(condition, inside, after)
@@ -566,7 +566,7 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def if_else(self, condition: Value) -> Iterator[tuple[Any, Any]]:
+    def if_else(self, condition: Value) -> Generator[tuple[Any, Any]]:
         """Two places to write in: one runs if the condition holds, the other if not."""
         then, other, after = (self.function.append_basic_block(n) for n in ("if", "else", "endif"))
         self.cbranch(condition, then, other)
@@ -574,7 +574,7 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def _inside(self, block: Block, after: Block) -> Iterator[None]:
+    def _inside(self, block: Block, after: Block) -> Generator[None]:
         self.position_at_end(block)
         yield
         self.branch(after)
