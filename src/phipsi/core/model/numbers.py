@@ -85,6 +85,11 @@ def plain_numbers(values: Any) -> NDArray[Any]:
 # ---- what a value of no known type is ------------------------------------------------------------
 
 
+def kind_of(x: object) -> str:
+    """The name of the class of a value."""
+    return type(x).__name__
+
+
 def is_array(x: object) -> TypeGuard[NDArray[Any]]:
     """Whether a value is an array of any numbers."""
     return isinstance(x, np.ndarray)
