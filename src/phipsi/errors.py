@@ -12,9 +12,10 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from numbers import Integral, Real
+from types import FrameType
 from typing import Any
 
 from phipsi.loaded import only_public
@@ -163,16 +164,21 @@ class PhipsiWarning(UserWarning):
         return shown_lines(super().__str__())
 
 
+frame_above: Callable[[int], FrameType] = vars(sys)["_getframe"]
+"""The frame so many calls above this one."""
+
+
 def warn(message: str) -> None:
     """Warn with a `PhipsiWarning` at the line outside this library that led here."""
-    frame, level = sys._getframe(1), 2
+    frame: FrameType | None = frame_above(1)
+    level = 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "phipsi":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, PhipsiWarning, stacklevel=level)
 
 
 @contextmanager
-def not_too_deep(verb: str) -> Iterator[None]:
+def not_too_deep(verb: str) -> Generator[None]:
     """Say what went wrong when an expression is nested deeper than Python can follow.
 
     **Arguments:** `verb`, what cannot be done with it: "compiled", "differentiated".
@@ -247,12 +253,17 @@ def one_of(
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number of Python or NumPy. True and False are none."""
-    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    return type(value) is int or (isinstance(value, Integral) and not is_a(value, bool))
+
+
+def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Whether an argument has the type that its annotation promises: users may give any."""
+    return isinstance(value, kinds)
 
 
 def is_real(value: Any) -> bool:
     """Whether a value is one real number of Python or NumPy. True and False are none."""
-    return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
+    return type(value) is float or (isinstance(value, Real) and not is_a(value, bool))
 
 
 def real_of(value: Any) -> float:

@@ -133,7 +133,7 @@ class Form:
     def program(self, mechanism: Model, function: Callable[..., Any] | None) -> Program:
         """Compile the form for a mechanism; `function` as for `program_of`."""
         found = self.expressions
-        if not isinstance(found, (Expr, tuple)):
+        if callable(found):
             found = found(bool(getattr(mechanism, "has_more_rows", False)))
         program = program_of(found, mechanism, self.mode, function)
         return mechanism.cached(self, lambda: program)

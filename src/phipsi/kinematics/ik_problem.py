@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, final
+from typing import Any, TypeGuard, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from phipsi.core.model.numbers import as_floats, flat_batch, floats_of
 from phipsi.core.model.points import point_set
 from phipsi.core.model.pose import Pose
 from phipsi.core.operators import J, frame_pose
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, did_you_mean, is_a
 
 Array = NDArray[Any]
 Weight = float | tuple[float, float]
@@ -35,7 +35,7 @@ class Targets:
         weights: Mapping[Any, Weight] | None,
         loops: ClosureRows | None = None,
     ) -> None:
-        if not isinstance(goals, Mapping) or not goals:
+        if not is_a(goals, Mapping) or not goals:
             raise InputError(
                 f"targets must be a mapping from points to goals, not {_shown(goals)}. For example:"
                 "\n    {'tool': pp.Pose(translation=(0.4, 0, 0.6))}"
@@ -52,13 +52,13 @@ class Targets:
         self._goals = parsed
         self._weights = _weights(self.points, [R is not None for R, _ in parsed], weights)
         self._program = compile((frame_pose, J), model, mode=("apply", "dense"), points=self.where)
-        self.R: Array = np.zeros((0, len(parsed), 3, 3))
+        self.turns: Array = np.zeros((0, len(parsed), 3, 3))
         self.p: Array = np.zeros((0, len(parsed), 3))
 
     def spread(self, batch: tuple[int, ...]) -> None:
         """Give every element of the flattened batch its own row of goals."""
         turns = [flat_batch(np.eye(3) if R is None else R, batch, 2) for R, _ in self._goals]
-        self.R = np.stack(turns, axis=1)
+        self.turns = np.stack(turns, axis=1)
         self.p = np.stack([flat_batch(p, batch) for _, p in self._goals], axis=1)
 
     @property
@@ -74,7 +74,7 @@ class Targets:
     def poses(self, elements: Array) -> Array:
         """The goals (n, T, 4, 4) of these elements."""
         out = np.zeros((len(elements), len(self.points), 4, 4))
-        out[..., :3, :3], out[..., :3, 3] = self.R[elements], self.p[elements]
+        out[..., :3, :3], out[..., :3, 3] = self.turns[elements], self.p[elements]
         out[..., 3, 3] = 1.0
         return out
 
@@ -93,12 +93,17 @@ class Targets:
         return self._loops.strict_rows(q)
 
 
+def _are_poses(goal: Any) -> TypeGuard[Sequence[Pose]]:
+    listed: Sequence[Any] = goal if is_a(goal, Sequence) else ()
+    return bool(listed) and all(isinstance(x, Pose) for x in listed)
+
+
 def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:
     """(rotations (..., 3, 3) or None, positions (..., 3)) of one goal."""
     if isinstance(goal, Pose):
         return goal.rotation, goal.translation
-    if isinstance(goal, Sequence) and goal and all(isinstance(x, Pose) for x in goal):
-        matrices = np.stack([x.matrix for x in goal])
+    if _are_poses(goal):
+        matrices: Array = np.stack([x.matrix for x in goal])
     else:
         try:
             matrices = as_floats("it", goal)

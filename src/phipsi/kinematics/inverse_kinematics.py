@@ -18,7 +18,7 @@ from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, flat_batch, whole_number
 from phipsi.core.model.pose import Pose
-from phipsi.errors import ConvergenceError, InputError, one_of, true_or_false
+from phipsi.errors import ConvergenceError, InputError, is_a, one_of, true_or_false
 from phipsi.kinematics.ik_attempts import PULL, PULL_AGAIN, Code, IKResult, Search
 from phipsi.kinematics.ik_problem import Targets, Weight
 from phipsi.kinematics.ik_search import CLOSED
@@ -166,12 +166,17 @@ def _code(goals: Targets, steps: StepCoordinates) -> Code | None:
 
 
 def _one(
-    model: Model, targets: Any, q0: Any, limits: bool, settings: tuple[float, float, int]
+    model: Model,
+    targets: Mapping[Any, Any],
+    q0: Any,
+    limits: bool,
+    settings: tuple[float, float, int],
 ) -> IKResult | None:
     """The shortest way: one configuration, found at the first attempt; None otherwise."""
     if type(q0) in (list, tuple):
         q0 = joint_array(tree_of(model, inverse_kinematics), "q0", q0, "nq")
-    if type(targets) is not dict or type(q0) is not np.ndarray:
+    kind: object = type(targets)
+    if kind is not dict or type(q0) is not np.ndarray:
         return None
     goals: list[Array] = []
     turns: list[bool] = []
@@ -208,7 +213,7 @@ def _one(
 
 
 def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _Kept | None:
-    if not isinstance(model, Model) or model.n_rows:
+    if not is_a(model, Model) or model.n_rows:
         return None
     tree = model.model
     goals, steps = Targets(tree, targets, None), StepCoordinates(tree, (), limits)
@@ -250,14 +255,14 @@ def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation
     miss = np.where(result.converged[..., None], 0.0, miss).max(axis=-1)
     worst = np.unravel_index(int(np.argmax(miss)), miss.shape)
     failed, count = int((~result.converged).sum()), result.converged.size
-    lines = []
+    lines: list[str] = []
     if count > 1:
         at = [int(i) for i in worst]
         lines.append(f"{failed} of {count} elements do not reach their targets; the worst is {at}:")
     else:
         lines.append("the targets are not reached; the best configuration found misses them:")
     for i, point in enumerate(result.targets):
-        parts = []
+        parts: list[str] = []
         for what, error, most, unit in (
             ("position", result.position_error[worst][i], position, "m"),
             ("rotation", result.rotation_error[worst][i], rotation, "rad"),

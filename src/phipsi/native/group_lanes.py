@@ -6,7 +6,7 @@ conditions that hold for the whole group, and code that depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
@@ -89,7 +89,7 @@ class GroupLanes:
     # ---- control
 
     @contextmanager
-    def where(self, condition: LaneCondition | None) -> Iterator[None]:
+    def where(self, condition: LaneCondition | None) -> Generator[None]:
         """What is written inside runs if a condition holds; always, if it is None."""
         if condition is None:
             yield

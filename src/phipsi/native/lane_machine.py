@@ -366,8 +366,8 @@ class LaneMachine(Machine):
         if isinstance(x, Item):
             memory: Any = x.memory
             if x.size > _LONG and isinstance(memory, LaneConstants):
-                return Area(memory.at(x.index * x.size), shared=True)
-            return [memory.number(x.index * x.size + j) for j in range(x.size)]
+                return Area(memory.at(x.number * x.size), shared=True)
+            return [memory.number(x.number * x.size + j) for j in range(x.size)]
         if isinstance(x, LaneMemory):
             size = math.prod(x.shape)
             return x.area if size > SMALL else [x.number(i) for i in range(size)]

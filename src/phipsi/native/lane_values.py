@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from phipsi.core.machine.machine import Memory, RowOf
+from phipsi.core.machine.machine import Index, Memory, Place, RowOf
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.text.lane_arithmetic import I64, Emitter, i64
 
@@ -134,10 +134,11 @@ class Entries(Sequence[Any]):
         return self._size
 
     def __getitem__(self, i: Any) -> Any:
-        return self._code.entry(self._area, range(self._size)[i])
+        index: int = i
+        return self._code.entry(self._area, range(self._size)[index])
 
 
-def place_of(index: Any, shape: tuple[int, ...]) -> Any:
+def place_of(index: Place, shape: tuple[Index | int, ...]) -> Index | int:
     """The number of an entry in the order of the rows."""
     index = index if isinstance(index, tuple) else (index,)
     assert len(index) == len(shape), f"{len(index)} indices of shape {shape}"

@@ -52,7 +52,7 @@ class MachineCall(Callee):
         if m.status.any():
             fine = m.status == 0
             out = [np.where(fine.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in out]
-        return [x.reshape(*batch, *y) for x, y in zip(out, self.shapes, strict=True)]
+        return [x.reshape((*batch, *y)) for x, y in zip(out, self.shapes, strict=True)]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """See `Callee`."""

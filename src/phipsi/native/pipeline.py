@@ -72,8 +72,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     own = own_tables(program.lowered.fields)
     dtype, rows = NUMBERS[target.number].dtype, _has_more_rows(program.steps)
     fields = len({root(x) for step in program.steps for x in step.fields})
-    known = {"more_rows": rows, "fields": fields}
-    tables = model_tables(program.model, program.points, own, dtype, **known)
+    tables = model_tables(program.model, program.points, own, dtype, more_rows=rows, fields=fields)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)

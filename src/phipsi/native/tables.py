@@ -395,7 +395,7 @@ def _sums(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str | LawForm, int], ...]]:
     """Point, row and kind of every link; the kinds."""
-    side = closures.side[closures.link_point] if len(closures) else []
+    side: Sequence[int] | np.ndarray = closures.side[closures.link_point] if len(closures) else ()
     kinds = [(form, int(s)) for form, s in zip(closures.link_form, side, strict=True)]
     codes = tuple(sorted(set(kinds), key=repr))
     out = np.zeros((len(kinds), N_LINK_INTEGERS), dtype=np.int64)

@@ -13,6 +13,7 @@ from phipsi.core.model.attachments import Attachment, Described, Mount, Removal,
 from phipsi.core.model.body import Body, Description
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import unit_axis
+from phipsi.core.model.numbers import is_mapping
 from phipsi.core.model.plain_records import checked_fields, checked_items, encoded
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import PlainValue
@@ -143,9 +144,10 @@ def _renamed(rotor: Rotor, prefix: str) -> Rotor:
 
 
 def _rotor_from_dict(data: Any) -> Rotor:
-    where = f"rotor {data.get('name')!r}" if isinstance(data, Mapping) else "a rotor"
+    where = f"rotor {data.get('name')!r}" if is_mapping(data) else "a rotor"
     given = checked_fields(data, where, ("name", "joint", "ratio", "moment"), ("axis", "on"))
-    return make_rotor(**{"axis": None, "on": "parent", **given})
+    arguments: dict[str, Any] = {"axis": None, "on": "parent", **given}
+    return make_rotor(**arguments)
 
 
 def _without(

@@ -341,7 +341,7 @@ class _Mechanism:
             return np.eye(3)
         if not above.any() and not len(axes):
             return above
-        n = above[np.argmax(np.diagonal(above))] if above.any() else axes[0]
+        n: FloatArray = above[np.argmax(np.diagonal(above))] if above.any() else axes[0]
         n = n / np.linalg.norm(n)
         bent = [R @ n - n for R in rotations_of(body.joint)]  # also R that are not about n
         bent += [np.cross(w, n) / np.linalg.norm(w) for w in axes]

@@ -23,7 +23,7 @@ from phipsi.core.model.scalars import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import check_text
 from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.errors import ModelError, did_you_mean, one_of
+from phipsi.errors import ModelError, did_you_mean, is_a, one_of
 
 FloatArray = NDArray[np.float64]
 Carrier = Literal["parent", "child", "world"]
@@ -79,11 +79,11 @@ def make_rotor(
     check_text(name, "a rotor's name")
     listed = isinstance(cast(object, joint), list | tuple)
     joints = tuple(joint) if listed else (cast(str, joint),)
-    if not joints or not all(isinstance(x, str) for x in joints) or len({*joints}) < len(joints):
+    if not joints or not all(is_a(x, str) for x in joints) or len({*joints}) < len(joints):
         raise ModelError(
             f"rotor {name!r}: joint={joint!r} must be the name of a joint, or different names."
         )
-    of_rates = not listed and isinstance(ratio, list | tuple | np.ndarray) and np.ndim(ratio) > 0
+    of_rates = not listed and is_a(ratio, (list, tuple, np.ndarray)) and np.ndim(ratio) > 0
     width = np.shape(ratio)[-1] if of_rates else len(joints)
     ratios = _numbers(name, "ratio", ratio, (width,) if listed or of_rates else ())
     there = ratios.reshape(-1, max(width, 1)).any(axis=0)
@@ -102,7 +102,7 @@ def make_rotor(
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return tuple(map(_frozen, cast(list[Any], value))) if isinstance(value, list) else value
 
 
 def _numbers(name: str, what: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -211,7 +211,7 @@ def own_body(rotor: Rotor, carrier: str = "carrier", u: FloatArray | None = None
     """Lines that make a rotor a body of its own, with a relation; to paste."""
     axis = "…" if u is None else tuple(float(f"{x:.6g}") + 0.0 for x in u)
     note = f"    # its mass stays part of {carrier!r}, but not its moments: take them away there"
-    lines, couplings = [note], []
+    lines, couplings = [note], list[str]()
     for n, row in enumerate(rotor.rows, 1):
         name = rotor.name if len(rotor.rows) == 1 else f"{rotor.name}{n}"
         lines.append(

@@ -56,16 +56,16 @@ def search(
     best, closed = q.copy(), np.zeros(len(q), dtype=bool)
     left = np.arange(len(q))
     mu = np.full(len(q), _MU)
-    g, G, met = _state(rows, steps, q, tolerance)
+    g, slopes, met = _state(rows, steps, q, tolerance)
     for step in range(max_iterations + 1):
         best[left], closed[left] = q, met
         go = ~met & (mu <= _MU_RANGE[1])
-        left, q, mu, g, G = left[go], q[go], mu[go], g[go], G[go]
+        left, q, mu, g, slopes = left[go], q[go], mu[go], g[go], slopes[go]
         if not left.size or step == max_iterations or not steps.columns.size:
             break
-        M = compile(mass_matrix, rows.model, mode="dense")(q)
-        M = steps.slopes(q, np.swapaxes(steps.slopes(q, M), -1, -2))
-        A, slope = np.swapaxes(G, -1, -2) @ G, np.einsum("nmk,nm->nk", G, g)
+        whole = compile(mass_matrix, rows.model, mode="dense")(q)
+        M = steps.slopes(q, np.swapaxes(steps.slopes(q, whole), -1, -2))
+        A, slope = np.swapaxes(slopes, -1, -2) @ slopes, np.einsum("nmk,nm->nk", slopes, g)
         cost = 0.5 * (g * g).sum(axis=-1)
         # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G. It is taken
         # of each mechanism separately, like the error, so that one does not hold another
@@ -87,7 +87,7 @@ def search(
         mu = np.where(idle, np.inf, mu)
         keep = taken[:, None]
         q, g = np.where(keep, moved, q), np.where(keep, new_g, g)
-        G, met = np.where(keep[..., None], new_G, G), np.where(taken, new_met, False)
+        slopes, met = np.where(keep[..., None], new_G, slopes), np.where(taken, new_met, False)
     return best, closed
 
 

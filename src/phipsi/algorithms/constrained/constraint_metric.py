@@ -64,16 +64,16 @@ class ConstraintMetric:
         rates_used: Array | None = None,
         inertia: Array | None = None,
     ) -> None:
-        self._poses, self.matrix, self.motion, self.jacobian, M = rows.with_mass_matrix(q)
+        self._poses, self.matrix, self.motion, self.jacobian, own = rows.with_mass_matrix(q)
         self.whole, self._rates_used = self.jacobian, rates_used
-        M = M if inertia is None else inertia
+        mass = own if inertia is None else inertia
         if rates_used is not None:
             self.motion = self.motion[..., rates_used]
             self.jacobian = self.jacobian[..., rates_used]
-            if M.shape[-1] > len(rates_used):
-                M = M[..., rates_used[:, None], rates_used]
+            if mass.shape[-1] > len(rates_used):
+                mass = mass[..., rates_used[:, None], rates_used]
         self.rows, self.q, self._limit, self._given = rows, q, limit, rank
-        self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
+        self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, mass)), -1, -2)
         carried = self.jacobian @ self.back
         self._carried_motion = self.motion @ self.back
         size = rows.sizes(self.matrix, self._carried_motion, carried)
@@ -283,7 +283,7 @@ class ConstraintMetric:
 
 def turned_over(relative: Relative, rows: ClosureRows) -> Array:
     """Which closures (n, C) satisfy their rows the wrong way round: z_b = −z_a, or a half turn."""
-    kinds = [rows.closures.closures[i].angular for i in rows.pairs]
+    kinds = [rows.closures.closures[int(i)].angular for i in rows.pairs]
     axis = np.array([kind == "axis" for kind in kinds], dtype=bool)
     fully = np.array([kind == "all" for kind in kinds], dtype=bool)
     trace = np.einsum("ncii->nc", relative.R)

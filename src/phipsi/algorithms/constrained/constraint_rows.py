@@ -385,7 +385,7 @@ class ClosureRows:
             label.append(i if parent < 0 else label[parent])
         first = [*self.closures.first_point, len(self._host)]
         for begin, end in zip(first, first[1:], strict=False):
-            joined = {label[k] for k in self._host[begin:end] if k >= 0}
+            joined = {label[int(k)] for k in self._host[begin:end] if k >= 0}
             label = [min(joined) if x in joined else x for x in label]
         return [*label, -1]
 
@@ -403,11 +403,11 @@ class ClosureRows:
     @cached_property
     def strict_components(self) -> Array:
         """The same for each residual of `strict_residual` (m,)."""
-        ends = self._host[np.stack([self._a, self._a + 1])]  # of pairs, the world being −1
-        pairs = [max(self._mechanism[k] for k in both) for both in ends.T.tolist()]
+        ends: Array = self._host[np.stack([self._a, self._a + 1])]  # of pairs, the world is −1
+        pairs = [max(self._mechanism[int(k)] for k in both) for both in ends.T]
         coupled = [int(self.components[row != 0][0]) for row in self._on_v]
         of_laws = [int(self.components[x.rates[0]]) for x in self.laws]
-        listed = [*(pairs[i] for i in self._strict.closure), *coupled, *of_laws]
+        listed = [*(pairs[int(i)] for i in self._strict.closure), *coupled, *of_laws]
         return np.array(listed, dtype=int)
 
     # ---- compiled parts -----------------------------------------------------------------------

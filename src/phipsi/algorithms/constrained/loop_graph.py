@@ -6,9 +6,9 @@ of k of them adds 6 − k rows, while its k coordinates leave q.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,9 @@ from phipsi.core.model.joint import Joint
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD_NAME
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import ModelError, did_you_mean, is_a
+
+_Place = tuple[str, Pose]
 
 
 class Opened(NamedTuple):
@@ -100,7 +102,7 @@ class _Opening:
     def done(self) -> Opened:
         """The tree, and constraints for the other joints."""
         self._grow(WORLD_NAME)
-        floating = []
+        floating: list[str] = []
         for name in self._bodies:
             if name not in self._own:
                 floating.append(name)
@@ -161,14 +163,29 @@ def _can_be_cut(joint: Joint) -> bool:
     return isinstance(joint, tuple(AS_CONSTRAINT)) or isinstance(joint, joints.Free)
 
 
-AS_CONSTRAINT: dict[type[Joint], Any] = {
-    joints.Fixed: lambda _, **ends: c.Weld(**ends),
-    joints.Revolute: lambda j, **ends: c.Revolute(j.params, **ends),
-    joints.Prismatic: lambda j, **ends: c.Prismatic(j.params, **ends),
-    joints.Cylindrical: lambda j, **ends: c.Cylindrical(j.params, **ends),
-    joints.Universal: lambda j, **ends: c.Universal(j.params[:3], j.params[3:], **ends),
-    joints.Spherical: lambda _, **ends: c.Spherical(**ends),
-    joints.Planar: lambda j, **ends: c.Planar(j.params[:3], **ends),
+def _universal(axes: tuple[float, ...], **ends: Any) -> c.Constraint:
+    return c.Universal(axes[:3], axes[3:], **ends)
+
+
+def _planar(axes: tuple[float, ...], **ends: Any) -> c.Constraint:
+    return c.Planar(axes[:3], **ends)
+
+
+def _without_axes(kind: Callable[..., c.Constraint]) -> Callable[..., c.Constraint]:
+    def make(axes: tuple[float, ...], **ends: Any) -> c.Constraint:
+        return kind(**ends)
+
+    return make
+
+
+AS_CONSTRAINT: dict[type[Joint], Callable[..., c.Constraint]] = {
+    joints.Fixed: _without_axes(c.Weld),
+    joints.Revolute: c.Revolute,
+    joints.Prismatic: c.Prismatic,
+    joints.Cylindrical: c.Cylindrical,
+    joints.Universal: _universal,
+    joints.Spherical: _without_axes(c.Spherical),
+    joints.Planar: _planar,
 }
 
 
@@ -190,7 +207,7 @@ def _constraint(joint: c.GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Co
             f"coordinate for its limits, armature or damping. Cut another joint of the loop:\n"
             f"    pp.System.from_graph(..., cut=['name of the joint to cut'])"
         )
-    return make(joint.joint, name=joint.name, a=(a, own[a] @ X_a), b=(b, own[b] @ X_b))
+    return make(joint.joint.params, name=joint.name, a=(a, own[a] @ X_a), b=(b, own[b] @ X_b))
 
 
 def _reversed(joint: c.GraphJoint) -> c.GraphJoint:
@@ -234,13 +251,13 @@ def _checked(
     bodies: Mapping[str, SpatialInertia], graph_joints: Sequence[c.GraphJoint], cut: Iterable[str]
 ) -> list[tuple[tuple[str, Pose], tuple[str, Pose]]]:
     """The ends of every joint, or an error with the unknown name."""
-    if not isinstance(bodies, Mapping) or WORLD_NAME in bodies:
+    if not is_a(bodies, Mapping) or WORLD_NAME in bodies:
         raise ModelError(
             "bodies must map names to inertias, without 'world', which is the inertial frame:\n"
             "    {'rod': pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), …}"
         )
     for name, inertia in bodies.items():
-        if not isinstance(cast(object, inertia), SpatialInertia):
+        if not is_a(inertia, SpatialInertia):
             raise ModelError(f"body {name!r}: {inertia!r} is not a pp.SpatialInertia.")
     names = [joint.name for joint in graph_joints]
     for name in names:
@@ -251,9 +268,9 @@ def _checked(
             raise ModelError(
                 f"cut= names {name!r}, which is not a joint. {did_you_mean(name, names)}"
             )
-    out = []
+    out: list[tuple[_Place, _Place]] = []
     for joint in graph_joints:
-        pair = []
+        pair: list[_Place] = []
         for side in (joint.a, joint.b):
             name, place = (side, Pose()) if isinstance(side, str) else side
             if name not in bodies and name != WORLD_NAME:

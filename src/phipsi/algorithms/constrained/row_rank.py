@@ -66,6 +66,7 @@ class Ranked:
         some, s, self.right = np.linalg.svd(
             matrix if alive is None else matrix[:, alive], full_matrices=False
         )
+        self.kept: NDArray[np.bool_]
         self.values, self.left = s, some
         if alive is not None:
             self.left = np.zeros((*matrix.shape[:2], some.shape[2]))
@@ -187,6 +188,7 @@ def _norms(matrices: Array) -> Array:
     if not matrices.shape[-1]:
         return np.ones(len(matrices))
     x = np.square(matrices).sum(axis=-2)[..., None]
+    y = x
     for _ in range(4):
         y = matrices @ (x / np.sqrt(np.square(x).sum(axis=1, keepdims=True)))
         x = np.swapaxes(matrices, -1, -2) @ y

@@ -21,8 +21,9 @@ released. `counts` says how often each step was executed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, final
 
 import numpy as np
@@ -37,7 +38,7 @@ from phipsi.core.compiler import compile, program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.edit import with_armature
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import entries_of
+from phipsi.core.model.numbers import entries_of, is_array
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators import A, B, D, E_phi, E_psi, G, H, J, P, Upsilon, mass_matrix, phi, psi
 from phipsi.errors import InputError
@@ -237,7 +238,7 @@ class Stages:
         motions = np.zeros((len(system.closures.points), 6))
         for tree in trees:
             state = (q[tree.at_q], v[tree.at_v], tau[tree.at_v])
-            free, along = self._once(tree, "free", state, lambda t=tree, s=state: t.free(self, *s))
+            free, along = self._once(tree, "free", state, partial(tree.free, self, *state))
             vdot[tree.at_v] = free
             where = tree.points(system)
             if len(where):
@@ -262,9 +263,7 @@ class Stages:
         v = np.zeros(model.nv)
         for tree in self._split(model):
             state = (q[tree.at_q], momentum[tree.at_v])
-            v[tree.at_v] = self._once(
-                tree, "rates", state, lambda t=tree, s=state: t.rates(self, *s)
-            )
+            v[tree.at_v] = self._once(tree, "rates", state, partial(tree.rates, self, *state))
         return v
 
     # ---- steps --------------------------------------------------------------------------------
@@ -306,11 +305,10 @@ class Stages:
             if not len(where):
                 continue
             at = q[tree.at_q]
-            up = self._once(tree, "upsilon", at, lambda t=tree, s=at: t.upsilon(self, s))
+            up = self._once(tree, "upsilon", at, partial(tree.upsilon, self, at))
             frames = [tree.frame(system, p) for p in where]
             carried = [
-                self._once(tree, "carry", (at, f), lambda t=tree, s=at, x=f: t.carry(self, s, x))
-                for f in frames
+                self._once(tree, "carry", (at, f), partial(tree.carry, self, at, f)) for f in frames
             ]
             for i, p in enumerate(where):
                 for j, r in enumerate(where):
@@ -322,9 +320,7 @@ class Stages:
                         tree,
                         "admittance",
                         pair,
-                        lambda t=tree, x=i, y=j, u=up, c=carried, f=frames: t.block(
-                            u, f[x], c[x], f[y], c[y]
-                        ),
+                        partial(tree.block, up, frames[i], carried[i], frames[j], carried[j]),
                     )
         return out.reshape(6 * size, 6 * size)
 
@@ -353,7 +349,7 @@ class Stages:
             kept["articulated"] = (key, values)
         return kept["articulated"][1]
 
-    def _once(self, tree: _Tree, step: str, state: Any, run: Any) -> Any:
+    def _once(self, tree: _Tree, step: str, state: Any, run: Callable[[], Any]) -> Any:
         """The value of a step at a state, executed if it was not the last one."""
         kept = self._of(tree)
         key = _key(state)
@@ -465,9 +461,9 @@ def _natural_squares(rows: Array, admittance: Array) -> Array:
     return natural_square(z, own).sum(axis=-1)
 
 
-def _key(state: Any) -> tuple[Any, ...]:
+def _key(state: Array | tuple[Any, ...]) -> tuple[Any, ...]:
     parts = state if isinstance(state, tuple) else (state,)
-    return tuple(x.tobytes() if isinstance(x, np.ndarray) else x for x in parts)
+    return tuple(x.tobytes() if is_array(x) else x for x in parts)
 
 
 def _one_state(model: Model, **named: Any) -> tuple[Array, ...]:

@@ -21,7 +21,7 @@ from phipsi.core.model.closures import Closure, closure_set
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_list, flat_batch
-from phipsi.core.model.value import read_only
+from phipsi.core.model.value import fill, read_only
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.views import view
 
@@ -516,7 +516,7 @@ def _again(
     bodies = {key: [model.body_names[k] for k in sorted(x)] for key, x in selections.items()}
     chosen: Any = {"primary": bodies.get("P"), "secondary": bodies.get("S")}
     system = System(model, constraints, contacts=contacts, **chosen)
-    system._set(cut_joints=cut_joints)
+    fill(system, cut_joints=cut_joints)
     return system
 
 
@@ -535,7 +535,9 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
         raise InputError(
             f"System needs a list of constraints, which may be empty, not {constraints!r}"
         )
-    listed = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
+    listed: tuple[Any, ...] = (
+        (constraints,) if isinstance(constraints, Constraint) else tuple(cast(Any, constraints))
+    )
     seen: set[str] = set()
     for c in listed:
         if not isinstance(c, Constraint):
@@ -588,9 +590,9 @@ def _selections(
         else frozenset(model.body_index(n) for n in ([names] if isinstance(names, str) else names))
         for key, names in (("P", primary), ("S", secondary))
     }
-    P, S = chosen["P"], chosen["S"]
-    P = everything - (S or frozenset()) if P is None else P
-    S = everything - P if S is None else S
+    first, second = chosen["P"], chosen["S"]
+    P = everything - (second or frozenset()) if first is None else first
+    S = everything - P if second is None else second
     if P & S:
         name = model.body_names[min(P & S)]
         raise ModelError(f"body {name!r} is in primary and in secondary; it can be in one only.")

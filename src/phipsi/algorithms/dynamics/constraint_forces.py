@@ -449,16 +449,16 @@ class _Split:
         root = _roots(model)
         trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
         for point, row in zip(closures.link_point, closures.link_row, strict=True):
-            body = closures.points.body[point]
+            body = closures.points.body[int(point)]
             if body in P:
-                trees[row].add(root[body])
+                trees[int(row)].add(root[body])
         self.outer = np.array([i for i, x in enumerate(trees) if x], dtype=int)
         self.inner = np.array([i for i, x in enumerate(trees) if not x], dtype=int)
         # rows that share a tree of P are in one block; `blocks` are places among `outer`
         label = list(range(len(self.outer)))
         seen: dict[int, int] = {}
         for k, row in enumerate(self.outer):
-            for tree in trees[row]:
+            for tree in trees[int(row)]:
                 first = seen.setdefault(tree, k)
                 old, new = label[k], label[first]
                 label = [new if x == old else x for x in label]
@@ -478,7 +478,7 @@ class _Blocks:
             part, own = matrix[..., rows[:, None], rows], size[..., rows]
             low = np.linalg.eigvalsh(part / (own[..., :, None] * own[..., None, :]))[..., 0]
             if (low < SINGULAR).any():
-                names = ", ".join(repr(system.closures.row_names[i]) for i in rows[:8])
+                names = ", ".join(repr(system.closures.row_names[int(i)]) for i in rows[:8])
                 raise SingularMatrixError(
                     f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
                     f"system cannot give way along all of the rows {names} (smallest eigenvalue "

@@ -24,7 +24,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     reactions_and_motion,
 )
 from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends.options import CallOptions, Calls, in_order
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import Form, compile, evaluate, program_at, program_of
 from phipsi.core.expressions.node import Expr
@@ -323,7 +323,7 @@ def forward_dynamics(
     program, loads = _program(form, model, f_ext, points, f0, "as_written")
     calls = Calls(options)
     found = calls(program, q, v, tau, *loads)
-    return calls.finish(found[0] if isinstance(found, tuple) else found)
+    return calls.finish(in_order(found)[0])
 
 
 def _with_constraints(

@@ -37,7 +37,7 @@ from phipsi.core.compiler import program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.numbers import as_floats, is_list, kind_of
 from phipsi.core.operators import (
     A,
     H,
@@ -117,7 +117,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
         prescribed = [prescribed]
     elif isinstance(prescribed, Mapping):
         prescribed = list(prescribed)
-    if isinstance(prescribed, (list, tuple)) and all(isinstance(x, str) for x in prescribed):
+    if is_list(prescribed) and all(isinstance(x, str) for x in prescribed):
         mask = np.ones(model.nv)
         for name in prescribed:
             if name not in model.joint_names:
@@ -131,7 +131,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
     if flags.dtype != np.bool_ or flags.ndim == 0 or flags.shape[-1] != model.nv:
         raise InputError(
             f"prescribed must be names of joints, or booleans of shape (..., {model.nv}) that are "
-            f"True where the acceleration is given; it is {type(prescribed).__name__} of "
+            f"True where the acceleration is given; it is {kind_of(prescribed)} of "
             f"{flags.dtype}, shape {flags.shape}"
         )
     return np.where(flags, 0.0, 1.0)

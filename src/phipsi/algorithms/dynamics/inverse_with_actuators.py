@@ -109,6 +109,10 @@ def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot:
         )
 
 
+def _rounded(numbers: Array) -> list[float]:
+    return np.round(numbers, 4).tolist()
+
+
 def _check_driven(
     system: Model, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
 ) -> None:
@@ -127,18 +131,16 @@ def _check_driven(
     motion = np.where(np.abs(motion) > 1e-12 * np.abs(motion).max(), motion, 0.0)
     motion = motion / np.abs(motion).max()
     entries = [
-        (abs(motion[at]).max(), name, motion[at])
+        (float(abs(motion[at]).max()), name, _rounded(motion[at]))
         for name, at in zip(system.model.joint_names, system.model.v_slices, strict=True)
         if at.stop > at.start
     ]
     entries.sort(key=lambda x: -x[0])
     shown = ", ".join(
-        f"{name!r} by {np.round(x, 4).tolist()[0] if len(x) == 1 else np.round(x, 4).tolist()}"
-        for size, name, x in entries[:6]
-        if size > 1e-6
+        f"{name!r} by {x[0] if len(x) == 1 else x}" for size, name, x in entries[:6] if size > 1e-6
     )
     names = "all joints" if actuated is None else f"the actuators {list(actuated)}"
-    driven = set() if actuated is None else set(actuated)
+    driven = set[str]() if actuated is None else set(actuated)
     best = next((name for size, name, _ in entries if size > 1e-6 and name not in driven), None)
     advice = (
         f"Actuate one of these joints too, for example {best!r}, or"

@@ -372,13 +372,17 @@ def _levels(model: Model) -> _Levels:
     bodies = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     # [j, k]: k is on the path of j, or j itself; of one joint those before it
     above = np.tril(model.tree.on_path(bodies[None, :], bodies[:, None]))
-    level = above.sum(axis=1) - 1
-    units = (level == np.arange(level.max(initial=-1) + 1)[:, None]).astype(float)
-    i, j, k = np.indices((nv, nv, nv))
-    upper, lower = np.where(above[j, k], k, j), np.where(above[j, k], j, k)
-    places = (level[upper] * nv + i) * nv + lower
+    level: NDArray[np.intp] = above.sum(axis=1) - 1
+    each = np.arange(int(level.max(initial=-1)) + 1)[:, None]
+    units = np.equal(level, each).astype(float)
+    axes: list[Array] = list(np.indices((nv, nv, nv)))
+    i, j, k = axes
+    ahead: NDArray[np.bool_] = above[j, k]
+    upper, lower = np.where(ahead, k, j), np.where(ahead, j, k)
+    places: Array = (level[upper] * nv + i) * nv + lower
     related = above | above.T
     if not related.all():
         a, b = np.argwhere(~related)[0]
-        places = np.where(related[j, k], places, a * nv + b)
+        known: NDArray[np.bool_] = related[j, k]
+        places = np.where(known, places, int(a) * nv + int(b))
     return _Levels(units, places)

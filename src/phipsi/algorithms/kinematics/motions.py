@@ -34,7 +34,7 @@ from phipsi.core.operators import (
     v,
     vdot,
 )
-from phipsi.errors import true_or_false
+from phipsi.errors import is_a, true_or_false
 
 Array = NDArray[Any]
 Points = Sequence[Any]
@@ -121,7 +121,7 @@ def velocities(
     >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    if points is None and isinstance(axes, str) and axes == "body":
+    if points is None and is_a(axes, str) and axes == "body":
         return evaluate(_VELOCITIES, velocities, model, (q, v), options)
     named = _bodies_or(points, model, velocities)
     if not len(named):
@@ -165,7 +165,7 @@ def accelerations(
     """
     if classical is not False:
         classical = true_or_false("classical", classical)
-    if points is None and isinstance(axes, str) and axes == "body":
+    if points is None and is_a(axes, str) and axes == "body":
         form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
         return evaluate(form, accelerations, model, (q, v, vdot), options)
     named = _bodies_or(points, model, accelerations)
@@ -258,7 +258,7 @@ def _bodies_or(points: Any, model: Model, function: Callable[..., Any]) -> Any:
 
 def _listed(points: Any) -> Any:
     """Points as a sequence: of other collections, such as keys, a list."""
-    if type(points) in (list, tuple) or isinstance(points, (Sequence, PointSet)):
+    if type(points) in (list, tuple) or is_a(points, (Sequence, PointSet)):
         return points
     return as_list("points", points, "['hand']")
 

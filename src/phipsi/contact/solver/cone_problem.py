@@ -102,7 +102,7 @@ class ConeLayout:
     @cached_property
     def heads(self) -> Array:
         """For each row the number of its contact or stop; that of a limit is n_heads + its own."""
-        found, normals, limits = [], 0, self.n_heads
+        found, normals, limits = list[int](), 0, self.n_heads
         for letter in self.letters:
             found.append(limits if letter == "l" else normals)
             normals, limits = normals + (letter == "n"), limits + (letter == "l")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import reduce
-from operator import and_
 from typing import Any
 
 from phipsi.contact.solver.cone_problem import INACTIVE, ConeLayout
@@ -48,7 +47,7 @@ class ContactGroup:
         order = order_of(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
         self.order = order if order and len(order) % BLOCK == 0 else None
         many = self.size = padded(layout.n_rows)
-        common = reduce(and_, masks) if masks else 1
+        common = reduce(lambda x, y: x & y, masks) if masks else 1
         self._masks = None if common or masks is None else m.words(masks)
         sizes = (2 * self.count + 2 * (many // BLOCK), self.count, many, self.count + 1)
         self._contacts, self.numbers_of_slots, self._rows, self._firsts = map(g.words, sizes)
@@ -334,6 +333,9 @@ class ContactGroup:
             assert W is not None
             return W[mine + t, other + u]
 
+        def nothing(*_: Any) -> float:
+            return 0.0
+
         def both(j: Any) -> None:
             meet = self.meet(i, j)
             if meet is None:
@@ -343,7 +345,7 @@ class ContactGroup:
                 with g.where(meet):
                     pair(j, known)
             with g.where(~meet):
-                pair(j, lambda *_: 0.0)
+                pair(j, nothing)
 
         m.loop(low // count, i + 1)(both)
 

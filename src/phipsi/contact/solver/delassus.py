@@ -54,17 +54,17 @@ class Delassus(Callee):
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With the whole of C."""
-        a, b, admittance, s, compliance = args
+        a, b, admittance, _, compliance = args
         plan, n, m = self.plan, self.layout.n_rows, self.plan.n_hosts
         batch = np.broadcast_shapes(a.shape[:-2], admittance.shape[:-2], compliance.shape[:-1])
-        C = np.zeros((*batch, n, m, 6))
+        blocks = np.zeros((*batch, n, m, 6))
         rows = np.arange(n)
         for hosts, block in ((plan.a, a), (plan.b, b)):
             there = hosts >= 0
-            C[..., rows[there], hosts[there], :] += block[..., there, :]
-        C = C.reshape(*batch, n, 6 * m)
-        W = C @ admittance @ np.swapaxes(C, -1, -2)
-        W = 0.5 * (W + np.swapaxes(W, -1, -2))
+            blocks[..., rows[there], hosts[there], :] += block[..., there, :]
+        C = blocks.reshape(*batch, n, 6 * m)
+        own = C @ admittance @ np.swapaxes(C, -1, -2)
+        W = 0.5 * (own + np.swapaxes(own, -1, -2))
         normals = self.layout.normals
         W[..., normals, normals] += compliance
         return [W]
@@ -78,7 +78,7 @@ class Delassus(Callee):
             return [None] * len(args)
         a, b, admittance, _, _ = args
         n, m, plan = self.layout.n_rows, self.plan.n_hosts, self.plan
-        places = []
+        places: list[Array] = []
         for hosts in (plan.a, plan.b):
             host = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
             places.append(6 * m * np.arange(n)[:, None] + host)
@@ -126,6 +126,11 @@ _BITS = 62
 """Of a mask: hosts beyond share them."""
 
 
+def _matrix_of(g: GroupLanes, group: ContactGroup) -> LaneMemory:
+    n = g.index(group.n)
+    return g.numbers(group.places[0], n, n)
+
+
 @final
 class _Writer:
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
@@ -152,12 +157,9 @@ class _Writer:
         self.y = g.area(max(1, hosts), 6 * self.rows)
         self.there = g.words(self.k)
         self.group = group
-        if group is None:
-            self.W = g.area(self.n, self.n)
-        else:
-            n = g.index(group.n)
-            self.W = g.numbers(group.places[0], n, n)
+        if group is not None:
             self.places = group.places_of_rows()
+        self.W = g.area(self.n, self.n) if group is None else _matrix_of(g, group)
 
     def write(self, s: Any) -> LaneMemory:
         """All rows; then the compliance of normals."""

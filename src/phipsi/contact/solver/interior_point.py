@@ -25,6 +25,7 @@ Acary, Cadoux, Lemaréchal and Malick 2011.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.contact.solver.convex_rounds import SLIDING, Sliding
@@ -224,9 +225,11 @@ class InteriorPoint:
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
         cones = self.cones(kind, i, Y, Z)
         ends = self.right(kind, i, first, cones, Y, Z, corrected)
-        D, right, extra = {}, {}, {}
+        known: dict[tuple[int, int], Any] = {}
+        right: dict[int, Any] = {}
+        extra: dict[int, Any] = {}
         if self.has_side(kind):
-            D, right, extra = self._of_side(kind, Y, Z, cones[-1], ends[-1])
+            known, right, extra = self._of_side(kind, Y, Z, cones[-1], ends[-1])
         if kind.has_head:
             group, (head, by_rows) = self.main(kind), ends[0]
             rows = (0, *group)
@@ -235,16 +238,16 @@ class InteriorPoint:
                 column = {t: Z[u] if t == 0 else Z[t] if u == 0 else 0.0 for t in rows}
                 column[u] = Z[0]
                 for t, x in self._divided(Y, column, group, at).items():
-                    D[t, u] = x
+                    known[t, u] = x
             right |= self._divided(Y, {0: head, **by_rows}, group, at)
             for u, x in extra.items():
                 if u < 0:
                     right[0] = right[0] - x
                 else:
-                    D[0, u] = D[0, u] + x if (0, u) in D else x
+                    known[0, u] = known[0, u] + x if (0, u) in known else x
         rho = self.errors(kind, i, first, Z, cones)
         there = self.is_there(first)
-        D = {at: m.where(there, x, float(at[0] == at[1])) for at, x in D.items()}
+        D = {at: m.where(there, x, float(at[0] == at[1])) for at, x in known.items()}
         return _Local(D, {t: m.where(there, x - rho[t], 0.0) for t, x in right.items()})
 
     def right(
@@ -265,7 +268,9 @@ class InteriorPoint:
             for (head, rows), (over, beyond) in zip(out, more, strict=True)
         ]
 
-    def _divided(self, Y: Vector, a: dict[int, Any], group: Any, at: Vector) -> dict[int, Any]:
+    def _divided(
+        self, Y: Vector, a: dict[int, Any], group: Sequence[int], at: Vector
+    ) -> dict[int, Any]:
         """T⁻¹ Arw(y)⁻¹ a."""
         total, square = Y[0] * a[0], Y[0] * Y[0]
         for t in group:
@@ -306,7 +311,7 @@ class InteriorPoint:
         columns += [(0, w, {t: Z[t] for t in rows})] if kind.has_head else []
         for u, z, entries in columns:
             column = divided({t: entries[t] - Y[t] * z * inverse for t in rows})
-            D |= {(t, u): x for t, x in column.items()}
+            D.update({(t, u): x for t, x in column.items()})
             extra[u] = -along(column, lean) - (along(column, Y) - z) * inverse
         return D, given, extra
 
@@ -415,21 +420,21 @@ class InteriorPoint:
     def _gap(self, kind: Kind, i: Index, first: Index, moves: bool) -> None:
         """Y*z of a contact, or where a step of `distance` leads."""
         m, of = self.m, self.x.of
-        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
-        cones = self.cones(kind, i, Y, Z)
+        y, z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        cones = self.cones(kind, i, y, z)
         if moves:
             length = self.distance.value
             dY, dZ = (self.state(x, kind, first) for x in (self.step_Y, self.step_Z))
             changes = self.cones(kind, i, dY, dZ, _SIDE_STEP)
-            Y = [m.fma(d, length, x) for d, x in zip(dY, Y, strict=True)]
-            Z = [m.fma(d, length, x) for d, x in zip(dZ, Z, strict=True)]
+            y = [m.fma(d, length, x) for d, x in zip(dY, y, strict=True)]
+            z = [m.fma(d, length, x) for d, x in zip(dZ, z, strict=True)]
             cones = [
                 _Cone(x.rows, m.fma(d.y, length, x.y), m.fma(d.z, length, x.z))
                 for x, d in zip(cones, changes, strict=True)
             ]
         total: Any = 0.0
         for cone in cones:
-            total = total + self.product(cone, Y, Z)[0]
+            total = total + self.product(cone, y, z)[0]
         of[i, FOUND] = m.where(self.is_there(first), total, 0.0)
 
     def gap(self, moves: bool = False) -> Number:
@@ -466,7 +471,11 @@ class InteriorPoint:
         self.target.value = x.larger(aim, self.floor()) if self.level else aim
         m.copy(x.n, self.step_Y, self.guess_Y)
         m.copy(x.n, self.step_Z, self.guess_Z)
-        self._each_side(lambda i: self._store(i, _SIDE_GUESS, x.of[i, _SIDE_STEP]))
+
+        def keep(i: Index) -> None:
+            self._store(i, _SIDE_GUESS, x.of[i, _SIDE_STEP])
+
+        self._each_side(keep)
         self.solve(corrected=True)
         length = self._least(self.reach.value * BOUNDARY, 1.0)
         self.velocities(steps=False)

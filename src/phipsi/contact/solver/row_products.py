@@ -147,9 +147,9 @@ class RowRates(MachineCall):
                 out[place] = total
 
             if self._normals:
-                row(head.first + (head.count - 1), head.number)
+                row(head.first + (head.size - 1), head.number)
             else:
-                m.each(0, head.count)(lambda j: row(head.first + j, head.first + j))
+                m.each(0, head.size)(lambda j: row(head.first + j, head.first + j))
 
         return [out]
 
@@ -191,7 +191,7 @@ class RowForces(MachineCall):
                 x = p[head.first + j]
                 return [(blocks[t][head.first + j, u], x) for t, _ in head.hosts for u in range(6)]
 
-            sums = m.sums(0, head.count, products, [0.0] * (6 * len(head.hosts)))
+            sums = m.sums(0, head.size, products, [0.0] * (6 * len(head.hosts)))
             for k, (_, host) in enumerate(head.hosts):
                 for u in range(6):
                     m.add(out, (host, u), sums[6 * k + u])
@@ -217,7 +217,7 @@ def _products(plan: RowPlan, x: Node, Y: Node) -> list[Node]:
     """Rows x_r Y(host of r)* (n, 6) of each side, zero at the world."""
     n = plan.layout.n_rows
     own = ops.pick(x, np.repeat(np.arange(n)[:, None], 6, axis=1))
-    out = []
+    out: list[Node] = []
     for hosts in (plan.a, plan.b):
         there = np.repeat(hosts[:, None] >= 0, 6, axis=1)
         places = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
@@ -236,7 +236,7 @@ class Head(NamedTuple):
 
     number: Index
     first: Index
-    count: int
+    size: int
     hosts: list[tuple[int, Index]]
 
 

@@ -15,9 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, final
 
-import numpy as np
-
 from phipsi.core.arrays.graph import Array, Node, Operation, Shape, in_order
+from phipsi.core.model.numbers import is_array, is_tuple
 
 
 class Callee(ABC):
@@ -121,10 +120,16 @@ def _jvp_of_result(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
     return None if made is None else Node(RESULT, (made,), f.data)
 
 
-CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", jvp=_jvp)
-RESULT = Operation(
-    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", jvp=_jvp_of_result
-)
+def _no_shape(*args: Node, data: Any) -> Shape:
+    return ()
+
+
+def _shape_of_one(made: Node, *, data: int) -> Shape:
+    return made.data.shapes[data]
+
+
+CALL = Operation("call", _no_shape, _values, "{data}({0}, …)", jvp=_jvp)
+RESULT = Operation("result", _shape_of_one, _one, "{0}[{data}]", jvp=_jvp_of_result)
 
 
 # ---- listings ------------------------------------------------------------------------------------
@@ -132,7 +137,7 @@ RESULT = Operation(
 
 def natives_of(nodes: Iterable[Node]) -> list[Any]:
     """The programs that the calls among nodes need, each once."""
-    found = {}
+    found: dict[int, Any] = {}
     for x in nodes:
         if x.operation is CALL:
             for native in x.data.natives:
@@ -163,9 +168,9 @@ def graph_digest(ends: Sequence[Node], natives: Sequence[Any] = ()) -> tuple[lis
 
 
 def _text_of(data: Any, natives: dict[int, int]) -> str:
-    if isinstance(data, np.ndarray):
+    if is_array(data):
         return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
-    if isinstance(data, tuple):
+    if is_tuple(data):
         return " ".join(_text_of(x, natives) for x in data)
     if isinstance(data, Callee):
         return f"{data.name} {data.shapes} {[natives[id(x)] for x in data.natives]}"

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
+
+from phipsi.core.model.numbers import is_array, is_tuple
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
+Tangent = Callable[["Node", "tuple[Node | None, ...]"], "Node | None"]
+Adjoint = Callable[["Node", "Node"], "Iterable[tuple[int, Node]]"]
+Pattern = Callable[["Node", Sequence[Array], int], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +40,9 @@ class Operation:
     array: Callable[..., Array]
     text: str
     partials: Callable[..., tuple[Node | None, ...]] | None = None
-    jvp: Callable[..., Node | None] | None = None
-    vjp: Callable[..., Iterable[tuple[int, Node]]] | None = None
-    pattern: Callable[..., Array] | None = None
+    jvp: Tangent | None = None
+    vjp: Adjoint | None = None
+    pattern: Pattern | None = None
 
     @property
     def is_entrywise(self) -> bool:
@@ -93,9 +97,9 @@ def _key_of(data: Any) -> Any:
     The key does not hold callees and nodes, which hold models: these hold their graphs, and none of
     them would ever be forgotten. As long as the node lives, so do they.
     """
-    if isinstance(data, np.ndarray):
+    if is_array(data):
         return data.shape, data.dtype.str, data.tobytes()
-    if isinstance(data, tuple):
+    if is_tuple(data):
         return tuple(map(_key_of, data))
     if isinstance(data, (int, str)):
         return data

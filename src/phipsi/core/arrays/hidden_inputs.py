@@ -15,7 +15,7 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from phipsi.core.arrays import (
     numpy_functions as numpy_functions,  # it registers what traced values know
 )
 from phipsi.core.arrays.law_errors import fail, is_ours
+from phipsi.core.model.numbers import is_array, is_collection, is_mapping
 
 _T = TypeVar("_T")
 _MOST = 4000  # things that are looked at, in search of generators
@@ -36,7 +37,8 @@ _WITHOUT = (
     "phipsi.native.",
 )
 _PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic)
-_CLOCKS = {
+_OF_UTC = "utcnow"  # deprecated, but laws may read it
+_CLOCKS: dict[Any, str] = {
     f: f"time.{f.__name__}"
     for f in (
         time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic,
@@ -44,7 +46,8 @@ _CLOCKS = {
         time.ctime,
     )
 } | {
-    datetime.datetime.now: "datetime.now", datetime.datetime.utcnow: "datetime.utcnow",
+    datetime.datetime.now: "datetime.now",
+    getattr(datetime.datetime, _OF_UTC): f"datetime.{_OF_UTC}",
     datetime.datetime.today: "datetime.today", datetime.date.today: "date.today",
 }  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -67,10 +70,9 @@ def traced_twice(
     first = run()
     for generator, state in before:
         if _state(generator) != state:
-            kind = type(generator)
             fail(
-                f"the function draws random numbers ({kind.__module__.split('.')[0]}."
-                f"{kind.__name__}), and its trace would keep those of the first call",
+                f"the function draws random numbers ({_kind_of(generator)}), and its trace would "
+                "keep those of the first call",
                 _ADVICE,
                 place,
             )
@@ -92,7 +94,7 @@ def traced_twice(
 
 
 @contextmanager
-def _reads() -> Iterator[list[str]]:
+def _reads() -> Generator[list[str]]:
     """Names of the clocks and sources of entropy that are read inside, by code that is not ours."""
     found: list[str] = []
 
@@ -158,9 +160,14 @@ def _state(generator: Any) -> Any:
 
 
 def _plain(x: Any) -> Any:
-    if isinstance(x, Mapping):
+    if is_mapping(x):
         return {name: _plain(y) for name, y in x.items()}
-    return x.tobytes() if isinstance(x, np.ndarray) else x
+    return x.tobytes() if is_array(x) else x
+
+
+def _kind_of(generator: object) -> str:
+    kind = type(generator)
+    return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
 def _generators(function: Any) -> list[Any]:
@@ -197,12 +204,12 @@ def _inside(thing: Any, names: frozenset[str]) -> Iterable[tuple[Any, frozenset[
     if isinstance(thing, functools.partial):
         return [(x, None) for x in (thing.func, *thing.args, *thing.keywords.values())]
     if isinstance(thing, (staticmethod, classmethod)):
-        return [(thing.__func__, None)]
+        return [(_attribute(thing, "__func__"), None)]
     if isinstance(thing, property):
         return [(thing.fget, None)]
-    if isinstance(thing, (list, tuple, set, frozenset)):
+    if is_collection(thing):
         return [(x, None) for x in thing]
-    if isinstance(thing, Mapping):
+    if is_mapping(thing):
         return [(x, None) for x in thing.values()]
     if isinstance(_attribute(thing, "__self__"), _kinds()):  # rng.normal, under a name
         return [(thing.__self__, None)]

@@ -167,7 +167,7 @@ def dependence(result: Node, by: Node) -> Array:
 
 def _groups(pattern: Array) -> list[list[int]]:
     """Entries with a diagonal, in groups without other dependence, as early as they fit."""
-    coupled, out = pattern | pattern.T, []
+    coupled, out = pattern | pattern.T, list[list[int]]()
     for i in np.flatnonzero(np.diag(pattern)).tolist():
         for group in out:
             if not coupled[i, group].any():

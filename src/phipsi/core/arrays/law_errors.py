@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import linecache
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from phipsi.errors import LawError
+from phipsi.errors import LawError, frame_above
 
 
 def _folders(file: str, up: int) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def is_read_by_a_user() -> bool:
     """Whether code that is neither ours nor NumPy's called the caller, while it is traced."""
     if _FAILURES.get() is None:
         return False
-    frame = sys._getframe(2)
+    frame = frame_above(2)
     return not is_ours(frame.f_code.co_filename)
 
 
@@ -98,7 +98,7 @@ def is_ours(file: str) -> bool:
 
 def _line_of_the_law() -> str:
     """File, line and text of the innermost call that is neither here nor in another library."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = frame_above(1)
     found = ""
     while frame is not None:
         file = frame.f_code.co_filename

@@ -16,15 +16,39 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.arrays import dependence
-from phipsi.core.arrays.graph import Array, Node, Operation, Shape, in_order
+from phipsi.core.arrays.graph import (
+    Adjoint,
+    Array,
+    Node,
+    Operation,
+    Pattern,
+    Shape,
+    Tangent,
+    in_order,
+)
 from phipsi.core.spatial.number_kinds import ON_ARRAYS, curve_value
 
 OPERATIONS: dict[str, Operation] = {}
+_Slopes = tuple[Node | None, ...]
+_Partials = (
+    Callable[[Node, Node], _Slopes]
+    | Callable[[Node, Node, Node], _Slopes]
+    | Callable[[Node, Node, Node, Node], _Slopes]
+)
 _SHORT = 64  # entries, for which lists are faster than arrays
 
 
-def _row(name: str, *fields: Any, **more: Any) -> None:
-    OPERATIONS[name] = Operation(name, *fields, **more)
+def _row(
+    name: str,
+    shape: Callable[..., Shape],
+    array: Callable[..., Array],
+    text: str,
+    partials: _Partials | None = None,
+    jvp: Tangent | None = None,
+    vjp: Adjoint | None = None,
+    pattern: Pattern | None = None,
+) -> None:
+    OPERATIONS[name] = Operation(name, shape, array, text, partials, jvp, vjp, pattern)
 
 
 # ---- building nodes ------------------------------------------------------------------------------
@@ -209,7 +233,7 @@ def _of(function: Callable[..., Any]) -> Callable[..., Array]:
     return call
 
 
-def _entries(name: str, text: str, partials: Callable[..., tuple[Node | None, ...]]) -> None:
+def _entries(name: str, text: str, partials: _Partials) -> None:
     _row(name, _entrywise, _of(ON_ARRAYS[name]), text, partials=partials)
 
 
@@ -221,6 +245,7 @@ def _flat(*_: Node) -> tuple[Node | None, ...]:
 ONE, HALF, TWO, ZERO = (
     lambda: _number(1.0), lambda: _number(0.5), lambda: _number(2.0), lambda: _number(0.0),
 )  # fmt: skip
+
 
 # Partials get the node itself first, then its arguments.
 _entries("add", "{0} + {1}", lambda f, x, y: (ONE(), ONE()))
@@ -302,7 +327,9 @@ def _slope_of_curve(f: Node, x: Node) -> tuple[Node | None]:
     knots, coefficients = f.data
     if coefficients.shape[1] == 1:
         return (None,)
-    return (curve(x, knots, coefficients[:, 1:] * np.arange(1, coefficients.shape[1])),)
+    later: Array = coefficients[:, 1:]
+    count: int = later.shape[1]
+    return (curve(x, knots, later * np.arange(1, 1 + count)),)
 
 
 _row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
@@ -425,14 +452,26 @@ def _input_value(*, data: Any) -> Array:
     raise AssertionError(f"{data[0]} is given, not computed")
 
 
-def _none(f: Node, *_: Any) -> Any:
+def _none(f: Node, tangents: tuple[Node | None, ...]) -> None:
     return None
+
+
+def _data(*_: Node, data: Any) -> Any:
+    return data
+
+
+def _shape_of_data(*_: Node, data: Any) -> Shape:
+    return data.shape
+
+
+def _shape_beside_data(*_: Node, data: Any) -> Shape:
+    return data[1]
 
 
 _row(
     "constant",
-    lambda data: data.shape,
-    lambda data: data,
+    _shape_of_data,
+    _data,
     "{data}",
     pattern=dependence.nothing,
     jvp=_none,
@@ -440,7 +479,7 @@ _row(
 )
 _row(
     "input",
-    lambda data: data[1],
+    _shape_beside_data,
     _input_value,
     "{data}",
     pattern=dependence.nothing,
@@ -449,7 +488,7 @@ _row(
 )
 _row(
     "pick",
-    lambda x, data: data.shape,
+    _shape_of_data,
     _pick,
     "{0}[…]",
     pattern=dependence.picked,
@@ -458,7 +497,7 @@ _row(
 )
 _row(
     "scatter",
-    lambda x, data: data[1],
+    _shape_beside_data,
     _scatter,
     "scatter({0})",
     pattern=dependence.scattered,
@@ -467,7 +506,7 @@ _row(
 )
 _row(
     "join",
-    lambda *parts, data: data,
+    _data,
     _join,
     "join({0}, …)",
     pattern=dependence.joined,

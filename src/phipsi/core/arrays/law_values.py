@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Node, in_order
+from phipsi.core.arrays.graph import Array, Node, Shape, in_order
 from phipsi.core.spatial.number_kinds import ON_ARRAYS, TRUTHS
 
 _LOGIC = ("both", "either", "not")
@@ -35,7 +35,7 @@ class Evaluation:
         places = {x: i for i, x in enumerate(nodes)}
         self._results = [(places[x], x.shape) for x in results]
         self._inputs = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "input"]
-        self.takes = {x.data[0]: x.shape for _, x in self._inputs}
+        self.takes: dict[str, Shape] = {x.data[0]: x.shape for _, x in self._inputs}
         self._constants = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "constant"]
         self._size, truths = len(nodes), _only_read_as_truths(nodes, results)
         self._steps = [

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
+from phipsi.core.model.numbers import is_mapping
+
 
 def named_numbers(thing: Any) -> dict[str, Any]:
     """The numbers of an object and of its parts, by name; none of what does not name any."""
@@ -54,10 +56,10 @@ def called_with_numbers(function: Any) -> Callable[..., Any]:
         rest = {n: x for n, x in given.items() if n not in own}
         return with_numbers(function, numbers)(*args, **rest)
 
-    run.__wrapped__ = function  # whose line errors name
+    setattr(run, "__wrapped__", function)  # noqa: B010 (whose line errors name)
     return run
 
 
-def _named(thing: Any) -> Mapping[str, str]:
-    found = getattr(type(thing), "parameters", None)
-    return found if isinstance(found, Mapping) else {}
+def _named(thing: object) -> Mapping[str, str]:
+    found: Any = getattr(type(thing), "parameters", None)
+    return found if is_mapping(found) else {}

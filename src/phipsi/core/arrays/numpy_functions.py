@@ -23,7 +23,7 @@ from phipsi.core.arrays.trace import (
     holds_traced,
     is_truth,
 )
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.numbers import as_floats, is_list
 from phipsi.errors import LawError, one_of
 
 
@@ -62,7 +62,7 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Traced, ...]:
     return tuple(_broadcast(x, shape) for x in arrays)
 
 
-def _axes(x: Node, axis: Any) -> tuple[int, ...]:
+def _axes(x: Node, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     """Which axes are meant, the last first."""
     if axis is None:
         return tuple(reversed(range(len(x.shape))))
@@ -176,9 +176,9 @@ def _add_reduceat(x: Any, starts: Any, axis: int = 0) -> Traced:
     return Traced(_stack(sums).rearranged(_moved(0, axis)).node)
 
 
-def _add_at(target: Any, key: Any, value: Any) -> None:
+def _add_at(target: Traced, key: Any, value: Any) -> None:
     """Add entries at places, which may repeat."""
-    numbers = np.arange(target.size).reshape(target.shape)[key]
+    numbers: Array = np.arange(target.size).reshape(target.shape)[key]
     value = _broadcast(value, np.shape(numbers))
     sums = ops.scatter(value.node, numbers, target.shape)
     target.become(ops.apply("add", target.node, sums))
@@ -267,8 +267,9 @@ def _by_entries(function: Callable[..., Any]) -> Callable[..., Traced]:
 
 
 def _objects(x: Any) -> Any:
-    if isinstance(x, list | tuple):
-        return type(x)(map(_objects, x))
+    if is_list(x):
+        kind: type[list[Any] | tuple[Any, ...]] = type(x)
+        return kind(map(_objects, x))
     return np.asarray(x) if isinstance(x, Traced) else x
 
 
@@ -360,7 +361,64 @@ def _monotone_slopes(width: Array, slope: Array) -> Array:
     return np.concatenate([slope[:1], inner, slope[-1:]])
 
 
-UFUNCS |= {
+def _positive(x: Any) -> Traced:
+    return Traced(as_node(x))
+
+
+def _greater(x: Any, y: Any) -> Traced:
+    return entrywise("less", y, x)
+
+
+def _greater_equal(x: Any, y: Any) -> Traced:
+    return entrywise("less_equal", y, x)
+
+
+def _not_equal(x: Any, y: Any) -> Traced:
+    return ~entrywise("equal", x, y)
+
+
+def _reciprocal(x: Any) -> Traced:
+    return entrywise("div", 1.0, x)
+
+
+def _ceil(x: Any) -> Traced:
+    return -entrywise("floor", -Traced(as_node(x)))
+
+
+def _radians(x: Any) -> Traced:
+    return entrywise("mul", np.pi / 180, x)
+
+
+def _degrees(x: Any) -> Traced:
+    return entrywise("mul", 180 / np.pi, x)
+
+
+def _copy(x: Any) -> Traced:
+    return Traced(as_node(x), owned=True)
+
+
+def _vdot(x: Any, y: Any) -> Traced:
+    return _matmul(*(Traced(as_node(z)).reshape(-1) for z in (x, y)))
+
+
+def _outer(x: Any, y: Any) -> Traced:
+    column: Any = Traced(as_node(x)).reshape(-1, 1)
+    return column * Traced(as_node(y)).reshape(1, -1)
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return as_node(x).shape
+
+
+def _ndim(x: Any) -> int:
+    return len(as_node(x).shape)
+
+
+def _size(x: Any) -> int:
+    return as_node(x).size
+
+
+UFUNCS.update({
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
     "power": "power", "float_power": "power", "absolute": "abs", "fabs": "abs", "sign": "sign",
     "floor": "floor", "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos",
@@ -370,50 +428,37 @@ UFUNCS |= {
     "less": "less", "less_equal": "less_equal", "equal": "equal", "logical_and": "both",
     "logical_or": "either", "logical_not": "not", "bitwise_and": _truths("both", "&"),
     "bitwise_or": _truths("either", "|"), "invert": _truths("not", "~"),
-    "square": _square, "hypot": _hypot, "positive": lambda x: Traced(as_node(x)),
+    "square": _square, "hypot": _hypot, "positive": _positive,
     "matmul": _matmul, "floor_divide": "floor_divide", "remainder": "remainder",
-    "greater": lambda x, y: entrywise("less", y, x),
-    "greater_equal": lambda x, y: entrywise("less_equal", y, x),
-    "not_equal": lambda x, y: ~entrywise("equal", x, y),
-    "reciprocal": lambda x: entrywise("div", 1.0, x),
-    "rint": _rint,
-    "ceil": lambda x: -entrywise("floor", -Traced(as_node(x))),
-    "deg2rad": lambda x: entrywise("mul", np.pi / 180, x),
-    "radians": lambda x: entrywise("mul", np.pi / 180, x),
-    "rad2deg": lambda x: entrywise("mul", 180 / np.pi, x),
-    "degrees": lambda x: entrywise("mul", 180 / np.pi, x),
+    "greater": _greater, "greater_equal": _greater_equal, "not_equal": _not_equal,
+    "reciprocal": _reciprocal, "rint": _rint, "ceil": _ceil,
+    "deg2rad": _radians, "radians": _radians, "rad2deg": _degrees, "degrees": _degrees,
     "clip": _clip,
-}  # fmt: skip
-METHODS |= {
-    (np.add, "reduceat"): _add_reduceat, (np.add, "at"): _add_at,
-}  # fmt: skip
-REARRANGING |= {
+})  # fmt: skip
+METHODS.update({(np.add, "reduceat"): _add_reduceat, (np.add, "at"): _add_at})
+REARRANGING.update({
     np.broadcast_to, np.diagonal, np.expand_dims, np.flip, np.moveaxis, np.ravel, np.repeat,
     np.reshape, np.roll, np.squeeze, np.swapaxes, np.tile, np.transpose, np.atleast_1d,
-}  # fmt: skip
-FUNCTIONS |= {
+})  # fmt: skip
+FUNCTIONS.update({
     np.broadcast_arrays: _broadcast_arrays, np.where: _where,
     np.clip: _clip, np.sum: _sum, np.mean: _mean, np.concatenate: _concatenate,
     np.stack: _stack, np.dot: _dot, np.cross: _cross, np.linalg.norm: _norm,
     np.einsum: _einsum, np.interp: _interp,
     np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.full_like: _like(None),
     np.max: _extreme("maximum"), np.min: _extreme("minimum"),
-    np.copy: lambda x: Traced(as_node(x), owned=True),
-    np.vdot: lambda x, y: _matmul(*(Traced(as_node(z)).reshape(-1) for z in (x, y))),
-    np.inner: _inner,
-    np.outer: lambda x, y: (Traced(as_node(x)).reshape(-1, 1) * Traced(as_node(y)).reshape(1, -1)),  # type: ignore[operator]
-    np.shape: lambda x: as_node(x).shape, np.ndim: lambda x: len(as_node(x).shape),
-    np.size: lambda x: as_node(x).size,
+    np.copy: _copy, np.vdot: _vdot, np.inner: _inner, np.outer: _outer,
+    np.shape: _shape, np.ndim: _ndim, np.size: _size,
     np.fill_diagonal: _fill_diagonal, np.select: _select,
-}  # fmt: skip
-FUNCTIONS |= {
+})  # fmt: skip
+FUNCTIONS.update({
     function: _by_entries(function)
     for function in (
         np.diag, np.diagflat, np.trace, np.kron, np.block, np.vstack, np.hstack, np.column_stack,
         np.triu, np.tril, np.cumsum, np.prod, np.tensordot, np.append, np.insert, np.delete,
         np.diff, np.take, np.rot90, np.fliplr, np.flipud, np.polyval, np.linalg.matrix_power,
     )
-}  # fmt: skip
+})  # fmt: skip
 for _name in (
     "sqrt exp log sin cos tan arcsin arccos arctan sinh cosh tanh square rint floor ceil sign"
 ).split():

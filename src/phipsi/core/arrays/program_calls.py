@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +17,7 @@ _EVALUATE: ContextVar[Evaluate | None] = ContextVar("evaluate", default=None)
 
 
 @contextmanager
-def recording(evaluate: Evaluate) -> Iterator[None]:
+def recording(evaluate: Evaluate) -> Generator[None]:
     """Inside, programs that are called with traced values are evaluated by this function."""
     token = _EVALUATE.set(evaluate)
     try:

@@ -10,7 +10,7 @@ Reasons: docs/decisions/0036.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn, final
@@ -18,9 +18,9 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node, Shape
+from phipsi.core.arrays.graph import Array, Node, Shape
 from phipsi.core.arrays.law_errors import fail, is_read_by_a_user, short
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.numbers import as_floats, is_array, is_list
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}
@@ -31,7 +31,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
 @contextmanager
-def at_most(count: int) -> Iterator[None]:
+def at_most(count: int) -> Generator[None]:
     """Inside, a function may compute so many traced values: a loop without an end is reported."""
     token = _ROOM.set([count, count])
     try:
@@ -83,6 +83,10 @@ class Traced:
         if not is_read_by_a_user():
             return Traced
         return np.ndarray if self._node.shape else np.float64
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> NoReturn:
+        raise AttributeError("the class of a traced array cannot be set")
 
     def __hash__(self) -> int:
         if self.shape:
@@ -149,7 +153,7 @@ class Traced:
             found = function(numbers)
         except (IndexError, ValueError, TypeError) as error:
             fail(f"{error} (shape {self.shape})")
-        part = isinstance(found, np.ndarray) and np.shares_memory(found, numbers)
+        part = is_array(found) and np.shares_memory(found, numbers)
         out = Traced(ops.pick(self.node, found), owned=not part)
         if part:
             self._parts = [x for x in self._parts if x() is not None]
@@ -170,6 +174,14 @@ class Traced:
             fail(f"{error} (shape {self.shape})")
         both = ops.join([self.node, new], (self.size + new.size,))
         self.become(ops.pick(both, numbers))
+
+    def changed_in_place(self, new: Traced) -> Traced:
+        """What this name stands for, once the array has other values."""
+        if not self._owned and self.node.operation.name != "input":
+            new._owed = True  # x[:3] += y  puts it back
+            return new
+        self.become(new.node)
+        return self
 
     def become(self, node: Node) -> None:
         """Take other values, if no other name sees them."""
@@ -358,11 +370,7 @@ def _in_place(operate: Callable[[Traced, Any], Any]) -> Callable[[Traced, Any], 
             return new  # Python's numbers are not changed, their names are
         if new.shape != self.shape:
             fail(f"an array of shape {self.shape} cannot become one of shape {new.shape}")
-        if not self._owned and self.node.operation.name != "input":
-            new._owed = True  # x[:3] += y  puts it back
-            return new
-        self.become(new.node)
-        return self
+        return self.changed_in_place(new)
 
     return change
 
@@ -379,7 +387,13 @@ for _name, _symbol, _other in (
     ("ge", "less_equal", True), ("eq", "equal", False),
 ):  # fmt: skip
     setattr(Traced, f"__{_name}__", _operator(_symbol, swapped=_other))
-setattr(Traced, "__ne__", lambda self, other: ~(self == other))  # noqa: B010
+
+
+def _differ(self: Any, other: Any) -> Any:
+    return ~(self == other)
+
+
+setattr(Traced, "__ne__", _differ)  # noqa: B010
 
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -389,10 +403,10 @@ def as_node(x: Any) -> Node:
     """The node of a traced value, a number, an array, or a list of these."""
     if isinstance(x, Traced):
         return x.node
-    if isinstance(x, (list, tuple)) and holds_traced(x):
+    if is_list(x) and holds_traced(x):
         return FUNCTIONS[np.stack](x).node
     try:
-        array = np.asarray(x)
+        array: Array = np.asarray(x)
     except ValueError:
         fail(f"{short(x)} has rows of several lengths")
     if array.dtype == object and any(isinstance(y, Traced) for y in array.flat):
@@ -480,6 +494,6 @@ def holds_traced(x: Any) -> bool:
     """Whether a value is traced, or a list in which one is."""
     if isinstance(x, Traced):
         return True
-    if isinstance(x, np.ndarray):
-        return x.dtype == object and any(map(holds_traced, x.flat))
-    return isinstance(x, (list, tuple)) and any(map(holds_traced, x))
+    if is_array(x):
+        return bool(x.dtype == object) and any(map(holds_traced, x.flat))
+    return is_list(x) and any(map(holds_traced, x))

@@ -52,13 +52,18 @@ def _call(name: str, x: Any) -> Any:
     if getattr(x, "dtype", None) is not None and x.dtype != object:
         return getattr(np, name)(x)
     if isinstance(x, np.ndarray):
-        return np.vectorize(lambda e: _object_function(name, e)(e), otypes=[object])(x)
+
+        def one(e: Any) -> Any:
+            return _object_function(name, e)(e)
+
+        return np.vectorize(one, otypes=[object])(x)
     return _object_function(name, x)(x)
 
 
 def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
     """An operation of laws on numbers of other libraries."""
-    kind = next((type(x) for x in xs if not isinstance(x, (int, float))), float)
+    others: list[object] = [x for x in xs if not isinstance(x, (int, float))]
+    kind = type(others[0]) if others else float
     if kind in FUNCTIONS:
         return FUNCTIONS[kind].entrywise(name, xs, data)
     if kind is float:
@@ -87,16 +92,36 @@ def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
     return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
 
 
+def _are_equal(x: Any, y: Any) -> Any:
+    return (x <= y) & (y <= x)
+
+
+def _are_both(x: Any, y: Any) -> Any:
+    return (x != 0) & (y != 0)
+
+
+def _is_either(x: Any, y: Any) -> Any:
+    return (x != 0) | (y != 0)
+
+
+def _power(x: Any, y: Any) -> Any:
+    return x**y
+
+
+def _is_zero(x: Any) -> Any:
+    return (x <= 0) & (0 <= x)
+
+
 _RELATIONS: dict[str, Callable[..., Any]] = {
     "less": operator.lt,
     "less_equal": operator.le,
-    "equal": lambda x, y: (x <= y) & (y <= x),
-    "both": lambda x, y: (x != 0) & (y != 0),
-    "either": lambda x, y: (x != 0) | (y != 0),
-    "not": lambda x: (x <= 0) & (0 <= x),
+    "equal": _are_equal,
+    "both": _are_both,
+    "either": _is_either,
+    "not": _is_zero,
 }
 
-_OF_TWO: dict[str, Callable[..., Any]] = {"power": operator.pow, "remainder": operator.mod}
+_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"power": _power, "remainder": operator.mod}
 
 FUNCTIONS: dict[type, ScalarOps] = {}
 """Classes of numbers, and what their kind offers; SymPy and mpmath are known."""
@@ -209,9 +234,10 @@ def _largest(a: np.ndarray) -> np.ndarray:
 def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:
     """1 / pivot, or 0 for a dependent row."""
     if pivot.dtype == object:
-        invert = np.vectorize(
-            lambda p, s: 1 / p if abs(p) > ROW_TOLERANCE * abs(s) else 0 * p, otypes=[object]
-        )
-        return invert(pivot, size)
+
+        def invert(p: Any, s: Any) -> Any:
+            return 1 / p if abs(p) > ROW_TOLERANCE * abs(s) else 0 * p
+
+        return np.vectorize(invert, otypes=[object])(pivot, size)
     good = np.abs(pivot) > ROW_TOLERANCE * np.abs(size)
     return np.where(good, 1 / np.where(good, pivot, 1), 0)

@@ -262,7 +262,8 @@ class ArrayArithmetic:
     @cached_property
     def _product(self) -> Callable[[Array, Array], Array]:
         """The product of blocks: NumPy's, or that of numbers which know a faster one."""
-        return getattr(FUNCTIONS.get(type(self._one)), "matmul", np.matmul)
+        one: object = self._one
+        return getattr(FUNCTIONS.get(type(one)), "matmul", np.matmul)
 
     def number(self, c: Any) -> Any:
         """A rational number or a float as an entry."""
@@ -494,7 +495,8 @@ class ArrayArithmetic:
 
     def _inv(self, x: Field) -> Array:
         a = self.value(x.args[0])
-        how, what = x.data  # type: ignore[misc]
+        data: Any = x.data
+        how, what = data
         if a.shape[-1] == 0:
             return a
         if self.dtype != np.float64:

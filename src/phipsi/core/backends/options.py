@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.backends.failures import NOT_FINITE, code_of, is_failure
-from phipsi.core.model.numbers import whole_number
+from phipsi.core.model.numbers import is_array, whole_number
 from phipsi.errors import InputError, PhipsiError, one_of
 
 Array = NDArray[Any]
@@ -106,9 +106,8 @@ class Calls:
             for x, tail in zip(listed, tails, strict=True)
         ]
         found = function(*flat) if self.raises else self._in_parts(function, flat, batch)
-        if isinstance(found, tuple):
-            return tuple(x.reshape(*batch, *x.shape[1:]) for x in found)
-        return found.reshape(*batch, *found.shape[1:])
+        shaped = tuple(x.reshape(*batch, *x.shape[1:]) for x in in_order(found))
+        return shaped if isinstance(found, tuple) else shaped[0]
 
     def _in_parts(
         self, function: Callable[..., Any], flat: list[Array], batch: tuple[int, ...]
@@ -119,10 +118,7 @@ class Calls:
             bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=-1)
             status[bad & (status == 0)] = NOT_FINITE
         first = function(*(x[:0] for x in flat))  # for the shapes
-        whole = [
-            np.full((len(status), *x.shape[1:]), np.nan)
-            for x in (first if isinstance(first, tuple) else (first,))
-        ]
+        whole = [np.full((len(status), *x.shape[1:]), np.nan) for x in in_order(first)]
         left = [np.flatnonzero(~is_failure(status))]
         while left:
             part = left.pop()
@@ -136,7 +132,7 @@ class Calls:
                 else:
                     left += np.array_split(part, 2)
                 continue
-            for x, y in zip(whole, found if isinstance(first, tuple) else (found,), strict=True):
+            for x, y in zip(whole, in_order(found), strict=True):
                 x[part] = y
         self._status = status.reshape(batch)
         return tuple(whole) if isinstance(first, tuple) else whole[0]
@@ -145,7 +141,7 @@ class Calls:
         old = np.zeros_like(status) if self._status is None else self._status
         self._status = np.where(is_failure(old) | (status == 0), old, status)
 
-    def finish(self, result: Any, batch: tuple[int, ...] = ()) -> Any:
+    def finish(self, result: Array | tuple[Any, ...], batch: tuple[int, ...] = ()) -> Any:
         """The result, an array or a tuple with names, as the options ask for it.
 
         "mask" puts NaN in the place of failed elements, `out` receives the numbers, and the status
@@ -154,7 +150,7 @@ class Calls:
         if not self._inner and self._out is None:
             return result
         status = np.zeros(batch, dtype=np.int64) if self._status is None else self._status
-        parts = result if isinstance(result, tuple) else (result,)
+        parts = in_order(result)
         if self._word == "mask" and status.any():
             bad = is_failure(status)
             parts = tuple(
@@ -163,18 +159,29 @@ class Calls:
             )
         parts = store(parts, self._out, single=not isinstance(result, tuple))
         if isinstance(result, tuple):
-            result = type(result)(*parts)
+            several: Callable[..., Any] = type(result)
+            result = several(*parts)
         else:
             result = parts[0]
         return result if self.raises else (result, status)
 
 
-def flat(results: Sequence[Any]) -> list[Any]:
+def in_order(results: Array | tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results of a function that gives one or, in a tuple, several."""
+    return results if isinstance(results, tuple) else (results,)
+
+
+def flat(results: Sequence[Array | tuple[Array, ...] | list[Array]]) -> list[Any]:
     """Results one after the other; those of several blocks are tuples of arrays."""
-    return [a for r in results for a in (r if isinstance(r, (tuple, list)) else (r,))]
+    out: list[Any] = []
+    for r in results:
+        out.extend(r if isinstance(r, (tuple, list)) else (r,))
+    return out
 
 
-def store(results: Sequence[Any], out: Any, single: bool) -> list[Any]:
+def store(
+    results: Sequence[Any], out: Array | tuple[Any, ...] | list[Any] | None, single: bool
+) -> list[Any]:
     """Write results to the arrays of ``out=``, if there are any; those that the user gets."""
     if out is None:
         return list(results)
@@ -183,17 +190,17 @@ def store(results: Sequence[Any], out: Any, single: bool) -> list[Any]:
             f"there are {len(results)} results, so out must be a tuple of {len(results)} arrays, "
             f"such as the result of an earlier call, not {type(out).__name__}"
         )
-    targets = [out] if single else list(out)
+    targets: list[Any] = [out] if single else list(out)
     arrays, found = flat(targets), [np.asarray(x) for x in flat(results)]
     if len(targets) != len(results) or len(arrays) != len(found):
         raise InputError(f"out= has {len(arrays)} arrays for {len(found)} results")
     for target, result in zip(arrays, found, strict=True):
-        if isinstance(target, np.ndarray) and target.dtype != result.dtype:
+        if is_array(target) and target.dtype != result.dtype:
             raise InputError(
                 f"out= holds {target.dtype}, but the result is {result.dtype}: "
                 f"np.empty({result.shape}, dtype=np.{result.dtype})"
             )
-        if not isinstance(target, np.ndarray) or target.shape != result.shape:
+        if not is_array(target) or target.shape != result.shape:
             shape = getattr(target, "shape", type(target).__name__)
             raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
         if not target.flags.writeable:
@@ -207,10 +214,10 @@ def store(results: Sequence[Any], out: Any, single: bool) -> list[Any]:
     return targets
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _overlap(a: Array, b: Any) -> bool:
     work: Any = 10_000  # steps; whether strided arrays meet can be hard to find out
     try:
-        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=work)
+        return is_array(b) and np.shares_memory(a, b, max_work=work)
     except np.exceptions.TooHardError:
         return True
 
@@ -222,5 +229,5 @@ def named(kind: type[tuple[Any, ...]], found: Any, options: CallOptions) -> Any:
     return with_names(kind, found[0]), found[1]
 
 
-with_names = tuple.__new__
+with_names: Callable[[type[tuple[Any, ...]], Any], Any] = getattr(tuple, "__new__")  # noqa: B009
 """``with_names(kind, results)``: ``kind(*results)`` of a `NamedTuple`, without Python code."""

@@ -27,7 +27,7 @@ from phipsi.core.backends.backend import (
     never,
 )
 from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
-from phipsi.core.backends.options import CallOptions, check_on_error, flat, store
+from phipsi.core.backends.options import CallOptions, check_on_error, flat, in_order, store
 from phipsi.core.backends.reference import error_at
 from phipsi.core.model.numbers import whole_number
 from phipsi.core.rewrite.rewriter import Rewriting
@@ -116,7 +116,7 @@ class Program:
 
         def masked(*inputs: Any) -> tuple[Any, ...]:
             found, status = self(*inputs, on_error="mask")
-            return (*(found if isinstance(found, tuple) else (found,)), int(status))
+            return (*in_order(found), int(status))
 
         return masked
 
@@ -245,7 +245,21 @@ class Program:
         self.direct = loaded.direct if short else never
         self._quick = loaded.quick if short else never
         if short and loaded.later is not None:
-            self._quick = _until_direct(ref(self), loaded)
+            self._quick = self._until_direct(ref(self), loaded)
+
+    @staticmethod
+    def _until_direct(program: ref[Program], loaded: Loaded) -> Callable[..., Any]:
+        """`loaded.quick`, until one configuration was asked for: from then on there is `direct`."""
+
+        def quick(args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+            answer = loaded.quick(args, threads, out)
+            direct = loaded.later() if loaded.later is not None else None
+            this = program()
+            if direct is not None and this is not None:
+                this.direct, this._quick = direct, loaded.quick
+            return answer
+
+        return quick
 
     @property
     def _reference(self) -> Loaded:
@@ -282,20 +296,6 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
-
-
-def _until_direct(program: ref[Program], loaded: Loaded) -> Callable[..., Any]:
-    """`loaded.quick`, until one configuration was asked for: from then on there is `direct`."""
-
-    def quick(args: tuple[Any, ...], threads: Any, out: Any) -> Any:
-        answer = loaded.quick(args, threads, out)
-        direct = loaded.later() if loaded.later is not None else None
-        this = program()
-        if direct is not None and this is not None:
-            this.direct, this._quick = direct, loaded.quick
-        return answer
-
-    return quick
 
 
 def _has_traced(values: Sequence[Any]) -> bool:

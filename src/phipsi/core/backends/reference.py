@@ -112,7 +112,7 @@ def _alone(program: SweepProgram, arrays: Arrays) -> Arrays:
     return {**arrays, **out}
 
 
-def _in_batch(value: Any, batch: tuple[int, ...]) -> Any:
+def _in_batch(value: Array | tuple[Array, ...] | None, batch: tuple[int, ...]) -> Any:
     """An array, or several, with axes of length one in front."""
     if isinstance(value, tuple):
         return tuple(_in_batch(a, batch) for a in value)
@@ -233,7 +233,7 @@ class Run:
         self.link_sizes: dict[Field, list[Any]] = {}  # of pairs of links
         self.row_sizes: dict[Field, Array] = {}  # of matrices between rows
         on = points.body
-        self.seeds = {  # the bodies at which paths start
+        self.seeds: dict[str, list[int]] = {  # the bodies at which paths start
             "points": list(on),
             "links": [on[p] for p in self.closures.link_point],
             "bodies": list(range(model.n_bodies)),

@@ -36,7 +36,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_a
 
 LEAST = 1 << 18
 """Bytes of the smallest result that pays: below it the C library reuses memory anyway."""
@@ -172,6 +172,6 @@ def set_limit(megabytes: int) -> None:
     >>> result_memory.set_limit(0)
     >>> result_memory.set_limit(256)
     """
-    if not isinstance(megabytes, int) or megabytes < 0:
+    if not is_a(megabytes, int) or megabytes < 0:
         raise InputError(f"{megabytes!r} must be a whole number of MB, or 0 for no reuse of memory")
     MEMORY.set_limit(megabytes << 20)

@@ -29,7 +29,7 @@ from phipsi.core.operators.modal_definitions import (
     is_of_rigid_bodies,
     knows_modes,
 )
-from phipsi.errors import InputError, SpaceError, not_too_deep, true_or_false
+from phipsi.errors import InputError, SpaceError, is_a, not_too_deep, true_or_false
 
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
@@ -105,7 +105,7 @@ def _inside(x: Expr | Family) -> Expr:
 def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:
     if isinstance(expr, Family):
         return _diff_family(expr, wrt, along, modal)
-    found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
+    found = _ONE_DOF.match(wrt.strip()) if is_a(wrt, str) else None
     if found:
         if along is not None:
             raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")

@@ -186,11 +186,11 @@ class Gradient:
     def _between(self, left: Expr, factors: tuple[Expr, ...], right: Expr) -> Expr:
         """Pass on every factor of left* A₁ … Aₙ right, and return (A₁ … Aₙ)* left."""
         rights = [right]
-        for A in reversed(factors):
-            rights.append(name_velocity(A @ rights[-1]))
-        for A, x in zip(factors, reversed(rights[:-1]), strict=True):
-            self._operator(left, A, x)
-            left = A.T @ left
+        for factor in reversed(factors):
+            rights.append(name_velocity(factor @ rights[-1]))
+        for factor, x in zip(factors, reversed(rights[:-1]), strict=True):
+            self._operator(left, factor, x)
+            left = factor.T @ left
         return left
 
     def _function(self, x: Expr, weight: Expr) -> None:
@@ -282,11 +282,11 @@ class Gradient:
         if A.name == self.wrt and self._of is None:
             self._terms.append((1, Z))
         elif A.op is Op.SUM:
-            for c, B in A.terms:
-                self._blocks(B, c * Z)
+            for c, term in A.terms:
+                self._blocks(term, c * Z)
         elif A.op is Op.PRODUCT:
-            for i, B in enumerate(A.args):
-                self._blocks(B, product((*A.args[i + 1 :], Z, *A.args[:i])))
+            for i, factor in enumerate(A.args):
+                self._blocks(factor, product((*A.args[i + 1 :], Z, *A.args[:i])))
         elif A.op is Op.ADJOINT:
             self._blocks(A.args[0], Z.T)
         elif A.op is Op.INVERSE:
@@ -343,27 +343,24 @@ class Gradient:
         else:
             self._ends(first, product(factors[1:-1]), last, Z, whole)
 
-    def _ends(self, first: Expr, X: Expr, last: Expr, Z: Expr, whole: Expr) -> None:
+    def _ends(self, first: Expr, inner: Expr, last: Expr, Z: Expr, whole: Expr) -> None:
         """tr(Z δS) of S = bd(T₁ X T₂*), or of bd(T₁* X T₂); bd(E₁ X T₂*) is E₁ X E₂*."""
         inward = is_causal(first.structure)
         left, right = (first, last.T) if inward else (first.T, last)
         both = is_transition(left) and is_transition(right)
-        if is_step(left) and is_step(right) and not (inward and X.structure & Structure.UNRELATED):
-            X = block_diagonal(X)
+        related = not (inward and inner.structure & Structure.UNRELATED)
+        X = block_diagonal(inner) if is_step(left) and is_step(right) and related else inner
         if not is_memoryless(X.structure) or not all(
             is_step(y) or is_transition(y) for y in (left, right)
         ):
             raise SpaceError(no_gradient(whole))
-        S, Y = X, Z
         E1, E2 = (transition_step(y) if is_transition(y) else y for y in (left, right))
+        S = block_diagonal(first @ X @ last) if both else X
+        Y = Z if not both else block_diagonal(right.T @ Z @ left if inward else right @ Z @ left.T)
         if both:
-            S = block_diagonal(first @ X @ last)
-            Y = block_diagonal(right.T @ Z @ left if inward else right @ Z @ left.T)
             self._blocks(X, Y)
-        elif inward:
-            self._blocks(X, block_diagonal(E2.T @ Z @ E1))
         else:
-            self._blocks(X, block_diagonal(E2 @ Z @ E1.T))
+            self._blocks(X, block_diagonal(E2.T @ Z @ E1 if inward else E2 @ Z @ E1.T))
         if inward:
             parts = ((E1, S, E2, Y), (E2, S.T, E1, Y.T))
         else:

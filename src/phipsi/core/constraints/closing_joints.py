@@ -15,6 +15,7 @@ from phipsi.core.constraints.constraint import (
     End,
     check_name,
     end_of,
+    is_placed,
     numbers_of,
     resolved_point,
 )
@@ -47,11 +48,24 @@ class _Joint(Constraint):
 
     def __post_init__(self) -> None:
         check_name(self.name, type(self).__name__)
-        _plain_ends(self)
+        self._plain_ends()
         for side in self.along:
             given = getattr(self, side)
             if given is not None:
                 fill(self, **{side: unit_axis(given, f"{self._who()}: {side}")})
+
+    def _plain_ends(self) -> None:
+        """Offsets as tuples, so that constraints compare and hash by content."""
+        for side in ("a", "b"):
+            end = getattr(self, side)
+            if is_placed(end):
+                name, place = end
+                if not isinstance(place, Pose):
+                    who = f"{self._who()}: the offset of {side}"
+                    place = plain(vector3(place, who))
+                    if not np.isfinite(place).all():
+                        raise ModelError(f"{who}, {place}, has a number that is not finite.")
+                fill(self, **{side: (name, place)})
 
     def closure(self, model: Model) -> Closure:
         """The rows that it binds, along its axes."""
@@ -204,20 +218,6 @@ class Distance(_Joint):
     def closure(self, model: Model) -> Closure:
         """One row, the distance."""
         return self._between(model, constant=self.length)
-
-
-def _plain_ends(constraint: _Joint) -> None:
-    """Offsets as tuples, so that constraints compare and hash by content."""
-    for side in ("a", "b"):
-        end = getattr(constraint, side)
-        if isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str):
-            name, place = end
-            if not isinstance(place, Pose):
-                who = f"{constraint._who()}: the offset of {side}"
-                place = plain(vector3(place, who))
-                if not np.isfinite(place).all():
-                    raise ModelError(f"{who}, {place}, has a number that is not finite.")
-            fill(constraint, **{side: (name, place)})
 
 
 def z_along(axis: Axis) -> Pose:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from phipsi.core.constraints.shaft_forces import row_of
 from phipsi.core.model import joints as tree_joints
 from phipsi.core.model.closures import Closure
 from phipsi.core.model.flexible_hinge import FlexibleHinge
+from phipsi.core.model.layout import JointView
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats, as_list
 from phipsi.core.model.pose import Pose
@@ -82,11 +83,16 @@ def check_name(name: Any, kind: str) -> None:
         )
 
 
+def is_placed(end: End | list[Any]) -> TypeGuard[tuple[str, Any]]:
+    """Whether an end is a name with a place."""
+    return isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str)
+
+
 def end_of(model: Model, end: Any, side: str, who: str) -> tuple[int, Pose]:
     """Body (−1: world) of an end, and the pose of the joint frame in it."""
     if isinstance(end, str):
         return resolved_point(model, end, f"{who}: {side}")
-    if not (isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str)):
+    if not is_placed(end):
         raise ModelError(
             f"{who}: {side}={end!r} must be a body, a frame or 'world', alone or with its place "
             f"there:\n    {side}=('rod', (1, 0, 0))      an offset in m\n"
@@ -145,7 +151,7 @@ def numbers_of(values: Any, what: str) -> Array:
 _ONE_COORDINATE = (tree_joints.Revolute, tree_joints.Prismatic, tree_joints.Helical)
 
 
-def one_coordinate(model: Model, name: str, who: str) -> Any:
+def one_coordinate(model: Model, name: str, who: str) -> JointView:
     """The joint with this name, which must have one coordinate; `who` names the constraint."""
     try:
         view = model.joint(name)
@@ -161,7 +167,7 @@ def one_coordinate(model: Model, name: str, who: str) -> Any:
     return view
 
 
-def rate_row(model: Model, view: Any) -> tuple[list[tuple[int, Pose]], Array]:
+def rate_row(model: Model, view: JointView) -> tuple[list[tuple[int, Pose]], Array]:
     """The frames of a joint's body and of its parent, and rows (2, 6) on them: the joint's rate."""
     motion = row_of(view.joint)
     parent = model.parent[view.index], model.placements[view.index]

@@ -29,6 +29,7 @@ from phipsi.core.constraints.constraint import (
 from phipsi.core.constraints.shaft_forces import Transmitted, transmitted_by
 from phipsi.core.model import joints as tree_joints
 from phipsi.core.model.closures import Closure
+from phipsi.core.model.layout import JointView
 from phipsi.core.model.model import Model
 from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.pose import Pose
@@ -170,7 +171,7 @@ class Relations(Constraint):
             "pressure_angle=np.deg2rad(20))"
         )
 
-    def _of_kind(self, model: Model, name: str, role: str, kinds: tuple[type, ...]) -> Any:
+    def _of_kind(self, model: Model, name: str, role: str, kinds: tuple[type, ...]) -> JointView:
         """The joint in a role, of the kinds that the machine element needs."""
         view = one_coordinate(model, name, self._who())
         if not isinstance(view.joint, kinds):

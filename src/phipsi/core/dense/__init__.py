@@ -147,4 +147,5 @@ def _reversed(space: Space, one: Evaluation) -> Array:
     if space.of_poses:
         return np.arange(one.size(space)).reshape(-1, 16)[::-1].reshape(-1)
     blocks = space_blocks(space, one.model, one.points)
-    return np.concatenate([np.arange(0), *(np.arange(s.start, s.stop) for s in blocks[::-1])])
+    places: list[Array] = [np.arange(s.start, s.stop) for s in blocks[::-1]]
+    return np.concatenate([np.arange(0), *places])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +107,8 @@ class Evaluation:
         return self._values[x]
 
     def _compute(self, x: Expr) -> Array:
-        if x.op in _METHODS:
-            return _METHODS[x.op](self, x)
+        if x.op in self._METHODS:
+            return self._METHODS[x.op](self, x)
         rows, cols = self.size(x.gives), self.size(x.takes)
         return self.at.eye(rows) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
 
@@ -345,18 +345,17 @@ class Evaluation:
             return self.at.zeros(self.model.nv, self.model.nv)
         return self.value(f.Jr)
 
-
-_METHODS: dict[Op, Callable[[Evaluation, Expr], Array]] = {
-    Op.LEAF: lambda one, x: one._leaf(x),
-    Op.ADJOINT: lambda one, x: one.value(x.args[0]).T,
-    Op.SUM: lambda one, x: one._sum(x, one.value),
-    Op.PRODUCT: lambda one, x: one._product(x),
-    Op.INVERSE: lambda one, x: one._inverse(x.args[0]),
-    Op.BD: lambda one, x: one._block_diagonal(x),
-    Op.FUNCTION: lambda one, x: one._function(x),
-    Op.AS_MATRIX: lambda one, x: one.value(x.args[0]),
-    Op.LOGDET: lambda one, x: one._logdet(x.args[0]),
-}
+    _METHODS: ClassVar[dict[Op, Callable[[Evaluation, Expr], Array]]] = {
+        Op.LEAF: lambda one, x: one._leaf(x),
+        Op.ADJOINT: lambda one, x: one.value(x.args[0]).T,
+        Op.SUM: lambda one, x: one._sum(x, one.value),
+        Op.PRODUCT: lambda one, x: one._product(x),
+        Op.INVERSE: lambda one, x: one._inverse(x.args[0]),
+        Op.BD: lambda one, x: one._block_diagonal(x),
+        Op.FUNCTION: lambda one, x: one._function(x),
+        Op.AS_MATRIX: lambda one, x: one.value(x.args[0]),
+        Op.LOGDET: lambda one, x: one._logdet(x.args[0]),
+    }
 
 
 def _norm(matrix: Array) -> float:

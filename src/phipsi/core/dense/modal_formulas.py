@@ -12,7 +12,7 @@ whose modal rows are rates of modes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -258,7 +258,7 @@ def rigid_cross_force(c: Configuration, f: Array) -> Array:
     return _on_rigid_rows(c, lambda k: crq(f[c.six(k), 0]))
 
 
-def _on_rigid_rows(c: Configuration, make: Any) -> Array:
+def _on_rigid_rows(c: Configuration, make: Callable[[int], Array]) -> Array:
     def block(k: int) -> Array:
         out = c.zeros(6 + c.model.more_rows[k], 6 + c.model.more_rows[k])
         out[:6, :6] = make(k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.arrays.law_values import Evaluation
 from phipsi.core.backends.failures import with_part
+from phipsi.core.backends.options import in_order
 from phipsi.core.machine.array_indices import Places, Several, Span, integers_of
 from phipsi.core.machine.machine import (
     Body,
@@ -25,6 +26,7 @@ from phipsi.core.machine.machine import (
     Memory,
     Number,
     Pair,
+    Place,
     RowOf,
     Values,
     Words,
@@ -40,6 +42,7 @@ from phipsi.core.spatial.number_kinds import ARRAYS
 
 Array = NDArray[Any]
 
+_where: Callable[[Any, Any, Any], Array] = np.where
 _FEW = 0.7  # with a smaller share of live lanes, rounds go on with copies of them
 _SHORT = 4  # sums of so few terms are added one by one
 
@@ -143,16 +146,18 @@ class ArrayMachine(Machine):
         def run(body: Callable[[int, Any, Any], None]) -> None:
             for case in range(cases):
                 mine = [(i, table[2 * i + 1]) for i in range(count) if table[2 * i] == case]
-                for turns, firsts in [] if self.strict else _evenly_spaced(mine):
+                if self.strict:
+                    for i, first in reversed(mine):
+                        body(case, i, first)
+                    continue
+                for turns, firsts in _evenly_spaced(mine):
                     with self._axis(turns) as i:
                         body(case, i, Span(firsts.start, firsts.step, len(turns), i.axis))
-                for i, first in reversed(mine) if self.strict else ():
-                    body(case, i, first)
 
         return run
 
     @contextmanager
-    def _axis(self, turns: range) -> Iterator[Any]:
+    def _axis(self, turns: range) -> Generator[Any]:
         self._depth += 1
         try:
             yield Span(turns.start, turns.step, len(turns), self._depth - 1)
@@ -193,7 +198,7 @@ class ArrayMachine(Machine):
         return run
 
     @contextmanager
-    def _left(self, live: Array) -> Iterator[None]:
+    def _left(self, live: Array) -> Generator[None]:
         """Copies of these lanes, written back at the end; scratch that changed is lost."""
         which, before = np.flatnonzero(live), (self.mask, self.lanes, self.status)
         known = [(x, x.data, x.stores) for x in self._memories]
@@ -304,7 +309,7 @@ class ArrayMachine(Machine):
 
     def where(self, mask: Any, x: Any, y: Any) -> Any:
         """See `Machine`."""
-        return np.where(mask, x, y)
+        return _where(mask, x, y)
 
     def equal(self, x: Any, y: Any) -> Any:
         """See `Machine`."""
@@ -386,7 +391,7 @@ class ArrayMachine(Machine):
     def invert(self, n: int, A: Any) -> None:
         """See `Machine`; by LAPACK, if it need not be exact."""
         if not self.exact and not self.strict:
-            left = A.lanes_first()[:, :, :n]
+            left: Array = A.lanes_first()[:, :, :n]
             try:
                 found = np.linalg.inv(left) if np.isfinite(left).all() else None
             except np.linalg.LinAlgError:
@@ -439,8 +444,8 @@ class ArrayMachine(Machine):
 
     def call(self, program: Any, inputs: Sequence[Memory], results: Sequence[Memory]) -> None:
         """Call a function of arrays (lanes, …); what it raises, is raised."""
-        found = program(*(x.lanes_first() for x in inputs))  # type: ignore[attr-defined]
-        for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
+        found: Any = program(*(x.lanes_first() for x in inputs))  # type: ignore[attr-defined]
+        for x, to in zip(in_order(found), results, strict=True):
             to.fill(x)  # type: ignore[attr-defined]
 
     def fail(self, mask: Any, code: int, part: Any = None) -> None:
@@ -457,16 +462,19 @@ class ArrayMachine(Machine):
         return failed
 
 
-def _batched(x: Any, shape: tuple[int, ...]) -> Array:
+def _batched(x: Sequence[Any] | Memory | Item, shape: tuple[int, ...]) -> Array:
     """An input of a graph (…, lanes, *shape), with an axis for every `each` around it."""
     if isinstance(x, ArrayMemory):
         return np.moveaxis(x.data, -1, 0).reshape(x.data.shape[-1], *shape)
+    assert not isinstance(x, Memory), "a memory of this machine"
     if not isinstance(x, Item):
         flat = np.stack(np.broadcast_arrays(*x), axis=-1) if x else np.zeros((1, 0))
         return flat.reshape(*flat.shape[:-1], *shape)
-    data: Array = x.memory.data  # type: ignore[attr-defined]
+    memory = x.memory
+    assert isinstance(memory, ArrayMemory), "items are of memories"
+    data = memory.data
     rows = data.reshape(math.prod(data.shape[:-1]) // x.size, x.size, data.shape[-1])
-    found = np.moveaxis(rows[integers_of(x.index)], -1, -2)  # lanes before the numbers
+    found = np.moveaxis(rows[integers_of(x.number)], -1, -2)  # lanes before the numbers
     return found.reshape(*found.shape[:-1], *shape)
 
 
@@ -544,7 +552,7 @@ class ArrayMemory(Memory):
         """See `Memory`."""
         return RowOf(self, i)
 
-    def _place(self, index: Any) -> tuple[Any, list[int] | None]:
+    def _place(self, index: Place) -> tuple[Any, list[int] | None]:
         """What to index with, and the axes of what that gives; None where it gives a copy."""
         index = index if isinstance(index, tuple) else (index,)
         assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
@@ -563,14 +571,14 @@ class ArrayMemory(Memory):
         shape = [sizes.get(a, 1) for a in range(max(axes), -1, -1)]
         return view.transpose(*order, len(axes)).reshape(*shape, view.shape[-1])
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Place) -> Any:
         key, axes = self._place(index)
         if axes is None:
             return self.data[key]
         view = self._view(key, axes)
         return view if self._is_input else view.copy()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Place, value: Any) -> None:
         assert not self._is_input, "inputs are not changed"
         key, axes = self._place(index)
         mask = self._machine.mask if self.is_kept else None

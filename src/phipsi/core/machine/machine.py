@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
@@ -84,6 +84,9 @@ if TYPE_CHECKING:
 else:
     Index = int
 
+Place = Index | int | tuple[Index | int, ...]
+"""Where a number is in a memory."""
+
 
 class Memory(ABC):
     """An array of numbers. ``x[i, j]`` reads one, ``x[i, j] = y`` stores one."""
@@ -91,12 +94,10 @@ class Memory(ABC):
     shape: tuple[Any, ...]
 
     @abstractmethod
-    def __getitem__(self, index: Index | int | tuple[Index | int, ...]) -> Number: ...
+    def __getitem__(self, index: Place) -> Number: ...
 
     @abstractmethod
-    def __setitem__(
-        self, index: Index | int | tuple[Index | int, ...], value: Number | float
-    ) -> None: ...
+    def __setitem__(self, index: Place, value: Number | float) -> None: ...
 
     @property
     def value(self) -> Number:
@@ -119,13 +120,13 @@ class RowOf(Memory):
     def __init__(self, whole: Memory, i: Index | int) -> None:
         self._whole, self._i, self.shape = whole, i, whole.shape[1:]
 
-    def _index(self, index: Any) -> tuple[Any, ...]:
+    def _index(self, index: Place) -> tuple[Index | int, ...]:
         return (self._i, *index) if isinstance(index, tuple) else (self._i, index)
 
-    def __getitem__(self, index: Any) -> Number:
+    def __getitem__(self, index: Place) -> Number:
         return self._whole[self._index(index)]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Place, value: Number | float) -> None:
         self._whole[self._index(index)] = value
 
     def row(self, i: Index | int) -> Memory:
@@ -152,10 +153,10 @@ class Candidate(NamedTuple):
 
 
 class Item(NamedTuple):
-    """So many numbers of a memory, those of item number `index`, as an input of a graph."""
+    """So many numbers of a memory, those of the item with this number, as an input of a graph."""
 
     memory: Memory
-    index: Index
+    number: Index
     size: int
 
 
@@ -454,7 +455,7 @@ class Machine(ABC):
                 target[i, j] = source[i, j]
 
     @contextmanager
-    def _masked(self, live: Any) -> Iterator[None]:
+    def _masked(self, live: Any) -> Generator[None]:
         outer, self.mask = self.mask, live
         try:
             yield

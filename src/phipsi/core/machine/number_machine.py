@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.arrays.law_values import Evaluation
 from phipsi.core.backends.failures import with_part
+from phipsi.core.backends.options import in_order
 from phipsi.core.machine.machine import (
     Body,
     Entry,
@@ -22,6 +23,7 @@ from phipsi.core.machine.machine import (
     Memory,
     Number,
     Pair,
+    Place,
     RowOf,
     Values,
     Words,
@@ -261,7 +263,7 @@ class NumberMachine(Machine):
     def call(self, program: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Call a function of arrays (1, …); what it raises, is raised."""
         found = program(*(x.as_array()[None] for x in inputs))
-        for x, to in zip(found if isinstance(found, tuple) else (found,), results, strict=True):
+        for x, to in zip(in_order(found), results, strict=True):
             to.fill(x[0])
 
     def fail(self, mask: Any, code: int, part: Any = None) -> None:
@@ -281,7 +283,7 @@ class NumberMachine(Machine):
 def _numbers_of(x: Any) -> Any:
     if isinstance(x, Item):
         memory: Any = x.memory
-        return memory.as_array().reshape(-1, x.size)[x.index]
+        return memory.as_array().reshape(-1, x.size)[x.number]
     return x.as_array() if isinstance(x, NumberMemory) else x
 
 
@@ -304,14 +306,16 @@ class NumberMemory(Memory):
         """See `Memory`."""
         return RowOf(self, i)
 
-    def _place(self, index: tuple[int, ...]) -> int:
-        place = 0
+    def _place(self, index: tuple[Index | int, ...]) -> Any:
+        place: Index | int = 0
         for i, size in zip(index, self.shape, strict=True):
             place = place * size + i
         return place
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.data[self._place(index) if type(index) is tuple else index]
+    def __getitem__(self, index: Place) -> Any:
+        place: Any = self._place(index) if type(index) is tuple else index
+        return self.data[place]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.data[self._place(index) if type(index) is tuple else index] = np.float64(value)
+    def __setitem__(self, index: Place, value: Any) -> None:
+        place: Any = self._place(index) if type(index) is tuple else index
+        self.data[place] = np.float64(value)

@@ -241,7 +241,7 @@ class Attachment:
         """What is left after bodies were taken away."""
         return self
 
-    def attached(self, other: Self, mount: Mount) -> Self:
+    def attached(self, other: Any, mount: Mount) -> Self:
         """This and what the mechanism that is attached has of the same kind."""
         raise NotImplementedError(f"{type(self).__name__} must say how two become one")
 
@@ -354,9 +354,13 @@ _KINDS: dict[str, str | type[Attachment]] = {
 }
 
 
+def _is_kind(given: object) -> bool:
+    return isinstance(given, type) and issubclass(given, Attachment)
+
+
 def register(kind: type[Kind]) -> type[Kind]:
     """Make a class of attachments known, so that stored models can have it; a decorator."""
-    if not isinstance(cast(object, kind), type) or not issubclass(kind, Attachment):
+    if not _is_kind(kind):
         raise ModelError(f"register takes a class derived from Attachment, not {kind!r}.")
     if not kind.keys:
         raise ModelError(

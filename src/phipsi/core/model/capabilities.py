@@ -23,9 +23,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeVar, cast
 
-import numpy as np
-
 from phipsi.core.model.model import Model
+from phipsi.core.model.numbers import is_array
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.rate_rows import RateRows, rate_rows_of
 from phipsi.errors import InputError
@@ -245,8 +244,8 @@ FEATURES = (
     Feature("loops", "closed loops", lambda m: m.n_rows > 0, _loops),
 )
 _SHOWN = ("loops", "contacts", "flexible", "rotors")
-LABELS = {x.name: x.label for x in sorted(FEATURES, key=lambda x: _SHOWN.index(x.name))}
-LABELS |= {"prescribed": "prescribed joints"}
+_IN_ORDER = sorted(FEATURES, key=lambda x: _SHOWN.index(x.name))
+LABELS = {x.name: x.label for x in _IN_ORDER} | {"prescribed": "prescribed joints"}
 """What readers see, in the order of lines and columns."""
 
 
@@ -290,6 +289,6 @@ def _model_first(given: Any, function: Callable[..., Any]) -> InputError:
 
 
 def _kind(given: Any) -> str:
-    if isinstance(given, np.ndarray):
+    if is_array(given):
         return f"an array of shape {given.shape}"
     return type(given).__name__

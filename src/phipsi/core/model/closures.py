@@ -26,14 +26,14 @@ from phipsi.core.model.points import PointSet
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
 
-ANGULAR = {
+ANGULAR: dict[str, tuple[str, ...]] = {
     "none": (),
     "axis": ("R02", "R12"),
     "cross": ("R22",),
     "all": ("sx", "sy", "sz"),
     "spin": ("wz",),
 }
-LINEAR = {
+LINEAR: dict[str, tuple[str, ...]] = {
     "none": (),
     "all": ("rx", "ry", "rz"),
     "xy": ("rx", "ry"),

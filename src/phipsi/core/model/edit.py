@@ -23,7 +23,7 @@ from phipsi.core.model.scalars import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, check_body, check_moments
 from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, ModelError, is_a
 
 Keep = Literal["keep"]
 FloatArray = NDArray[np.float64]
@@ -42,7 +42,7 @@ def replaced_body(
     """Return the body with all that is not None replaced, checked like a new one."""
     new_joint = body.joint if joint is None else joint
     kept = f"joint {body.joint_name!r} changes from {body.joint.kind} to {{}}, so its {{}} {{}}"
-    changes = isinstance(new_joint, Joint) and new_joint.kind != body.joint.kind
+    changes = is_a(new_joint, Joint) and new_joint.kind != body.joint.kind
 
     def carried(what: str, old: tuple[float, ...], new: ArrayLike | None) -> ArrayLike:
         if new is not None:

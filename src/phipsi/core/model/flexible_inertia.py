@@ -20,7 +20,7 @@ from phipsi.core.model.numbers import as_floats, as_numbers
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue
 from phipsi.core.spatial import skew
-from phipsi.errors import FileError, ModelError, did_you_mean, shown
+from phipsi.errors import FileError, ModelError, did_you_mean, is_a, shown
 from phipsi.views import view
 
 FloatArray = NDArray[np.float64]
@@ -357,7 +357,8 @@ class FlexibleInertia(PlainValue):
         ports = [Port(**port) for port in arguments["ports"]]
         shape = arguments.get("shape")
         drawn = None if shape is None else FlexibleShape(**shape)
-        return cls(**arguments | {"ports": ports, "shape": drawn})
+        made: dict[str, Any] = {"ports": ports, "shape": drawn}
+        return cls(**arguments | made)
 
     @classmethod
     def from_points(
@@ -540,7 +541,7 @@ def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:
     found = tuple(ports)
     names: set[str] = set()
     for port in found:
-        if not isinstance(port, Port):
+        if not is_a(port, Port):
             raise ModelError(f"FlexibleInertia: ports must be Port objects, not {port!r}.")
         if port.name in names:
             raise ModelError(f"FlexibleInertia: two ports are called {port.name!r}; rename one.")

@@ -12,7 +12,7 @@ from phipsi.core.model.numbers import as_floats, floats_of
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue, plain, read_only, vector3
 from phipsi.core.spatial import skew
-from phipsi.errors import ModelError, real_of
+from phipsi.errors import ModelError, is_a, real_of
 from phipsi.loaded import display
 
 FloatArray = NDArray[np.float64]
@@ -295,7 +295,7 @@ class SpatialInertia(PlainValue):
         return SpatialInertia(self.mass * factor, self.com_B, **moment)
 
     def __add__(self, other: SpatialInertia) -> SpatialInertia:
-        if not isinstance(other, SpatialInertia):
+        if not is_a(other, SpatialInertia):
             return NotImplemented
         if other.is_zero:
             return self

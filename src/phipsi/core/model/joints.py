@@ -47,7 +47,7 @@ from phipsi.core.model.scalars import (
 )
 from phipsi.core.spatial import quat_normalize
 from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, Group
-from phipsi.errors import ModelError, number_of
+from phipsi.errors import ModelError, is_a, number_of
 from phipsi.loaded import only_public
 
 __all__ = [
@@ -384,7 +384,7 @@ class Composite(Joint):
     def __init__(self, joints: Iterable[Joint] = ()) -> None:
         parts = tuple(joints)
         for part in parts:
-            if not isinstance(part, Joint):
+            if not is_a(part, Joint):
                 raise ModelError(
                     f"Composite takes joints, but one of them is {part!r}. "
                     f"For example:  Composite([Revolute(axis=(0, 0, 1)), Prismatic()])"
@@ -422,42 +422,42 @@ class Composite(Joint):
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """Product of the parts' poses, first part leftmost."""
-        R, p = identity3(), [0, 0, 0]
+        turn, p = identity3(), [0, 0, 0]
         for part, part_params, part_q, _ in self._parts(params, q):
             R_part, p_part = part.transform(part_params, part_q, ops)
-            R, p = matmul(R, R_part), plus(p, matvec(R, p_part))
-        return R, p
+            turn, p = matmul(turn, R_part), plus(p, matvec(turn, p_part))
+        return turn, p
 
     def hinge_axes(self, params: Vector, q: Vector, ops: ScalarOps) -> Columns:
         """Columns of every part carried to the body frame."""
         blocks: list[list[list[Scalar]]] = []
-        R, p = identity3(), [0, 0, 0]
+        turn, p = identity3(), [0, 0, 0]
         for part, part_params, part_q, _ in reversed(list(self._parts(params, q))):
             H = part.hinge_axes(part_params, part_q, ops)
-            blocks.append([_carry(R, p, column) for column in _columns(H, part.nv)])
-            R, p = _prepend(part.transform(part_params, part_q, ops), R, p)
+            blocks.append([_carry(turn, p, column) for column in _columns(H, part.nv)])
+            turn, p = _prepend(part.transform(part_params, part_q, ops), turn, p)
         return from_columns([column for block in reversed(blocks) for column in block])
 
     def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
         """Product rule: X* Ḣ_j* − crm(V) X* H_j*, V the motion of the parts outboard of j."""
         blocks: list[list[list[Scalar]]] = []
-        R, p = identity3(), [0, 0, 0]
-        V: list[Scalar] = [0] * 6
+        turn, p = identity3(), [0, 0, 0]
+        motion: list[Scalar] = [0] * 6
         for part, part_params, part_q, rates in reversed(list(self._parts(params, q))):
             part_v = v[rates]
             H = part.hinge_axes(part_params, part_q, ops)
             H_rate = part.hinge_axes_rate(part_params, part_q, part_v, ops)
-            carried = [_carry(R, p, column) for column in _columns(H, part.nv)]
-            changing = [_carry(R, p, column) for column in _columns(H_rate, part.nv)]
+            carried = [_carry(turn, p, column) for column in _columns(H, part.nv)]
+            changing = [_carry(turn, p, column) for column in _columns(H_rate, part.nv)]
             blocks.append(
                 [
-                    plus(own, [neg(x) for x in _cross_motion(V, column)])
+                    plus(own, [neg(x) for x in _cross_motion(motion, column)])
                     for own, column in zip(changing, carried, strict=True)
                 ]
             )
             if part.nv:
-                V = plus(V, [dot(row, part_v) for row in from_columns(carried)])
-            R, p = _prepend(part.transform(part_params, part_q, ops), R, p)
+                motion = plus(motion, [dot(row, part_v) for row in from_columns(carried)])
+            turn, p = _prepend(part.transform(part_params, part_q, ops), turn, p)
         return from_columns([column for block in reversed(blocks) for column in block])
 
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:

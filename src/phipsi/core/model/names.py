@@ -8,6 +8,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.core.model.numbers import is_list
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.value import vector3
@@ -72,11 +73,11 @@ class Names:
         """Body index (−1: world) and pose in it of the frame whose origin is the point."""
         name, offset = (point, (0.0, 0.0, 0.0)) if isinstance(point, str) else _pair(point)
         if name in self._bodies:
-            host, X = self._bodies[name], _IDENTITY
+            host, pose = self._bodies[name], _IDENTITY
         elif name in self._frames:
-            host, X = self._frames[name]
+            host, pose = self._frames[name]
         elif name == WORLD_NAME:
-            host, X = WORLD, _IDENTITY
+            host, pose = WORLD, _IDENTITY
         else:
             raise ModelError(
                 f"a point is given on {name!r}, which is not a body or frame of the model. "
@@ -91,11 +92,11 @@ class Names:
                 f"whose points move with its modes, each in its own way. Give a port a frame and "
                 f"take that:  builder.add_frame('sensor', {name!r}, port=…)"
             )
-        return host, X @ Pose(translation=arm) if arm.any() else X
+        return host, pose @ Pose(translation=arm) if arm.any() else pose
 
 
 def _pair(point: Any) -> tuple[str, ArrayLike]:
-    if isinstance(point, tuple | list) and len(point) == 2 and isinstance(point[0], str):
+    if is_list(point) and len(point) == 2 and isinstance(point[0], str):
         return point[0], point[1]
     raise ModelError(
         f"a point is a name or a pair (name, offset), not {point!r}. For example:\n"

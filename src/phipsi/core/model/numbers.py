@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, is_whole
+from phipsi.errors import InputError, is_a, is_whole
 
 _FLOAT64 = np.dtype(np.float64)
 _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
 
 
-def surely_numbers(value: Any) -> bool:
+def surely_numbers(value: list[Any] | tuple[Any, ...] | NDArray[Any]) -> bool:
     """True for lists that begin with a number, and arrays: NumPy converts or rejects them.
 
     A quick check: all other values go through `as_numbers`.
     """
-    kind = type(value)
-    if kind is list or kind is tuple:
+    if type(value) is np.ndarray:
+        return value.dtype.kind in "fiu"
+    if type(value) is list or type(value) is tuple:
         return len(value) > 0 and type(value[0]) in (float, int)
-    return kind is np.ndarray and value.dtype.kind in "fiu"
+    return False
 
 
 def as_numbers(name: str, value: Any) -> NDArray[Any]:
@@ -81,6 +82,39 @@ def plain_numbers(values: Any) -> NDArray[Any]:
         return array
 
 
+# ---- what a value of no known type is ------------------------------------------------------------
+
+
+def kind_of(x: object) -> str:
+    """The name of the class of a value."""
+    return type(x).__name__
+
+
+def is_array(x: object) -> TypeGuard[NDArray[Any]]:
+    """Whether a value is an array of any numbers."""
+    return isinstance(x, np.ndarray)
+
+
+def is_tuple(x: object) -> TypeGuard[tuple[Any, ...]]:
+    """Whether a value is a tuple of anything."""
+    return isinstance(x, tuple)
+
+
+def is_list(x: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether a value is a list or a tuple of anything."""
+    return isinstance(x, list | tuple)
+
+
+def is_collection(x: object) -> TypeGuard[Collection[Any]]:
+    """Whether a value is a list, a tuple or a set of anything."""
+    return isinstance(x, list | tuple | set | frozenset)
+
+
+def is_mapping(x: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether a value is a mapping of anything."""
+    return isinstance(x, Mapping)
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:
@@ -100,26 +134,29 @@ def as_list(name: str, value: Any, example: str) -> list[Any]:
         raise InputError(f"{name}={value!r} must be a list, such as {name}={example}") from None
 
 
+def _is_of_other_class(value: object) -> TypeGuard[NDArray[Any]]:
+    return type(value) is not np.ndarray and isinstance(value, np.ndarray)
+
+
 def _reject_masked(name: str, value: Any, depth: int) -> None:
     """An entry that is masked has no number; arrays without masked entries are fine."""
     # a subclass first: np.ma takes 8 ms to load, and whoever has such arrays has loaded it
-    is_other = isinstance(value, np.ndarray) and type(value) is not np.ndarray
-    if is_other and isinstance(value, np.ma.MaskedArray):
+    if _is_of_other_class(value) and isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
-            index = [int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0]]
+            masked: NDArray[np.bool_] = np.ma.getmaskarray(value)
+            index = [int(i) for i in np.argwhere(masked)[0]]
             raise InputError(
                 f"{name} is masked at index {index}, so there is no number to compute with. Leave "
                 f"those elements out, or say what they are:  {name}.filled(0.0)"
             )
-    elif depth > 1 and isinstance(value, (list, tuple)):
+    elif depth > 1 and is_list(value):
         for x in value:
             _reject_masked(name, x, depth - 1)
 
 
 def is_masked(value: Any) -> bool:
     """Whether an entry of an array is masked, and so no number."""
-    is_other = isinstance(value, np.ndarray) and type(value) is not np.ndarray
-    return is_other and bool(np.ma.is_masked(value))
+    return _is_of_other_class(value) and bool(np.ma.is_masked(value))
 
 
 def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:
@@ -152,7 +189,7 @@ def finite(a: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_finite(x: Any) -> bool:
-    if isinstance(x, (float, complex, np.inexact)):
+    if is_a(x, (float, complex, np.inexact)):
         return cmath.isfinite(x)
     try:
         nothing = x - x

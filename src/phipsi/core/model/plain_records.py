@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 
 from phipsi.core.model.joint import Joint
+from phipsi.core.model.numbers import is_list, is_mapping, is_tuple
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue
 from phipsi.errors import ParseError, did_you_mean
@@ -29,16 +30,16 @@ def encoded(value: Any, rare: tuple[str, ...] = ()) -> Any:
         return {"type": type(value).__name__, **encoded(value.as_arguments())}
     if isinstance(value, PlainValue):
         return encoded(value.as_arguments())
-    if isinstance(value, dict):
+    if is_mapping(value):
         return {name: encoded(entry) for name, entry in value.items()}
-    if isinstance(value, tuple):
+    if is_tuple(value):
         return [encoded(entry, rare) for entry in value]
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
 def decoded(record: type[Any], data: Any, where: str) -> Any:
     """Inverse of `encoded` for a record whose fields are poses, texts, numbers and tuples."""
-    if isinstance(data, Mapping) and isinstance(data.get("name"), str):
+    if is_mapping(data) and isinstance(data.get("name"), str):
         where = f"{where.removeprefix('a ')} {data['name']!r}"
     hints = get_type_hints(record)
     needed = [f.name for f in fields(record) if f.default is MISSING is f.default_factory]
@@ -56,7 +57,7 @@ def _of_type(hint: Any, value: Any, where: str) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(_tuples, cast(list[Any], value))) if isinstance(value, list) else value
 
 
 def pose_from_dict(data: Any, where: str) -> Pose:
@@ -69,7 +70,7 @@ def checked_fields(
     data: Any, where: str, required: Sequence[str], optional: Sequence[str], hint: str = ""
 ) -> dict[str, Any]:
     """The named fields of an object; a ParseError names those that are missing or not known."""
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         raise ParseError(f"{where} must be an object with named fields, not {data!r}.")
     for name in required:
         if name not in data:
@@ -87,6 +88,6 @@ def checked_fields(
 def checked_items(data: Mapping[str, Any], name: str) -> list[Any]:
     """The list in a field, empty if it is not there."""
     items = data.get(name, [])
-    if not isinstance(items, list | tuple):
+    if not is_list(items):
         raise ParseError(f"{name!r} must be a list, not {items!r}.")
     return list(items)

@@ -10,7 +10,7 @@ import numpy as np
 
 from phipsi.core.model.names import Point
 from phipsi.core.model.pose import Pose
-from phipsi.errors import InputError, ModelError, one_of
+from phipsi.errors import InputError, ModelError, is_a, one_of
 
 AXES = ("world", "body", "spatial")
 # What Pinocchio calls them, for the error of those who know its names.
@@ -105,7 +105,7 @@ def point_set(
         if axes not in (None, points.axes):
             raise InputError(f"axes={axes!r}, but the points are given with axes={points.axes!r}")
         return points
-    if points is not None and (not isinstance(points, Sequence) or _is_one_point(points)):
+    if points is not None and (not is_a(points, Sequence) or _is_one_point(points)):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
     names = [p if isinstance(p, str) else str(p[0]) for p in points or ()]
     frames = [model.resolve_point(p) for p in points or ()]

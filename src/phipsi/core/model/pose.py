@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.value import PlainValue, plain, read_only, vector3
 from phipsi.core.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, is_a
 from phipsi.loaded import display
 
 _TOLERANCE = 1e-8  # how far from a rotation the user's numbers may be
@@ -129,7 +129,7 @@ class Pose(PlainValue):
         return given @ self.rotation.T + self.translation
 
     def __matmul__(self, other: Pose) -> Pose:
-        if not isinstance(other, Pose):
+        if not is_a(other, Pose):
             return NotImplemented
         if other.is_identity:
             return self
@@ -143,7 +143,7 @@ class Pose(PlainValue):
     _repr_html_ = display
 
     def __repr__(self) -> str:
-        parts = []
+        parts: list[str] = []
         if not (self.rotation == _IDENTITY).all():
             parts.append(f"rotation={plain(self.rotation)}")
         if self.translation.any():
@@ -198,10 +198,11 @@ def _projected(R: NDArray[np.float64]) -> NDArray[np.float64]:
             f"(at most {_TOLERANCE:g}), det R = {determinant:.9g} (must be +1).\n"
             f"A determinant of −1 is a mirror image; a scaled matrix must be normalised first."
         )
+    nearest = R
     while error > _EXACT:  # Newton's iteration to the nearest rotation; one or two rounds
-        R = 0.5 * (R @ (3 * _IDENTITY - R.T @ R))
-        error = float(np.abs(R.T @ R - _IDENTITY).max())
-    return R if not R.flags.writeable else read_only(R)
+        nearest = 0.5 * (nearest @ (3 * _IDENTITY - nearest.T @ nearest))
+        error = float(np.abs(nearest.T @ nearest - _IDENTITY).max())
+    return nearest if not nearest.flags.writeable else read_only(nearest)
 
 
 # ---- rotations -----------------------------------------------------------------------------------

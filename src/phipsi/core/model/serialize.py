@@ -20,8 +20,9 @@ from phipsi.core.model.body import (
 from phipsi.core.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
+from phipsi.core.model.numbers import is_mapping
 from phipsi.core.model.plain_records import checked_fields, checked_items, encoded, pose_from_dict
-from phipsi.errors import ModelError, ParseError, did_you_mean
+from phipsi.errors import ModelError, ParseError, did_you_mean, is_a
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -67,7 +68,7 @@ def to_dict(description: Description) -> dict[str, Any]:
 
 def from_dict(data: Mapping[str, Any]) -> Description:
     """Inverse of `to_dict`; a ParseError says where the data departs from the format."""
-    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+    if not is_a(data, Mapping) or data.get("format") != FORMAT:
         raise ParseError(
             f'this is not a phipsi model: the key "format" must be "{FORMAT}". '
             f"Write models with model.to_dict()."
@@ -91,7 +92,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
 
 
 def _body_from_dict(data: Any) -> Body:
-    where = f"body {data.get('name')!r}" if isinstance(data, Mapping) else "a body"
+    where = f"body {data.get('name')!r}" if is_mapping(data) else "a body"
     required = ("name", "joint")
     optional = (
         "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits", "port",
@@ -135,7 +136,7 @@ def _inertia_from_dict(data: Mapping[str, Any], key: str, where: str) -> Spatial
 
 
 def _frame_from_dict(data: Any) -> Frame:
-    where = f"frame {data.get('name')!r}" if isinstance(data, Mapping) else "a frame"
+    where = f"frame {data.get('name')!r}" if is_mapping(data) else "a frame"
     given = checked_fields(data, where, ("name", "body"), ("placement",))
     placement = pose_from_dict(given.get("placement", {}), where)
     return make_frame(given["name"], given["body"], placement)
@@ -143,7 +144,7 @@ def _frame_from_dict(data: Any) -> Frame:
 
 def _joint_from_dict(data: Any, where: str) -> Joint:
     what = f"the joint of {where}"
-    if not isinstance(data, Mapping) or "type" not in data:
+    if not is_mapping(data) or "type" not in data:
         raise ParseError(f'{what} must be an object with a "type", not {data!r}.')
     kind = data["type"]
     if kind not in _JOINTS:
@@ -152,7 +153,7 @@ def _joint_from_dict(data: Any, where: str) -> Joint:
             + did_you_mean(str(kind), _JOINTS)
             + _OTHER_JOINTS
         )
-    arguments = {name: value for name, value in data.items() if name != "type"}
+    arguments: dict[str, Any] = {name: value for name, value in data.items() if name != "type"}
     if "joints" in arguments and kind == "Composite":
         arguments["joints"] = [_joint_from_dict(part, where) for part in arguments["joints"]]
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,4 +107,4 @@ def plain(array: NDArray[np.float64]) -> Any:
 
 
 def _tuples(values: Any) -> Any:
-    return tuple(_tuples(v) for v in values) if isinstance(values, list) else values
+    return tuple(map(_tuples, cast(list[Any], values))) if isinstance(values, list) else values

@@ -59,7 +59,7 @@ def _screw_ad(w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, 
 
 def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
     """A formula of components on arrays (..., n); single vectors in floats, which is faster."""
-    if all(x.ndim == 1 and isinstance(x, np.ndarray) for x in arrays):
+    if all(x.ndim == 1 and not hasattr(x, "is_traced") for x in arrays):
         try:
             return np.array(formula(*(x.tolist() for x in arrays), FLOATS))
         except ZeroDivisionError:  # a quaternion of zeros: NaN, as arrays have it
@@ -215,24 +215,22 @@ class _Rigid(Group):
     q = [r, x] with x in inboard axes, v = [ω, u] in body axes.
     """
 
-    rotation: Rotation
-
     def __init__(self, rotation: Rotation, *, translates: bool) -> None:
-        self.rotation = rotation
+        self.rotation = self._rotation = rotation
         self.space = rotation.space if translates else 0
         self.nq, self.nv = rotation.size + self.space, rotation.rates + self.space
         self.neutral = (*rotation.neutral, *(0.0,) * self.space)
 
     def _places(self, q: Numbers) -> tuple[Numbers, Numbers]:
-        n = self.rotation.size
+        n = self._rotation.size
         return q[:n], q[n:]
 
     def _rates(self, v: Numbers) -> tuple[Numbers, Numbers]:
-        n = self.rotation.rates
+        n = self._rotation.rates
         return v[:n], v[n:]
 
     def move(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
-        rotation, n, m = self.rotation, self.rotation.size, self.rotation.rates
+        rotation, n, m = self._rotation, self._rotation.size, self._rotation.rates
         r, w = q[:n], z[:m]
         turned = rotation.turn(r, w, ops)
         if not self.space:
@@ -241,10 +239,10 @@ class _Rigid(Group):
 
     def moved(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
         r, x = self._places(q)
-        return self.move((*self.rotation.scaled_numbers(r, ops), *x), z, ops)
+        return self.move((*self._rotation.scaled_numbers(r, ops), *x), z, ops)
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
-        rotation, n = self.rotation, self.rotation.rates
+        rotation, n = self._rotation, self._rotation.rates
         w, u, omega, nu = z[:n], z[n:], v[:n], v[n:]
         if not self.space:
             return rotation.rate(w, omega, ops)
@@ -266,7 +264,7 @@ class _Rigid(Group):
 
     def bracket(self, z: Numbers, v: Numbers) -> Numbers:
         if not self.space:
-            return self.rotation.bracket(z, v)
+            return self._rotation.bracket(z, v)
         angular, linear = self._ad(*self._rates(z), *self._rates(v))
         return (*angular, *linear)
 
@@ -274,17 +272,17 @@ class _Rigid(Group):
         """ad([w; u]) [m; f] = [w × m; w × f − m × u]."""
         if len(m) == 3:
             return _screw_ad(w, u, m, f)
-        g, h = self.rotation.spin(w, f), self.rotation.spin(m, u)
-        return self.rotation.bracket(w, m), (g[0] - h[0], g[1] - h[1])
+        g, h = self._rotation.spin(w, f), self._rotation.spin(m, u)
+        return self._rotation.bracket(w, m), (g[0] - h[0], g[1] - h[1])
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> Array:
         start, step = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
-        r, x = start[..., : self.rotation.size], start[..., self.rotation.size :]
-        return on_arrays(self.move, np.concatenate([self.rotation.scaled(r), x], axis=-1), step)
+        r, x = start[..., : self._rotation.size], start[..., self._rotation.size :]
+        return on_arrays(self.move, np.concatenate([self._rotation.scaled(r), x], axis=-1), step)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         a, b = numbers(q0), numbers(q1)
-        n, rotation = self.rotation.size, self.rotation
+        n, rotation = self._rotation.size, self._rotation
         w = rotation.log(a[..., :n], b[..., :n])
         if not self.space:
             return w
@@ -296,7 +294,7 @@ class _Rigid(Group):
         return np.concatenate([np.broadcast_to(w, (*u.shape[:-1], w.shape[-1])), u], axis=-1)
 
     def log(self, q0: Numbers, q1: Numbers, ops: Any) -> Numbers:
-        rotation = self.rotation
+        rotation = self._rotation
         (r0, x0), (r1, x1) = self._places(q0), self._places(q1)
         w = rotation.log_of_numbers(r0, r1, ops)
         if not self.space:
@@ -309,7 +307,7 @@ class _Rigid(Group):
         spin = plus(omega, h, change)
         if not self.space:
             return spin
-        return (*spin, *plus(u, h, add(push, self.rotation.spin(omega, u))))
+        return (*spin, *plus(u, h, add(push, self._rotation.spin(omega, u))))
 
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
@@ -319,7 +317,7 @@ class _Rigid(Group):
     def placed(
         self, q: Numbers, v: Numbers, vdot: Numbers, mean: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
-        rotation, (r, x) = self.rotation, self._places(q)
+        rotation, (r, x) = self._rotation, self._places(q)
         (spin, s), (turn, way) = self._rates(self.pushed(v, vdot, h)), self._rates(mean)
         turned = rotation.turn(r, times(h, turn), ops)
         if not self.space:
@@ -332,21 +330,21 @@ class _Rigid(Group):
         return self._halfway(q, w, h * 0.5, h * 0.5, ops)
 
     def end(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
-        turned = self.rotation.turn(self._places(q)[0], times(h, self._rates(w)[0]), ops)
-        return (*turned, *self._halfway(q, w, h * 0.5, h, ops)[self.rotation.size :])
+        turned = self._rotation.turn(self._places(q)[0], times(h, self._rates(w)[0]), ops)
+        return (*turned, *self._halfway(q, w, h * 0.5, h, ops)[self._rotation.size :])
 
     def _halfway(self, q: Numbers, w: Numbers, half: Any, h: Any, ops: Any) -> Numbers:
         """The rotation at the middle, and the place after h along the rates there."""
         (r, x), (omega, u) = self._places(q), self._rates(w)
-        between = self.rotation.turn(r, times(half, omega), ops)
+        between = self._rotation.turn(r, times(half, omega), ops)
         if not self.space:
             return between
-        return (*between, *plus(x, h, self.rotation.apply(between, u, ops)))
+        return (*between, *plus(x, h, self._rotation.apply(between, u, ops)))
 
     def wanted(
         self, w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
     ) -> Numbers:
-        rotation, half = self.rotation, h * 0.5
+        rotation, half = self._rotation, h * 0.5
         (omega, u), (n, f), (moment, push) = (self._rates(x) for x in (w, p, force))
         if self.space:
             moment = add(moment, rotation.moment(self._rates(now)[1], u))
@@ -360,7 +358,7 @@ class _Rigid(Group):
     def after(
         self, q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any
     ) -> Numbers:
-        rotation, half, r = self.rotation, h * 0.5, self._places(q)[0]
+        rotation, half, r = self._rotation, h * 0.5, self._places(q)[0]
         (omega, u), (n, f), (moment, push) = (self._rates(x) for x in (w, p, force))
         whole, second = rotation.between(r, omega, 0, h), rotation.between(r, omega, half, h)
         if self.space:

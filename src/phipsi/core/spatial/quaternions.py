@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def quat_scaled(quaternion: ArrayLike) -> Array:
     as they are, and traced ones.
     """
     q = numbers(quaternion)
-    if q.dtype != np.float64 or not isinstance(q, np.ndarray):
+    if q.dtype != np.float64 or hasattr(q, "is_traced"):
         return q
     _, power = np.frexp(np.max(np.abs(q), axis=-1, keepdims=True))
     return np.ldexp(q, -power)
@@ -180,10 +180,16 @@ def left_jacobian(rotation_vector: ArrayLike) -> Array:
 
 def left_jacobian_inverse(rotation_vector: ArrayLike) -> Array:
     """Inverse of `left_jacobian` for |w| < 2π, shape (..., 3, 3)."""
-    return _in_powers(rotation_vector, lambda s, ops: -0.5, cot_gap)
+    return _in_powers(rotation_vector, _minus_half, cot_gap)
 
 
-def _in_powers(rotation_vector: ArrayLike, first: Any, second: Any) -> Array:
+def _minus_half(s: Array, ops: Any) -> float:
+    return -0.5
+
+
+def _in_powers(
+    rotation_vector: ArrayLike, first: Callable[[Any, Any], Any], second: Callable[[Any, Any], Any]
+) -> Array:
     """1 + first(θ²) w~ + second(θ²) w~ w~."""
     w = numbers(rotation_vector)
     s = np.sum(w * w, axis=-1)[..., None, None]

@@ -302,7 +302,9 @@ class _Reader:
                     f"it closes a loop, and a {joint.joint.kind} joint cannot be a constraint. "
                     "Let it come before the other joints of its loop in the file.",
                 )
-            robot.constraints.append(make(joint.joint, name=joint.name, a=ends[0], b=ends[1]))
+            robot.constraints.append(
+                make(joint.joint.params, name=joint.name, a=ends[0], b=ends[1])
+            )
         taken = set(robot.links) | {scope(element.name) for element, scope in self.frames}
         robot.frames += link_frames(shifts, taken)
         for name in robot.links:

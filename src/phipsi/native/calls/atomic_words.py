@@ -8,12 +8,12 @@ from phipsi.native.text.llvm_values import BIT, LiteralStructType, Type, Value
 
 def load_atomic(b: IRBuilder, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
     """Read what another thread may be writing."""
-    return b._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
+    return b.emit(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
 
 
 def exchange(b: IRBuilder, operation: str, where: Value, x: Value, ordering: str) -> Value:
     """Exchange in one step."""
-    return b._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
+    return b.emit(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
 
 
 def exchange_if(
@@ -22,4 +22,4 @@ def exchange_if(
     """Write if the old value is there; whether it was."""
     type_ = LiteralStructType([old.type, BIT])
     text = f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
-    return b.extract_value(b._value(type_, text), 1)
+    return b.extract_value(b.emit(type_, text), 1)

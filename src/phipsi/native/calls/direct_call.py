@@ -211,7 +211,7 @@ def available() -> bool:
     )
     if not as_expected or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    table = functions_in(umath._ARRAY_API)
+    table = functions_in(vars(umath)["_ARRAY_API"])
     for name, place in _NUMPY.items():
         llvm.add_symbol(name, table[place] or 0)
     for name in _PYTHON:

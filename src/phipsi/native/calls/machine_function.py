@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy._core._multiarray_umath as umath
+from numpy.typing import NDArray
 
 from phipsi.core.backends.backend import never
 from phipsi.core.backends.batch_threads import batch_pieces
@@ -35,6 +36,8 @@ Array = np.ndarray
 _FLOAT64, _ARRAY, _count_nonzero = np.dtype(np.float64), np.ndarray, np.count_nonzero
 _KEPT_TASKS = 8
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
+
+_Given = NDArray[Any] | list[Any] | tuple[Any, ...]
 
 
 class _Compiling(Building):
@@ -201,17 +204,16 @@ class MachineFunction:
         batches = [np.shape(a)[: np.ndim(a) - r] for a, r in zip(args, self._ranks, strict=True)]
         return self.ufunc_for(math.prod(np.broadcast_shapes(*batches)))
 
-    def quick(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+    def quick(self, args: tuple[_Given, ...], threads: Any, out: Any) -> Any:
         """One call of the gufunc; None if anything is out of the ordinary, or fails."""
         if len(args) != self._count:
             return None
         own = out is not None or threads != 1
         for a in args:
-            kind = type(a)
-            if kind is _ARRAY and a.dtype is _FLOAT64:
+            if type(a) is _ARRAY and a.dtype is _FLOAT64:
                 if a.size >= self._many:
                     own = True
-            elif not (kind is list and a and type(a[0]) is float or surely_numbers(a)):
+            elif not (type(a) is list and a and type(a[0]) is float or surely_numbers(a)):
                 args = tuple(map(as_numbers, self.names, args))
                 break
         try:
@@ -231,7 +233,7 @@ class MachineFunction:
         """The same with results in arrays of the caller or in `result_memory`, and in threads."""
         if self._pick is not None and out is not None:
             return None
-        arrays, batches = [], set[tuple[int, ...]]()
+        arrays, batches = list[NDArray[Any]](), set[tuple[int, ...]]()
         for a, rank in zip(args, self._ranks, strict=True):
             x = a if type(a) is _ARRAY else np.asarray(a, dtype=np.float64)
             arrays.append(x)
@@ -318,7 +320,7 @@ def _maker() -> Any:
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_char_p,
     )  # fmt: skip
-    return kind(functions_in(umath._UFUNC_API)[_FROM_SIGNATURE])
+    return kind(functions_in(vars(umath)["_UFUNC_API"])[_FROM_SIGNATURE])
 
 
 class Owned:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.native.text.lane_arithmetic import Emitter, Lane
 from phipsi.native.text.sine_and_logarithm import define_sincos, log_of
@@ -40,8 +41,12 @@ def _curve(e: Emitter, at: Lane, knots: Sequence[float], coefficients: Any) -> L
     return e.select(e.compare("==", at, at), out, at)
 
 
-def _relation(name: str) -> Callable[..., Lane]:
-    return lambda e, x, y: e.select(e.compare(name, x, y), 1.0, 0.0)
+def _relation(name: str) -> Callable[[Emitter, Lane, Lane], Lane]:
+
+    def holds(e: Emitter, x: Lane, y: Lane) -> Lane:
+        return e.select(e.compare(name, x, y), 1.0, 0.0)
+
+    return holds
 
 
 def _either(e: Emitter, x: Lane, y: Lane) -> Lane:
@@ -56,7 +61,7 @@ def _not(e: Emitter, x: Lane) -> Lane:
     return e.select(_true(e, x), 0.0, 1.0)
 
 
-def _true(e: Emitter, x: Lane) -> Any:
+def _true(e: Emitter, x: Lane) -> ir.Value:
     """Not zero; NaN is true, as in NumPy."""
     return e.builder.fcmp_unordered("!=", x.value, e.constant(0.0).value)
 
@@ -65,7 +70,7 @@ def _sign(e: Emitter, x: Lane) -> Lane:
     return e.select(e.compare(">", x, 0.0), 1.0, e.select(e.compare("<", x, 0.0), -1.0, x))
 
 
-def _least(relation: str) -> Callable[..., Lane]:
+def _least(relation: str) -> Callable[[Emitter, Lane, Lane], Lane]:
     """The smaller or larger number; NaN if one is."""
 
     def choose(e: Emitter, x: Lane, y: Lane) -> Lane:
@@ -75,7 +80,12 @@ def _least(relation: str) -> Callable[..., Lane]:
     return choose
 
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_Code = (
+    Callable[[Emitter, Lane], Lane]
+    | Callable[[Emitter, Lane, Lane], Lane]
+    | Callable[[Emitter, Lane, Lane, Lane], Lane]
+)
+_ARITHMETIC: dict[str, _Code] = {
     "add": lambda e, x, y: x + y, "sub": lambda e, x, y: x - y, "mul": lambda e, x, y: x * y,
     "div": lambda e, x, y: x / y, "neg": lambda e, x: -x,
     "fma": lambda e, x, y, z: x.times_plus(y, z),

@@ -5,7 +5,7 @@ Entries are `Lane` values or Python numbers; a number known to be 0 or 1 costs n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phipsi.core.sweeps.entries import (
@@ -303,7 +303,7 @@ def times_symmetric(x: Block, y: Block) -> Symmetric:
     return Symmetric([dot(rows[i], columns[j]) for i, j in pairs], n)
 
 
-def _by_column(y: Block, function: Any) -> Dense:
+def _by_column(y: Block, function: Callable[[list[Entry]], list[Entry]]) -> Dense:
     columns = [function(c) for c in transpose_rows(y.dense())]
     return Dense(transpose_rows(columns))
 

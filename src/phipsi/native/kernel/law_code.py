@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Node, in_order, users
+from phipsi.core.arrays.graph import Array, Node, in_order, users
 from phipsi.native.kernel.entry_code import entry_code
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Emitter, Lane, fold_loop, i64, write_loop
@@ -137,9 +137,10 @@ class LawCode:
 
     # ---- values
 
-    def entry(self, value: Value, i: Any) -> Lane:
+    def entry(self, value: Value, i: int | ir.Value) -> Lane:
         """Entry i of a value; a number that is known now, or for areas one of the code."""
         if not isinstance(value, Area):
+            assert isinstance(i, int), "registers have no place that the code computes"
             return value[i]
         if isinstance(i, int):
             return self._number(value, i64(value.places(i)))
@@ -303,8 +304,9 @@ class LawCode:
             return [self._sum(value, y.size)]
         if y.size > MANY and isinstance(value, Area) and x.size > SMALL:
             return self._sums_along(x.size, y.shape, x.data, value)
-        numbers = np.moveaxis(np.arange(y.size).reshape(y.shape), x.data, -1)
-        rows = numbers.reshape(x.size, y.shape[x.data])
+        axis: int = x.data
+        numbers = np.moveaxis(np.arange(y.size).reshape(y.shape), axis, -1)
+        rows = numbers.reshape(x.size, y.shape[axis])
         return self._gathered([_added([self.entry(value, int(i)) for i in row]) for row in rows])
 
     def _sums_along(self, size: int, shape: Sequence[int], axis: int, value: Area) -> Area:
@@ -398,14 +400,14 @@ def lasting(results: Iterable[Node], names: Set[str]) -> list[Node]:
     return list(out)
 
 
-def _view(area: Area, places: Any) -> Area | None:
+def _view(area: Area, places: Array) -> Area | None:
     """The entries of an area at places in a regular pattern; None if they are not in one."""
-    table = area.places(places.reshape(-1, places.shape[-1]))
+    table: Array = area.places(places.reshape(-1, places.shape[-1]))
     rows, columns = table.shape
     start = int(table[0, 0])
     along = int(table[0, 1]) - start if columns > 1 else 1
     down = int(table[1, 0]) - start if rows > 1 else columns
-    regular = start + down * np.arange(rows)[:, None] + along * np.arange(columns)
+    regular: Array = start + down * np.arange(int(rows))[:, None] + along * np.arange(int(columns))
     if not np.array_equal(table, regular):
         return None
     if along == 1 and down == columns:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phipsi.core.model.closures import ClosureSet
 from phipsi.core.model.model import Model
@@ -49,19 +50,19 @@ def row_order(model: Model, closures: ClosureSet, *, with_hubs: bool) -> RowOrde
     coupled = _coupled(model, paths, hubs)
     order = _ordered(coupled, _groups(paths, relative, hubs))
     n = len(closures)
-    size = np.zeros(n + len(hubs), dtype=np.int64)
+    size: NDArray[np.int64] = np.zeros(n + len(hubs), dtype=np.int64)
     size[:n] = np.bincount(closures.row_closure, minlength=n) if n else 0
     size[n:] = 6
     members: list[list[int]] = [[] for _ in size]
     for row, c in enumerate(closures.row_closure):
-        members[c].append(row)
+        members[int(c)].append(row)
     for i in range(len(hubs)):
         members[n + i] = [closures.n_rows + 6 * i + j for j in range(6)]
     begins = np.zeros(len(size), dtype=np.int64)  # by block
     begins[order] = np.concatenate([[0], np.cumsum(size[order])[:-1]]) if len(size) else 0
     out = np.zeros((int(size.sum()), N_ROW_INTEGERS), dtype=np.int64)
     address = 0
-    for place, block in enumerate(order):
+    for place, block in enumerate(map(int, order)):
         first = min(int(begins[other]) for other in (*coupled[block], block))
         width = int(begins[block] + size[block]) - first
         for i, row in enumerate(members[block]):

@@ -5,6 +5,8 @@ Which of their entries are cleared, which stay zero, and which half is a mirror 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 from phipsi.core.backends.failures import SMALL
@@ -25,10 +27,14 @@ from phipsi.native.matrices.structural_zeros import (
     zeros_stay,
 )
 from phipsi.native.matrices.tiles import mirror_tiles
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I1, I8, Lane, i64, write_loop
 from phipsi.native.text.llvm_values import VOID, Constant
 
 _OF_BLOCKS = ("blocks", "factor")
+
+Change = Callable[[ir.Value, ir.Value, ir.Value], None]
+"""A change of an entry: of a matrix at an address, in a row and a column."""
 
 
 @final
@@ -246,13 +252,13 @@ class DenseInverse:
     def _store(self, value: Any, base: Any, row: Any, column: Any) -> None:
         self.k.store(value, base, self._index(row, column))
 
-    def _each(self, body: Any) -> None:
+    def _each(self, body: Callable[[ir.Value], None]) -> None:
         write_loop(self.k.b, self.size, body)
 
-    def _row(self, i: Any, change: Any) -> None:
+    def _row(self, i: ir.Value, change: Change) -> None:
         """Change row i of the copy and of the inverse entry by entry."""
         for base in (self.work, self.inverse):
-            self._each(lambda c, base=base: change(base, i, c))
+            self._each(partial(change, base, i))
 
     def keep(self) -> None:
         """Write the current columns of the matrix, when all of them have been computed."""

@@ -364,6 +364,7 @@ class Pairs:
             mask: Any = b.icmp_signed(">=", cs.ranks, ranks)
             after = b.icmp_signed(">", cs.ranks, ranks)
             again = b.and_(after, b.icmp_signed("==", cs.columns, columns))
+            other = again
         else:
             mask, same = None, b.icmp_signed("==", column, cs.column)
             other = b.and_(same, b.icmp_signed("!=", rank, cs.rank))
@@ -493,9 +494,10 @@ def _together(
     for s in range(len(column)):
         fits = 0 < count < lanes
         if fits and kind == "joint":  # the same body, or a child of the last one
-            fits = body[s] == body[s - 1] or model.parent[body[s]] == body[s - 1]
+            before, here = int(body[s - 1]), int(body[s])
+            fits = here == before or model.parent[here] == before
         elif fits:
-            fits = wholes[s] == wholes[s - 1]
+            fits = bool(wholes[s] == wholes[s - 1])
         count = count + 1 if fits else 1
         if fits:
             rows.pop()

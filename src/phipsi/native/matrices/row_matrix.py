@@ -7,6 +7,7 @@ row that depends on those before it: its multiplier is zero, and the others solv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 from phipsi.core.backends import failures, rank_limits
@@ -24,6 +25,7 @@ from phipsi.native.matrices.loop_row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
 
 
@@ -87,7 +89,13 @@ class RowMatrix:
 
     # -- elimination -------------------------------------------------------------------------------
 
-    def _dot(self, first: Any, last: Any, start: Lane, term: Any) -> Lane:
+    def _dot(
+        self,
+        first: ir.Value,
+        last: ir.Value,
+        start: Lane,
+        term: Callable[[ir.Value], tuple[Lane, Lane]],
+    ) -> Lane:
         """start − Σ over places in [first, last) of the products of two numbers."""
         k, b, e = self.k, self.k.b, self.k.emitter
 

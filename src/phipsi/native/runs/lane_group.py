@@ -340,6 +340,9 @@ _MOST_CALLS = 62
 """Places in the code that have a bit each; calls at further ones clear always."""
 
 
+_Place = LaneIndex | int
+
+
 @final
 class LaneTable:
     """Numbers or integers in the code, which all lanes share; ``table[i, j]`` reads one.
@@ -352,10 +355,11 @@ class LaneTable:
         self._is_integer = numbers.dtype.kind == "i"
         self.base = group.module.table_of(numbers)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: _Place | tuple[_Place, ...]) -> Any:
         b, e = self._group.b, self._group.e
-        place, *rest = index if isinstance(index, tuple) else (index,)
-        for i, size in zip(rest, self._shape[1:], strict=True):
+        places = index if isinstance(index, tuple) else (index,)
+        place = places[0]
+        for i, size in zip(places[1:], self._shape[1:], strict=True):
             place = place * size + i
         i = place.whole if isinstance(place, LaneIndex) else i64(place)
         if self._is_integer:

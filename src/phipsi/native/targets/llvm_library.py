@@ -9,17 +9,20 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
-try:
-    import llvmlite
-    import llvmlite.binding
 
-    llvm: Any = llvmlite.binding
-    VERSION: str = llvmlite.__version__
-    _MISSING = ""
-except (ImportError, OSError) as error:  # not installed, or its library cannot be loaded
-    llvm, VERSION, _MISSING = None, "", str(error)
+def _library() -> tuple[Any, str, str]:
+    """LLVM, the version of llvmlite, and why there is none; llvmlite says nothing of its types."""
+    try:
+        binding = import_module("llvmlite.binding")
+        return binding, import_module("llvmlite").__version__, ""
+    except (ImportError, OSError) as error:  # not installed, or its library cannot be loaded
+        return None, "", str(error)
+
+
+llvm, VERSION, _MISSING = _library()
 
 SYSTEM: Final = os.name
 _WINDOWS = "nt"

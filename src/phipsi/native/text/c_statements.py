@@ -163,8 +163,8 @@ def _signed(x: ir.Value) -> str:
 def _plain_binary(name: str, sign: str) -> Any:
     def write(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         if plain(x.type).text == "i128":
-            return b._value(x.type, f"wide_{name}({operand(x)}, {operand(y)})")
-        return b._value(x.type, f"{operand(x)} {sign} {operand(y)}")
+            return b.emit(x.type, f"wide_{name}({operand(x)}, {operand(y)})")
+        return b.emit(x.type, f"{operand(x)} {sign} {operand(y)}")
 
     return write
 
@@ -173,9 +173,9 @@ def _shift(name: str, sign: str) -> Any:
     def write(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         kind = plain(x.type).text
         if kind == "i128":
-            return b._value(x.type, f"wide_{name}({operand(x)}, {operand(y)})")
+            return b.emit(x.type, f"wide_{name}({operand(x)}, {operand(y)})")
         left = f"({_TYPES[kind]}){operand(x)}" if isinstance(x, ir.Constant) else operand(x)
-        return b._value(x.type, f"{left} {sign} {operand(y)}")
+        return b.emit(x.type, f"{left} {sign} {operand(y)}")
 
     return write
 
@@ -183,7 +183,7 @@ def _shift(name: str, sign: str) -> Any:
 def _division(sign: str) -> Any:
     def write(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         whole = f"{_signed(x)} {sign} {_signed(y)}"
-        return b._value(x.type, f"({c_type(x.type)})({whole})")
+        return b.emit(x.type, f"({c_type(x.type)})({whole})")
 
     return write
 
@@ -192,15 +192,15 @@ class IRBuilder(ir.IRBuilder):
     """Writes statements at the end of a block."""
 
     module: Any
-    _write: Any
+    write_line: Any
 
     def position_at_end(self, block: ir.Block) -> None:
         super().position_at_end(block)
         self.module.order.setdefault(block.function.name, {})[block] = None
 
-    def _value(self, type_: ir.Type, text: str) -> ir.Value:
+    def emit(self, type_: ir.Type, text: str) -> ir.Value:
         name = self.function.fresh()[1:]
-        self._write(Set(c_type(type_), name, text))
+        self.write_line(Set(c_type(type_), name, text))
         return ir.Value(type_, name)
 
     # -- integers and numbers
@@ -214,26 +214,26 @@ class IRBuilder(ir.IRBuilder):
 
     def icmp_signed(self, relation: str, x: ir.Value, y: ir.Value) -> ir.Value:
         both = operand if relation in ("==", "!=") else _signed
-        return self._value(ir.BIT, f"{both(x)} {relation} {both(y)}")
+        return self.emit(ir.BIT, f"{both(x)} {relation} {both(y)}")
 
     def icmp_unsigned(self, relation: str, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self._value(ir.BIT, f"{operand(x)} {relation} {operand(y)}")
+        return self.emit(ir.BIT, f"{operand(x)} {relation} {operand(y)}")
 
     def fneg(self, x: ir.Value) -> ir.Value:
         text = operand(x)
-        return self._value(x.type, f"-({text})" if text.startswith("-") else f"-{text}")
+        return self.emit(x.type, f"-({text})" if text.startswith("-") else f"-{text}")
 
     def fcmp_ordered(self, relation: str, x: ir.Value, y: ir.Value) -> ir.Value:
         a, b = operand(x), operand(y)
         text = f"{a} < {b} || {a} > {b}" if relation == "!=" else f"{a} {relation} {b}"
-        return self._value(ir.BIT, text)
+        return self.emit(ir.BIT, text)
 
     def fcmp_unordered(self, relation: str, x: ir.Value, y: ir.Value) -> ir.Value:
         a, b = operand(x), operand(y)
         if relation == "!=":
-            return self._value(ir.BIT, f"{a} != {b}")
+            return self.emit(ir.BIT, f"{a} != {b}")
         text = f"{a} < {b} || {a} > {b}" if relation == "==" else f"{a} {_UNORDERED[relation]} {b}"
-        return self._value(ir.BIT, f"!({text})")
+        return self.emit(ir.BIT, f"!({text})")
 
     # -- other forms of the same bits, or of the same number
 
@@ -243,39 +243,39 @@ class IRBuilder(ir.IRBuilder):
             return _renamed(x, type_)
         kinds = {("double", "i64"): "bits_of", ("i64", "double"): "number_of"}
         kinds |= {("float", "i32"): "bits_of_f", ("i32", "float"): "number_of_f"}
-        return self._value(type_, f"{kinds[old, new]}({operand(x)})")
+        return self.emit(type_, f"{kinds[old, new]}({operand(x)})")
 
     def inttoptr(self, x: ir.Value, type_: ir.Type) -> ir.Value:
-        return self._value(type_, f"(char *)(uintptr_t){operand(x)}")
+        return self.emit(type_, f"(char *)(uintptr_t){operand(x)}")
 
     def ptrtoint(self, x: ir.Value, type_: ir.Type) -> ir.Value:
-        return self._value(type_, f"(uintptr_t)({operand(x)})")
+        return self.emit(type_, f"(uintptr_t)({operand(x)})")
 
     def zext(self, x: ir.Value, type_: ir.Type) -> ir.Value:
         if plain(type_).text == "i128":
-            return self._value(type_, f"(struct wide){{{operand(x)}, 0}}")
-        return self._value(type_, operand(x))
+            return self.emit(type_, f"(struct wide){{{operand(x)}, 0}}")
+        return self.emit(type_, operand(x))
 
     def sext(self, x: ir.Value, type_: ir.Type) -> ir.Value:
-        return self._value(type_, f"({c_type(type_)})({_SIGNED[plain(type_).text]}){_signed(x)}")
+        return self.emit(type_, f"({c_type(type_)})({_SIGNED[plain(type_).text]}){_signed(x)}")
 
     def trunc(self, x: ir.Value, type_: ir.Type) -> ir.Value:
         old, new = plain(x.type).text, plain(type_).text
         low = f"{operand(x)}.low" if old == "i128" else operand(x)
-        return self._value(type_, f"{low} & 1" if new == "i1" else f"({_TYPES[new]}){low}")
+        return self.emit(type_, f"{low} & 1" if new == "i1" else f"({_TYPES[new]}){low}")
 
     def sitofp(self, x: ir.Value, type_: ir.Type) -> ir.Value:
-        return self._value(type_, f"({c_type(type_)}){_signed(x)}")
+        return self.emit(type_, f"({c_type(type_)}){_signed(x)}")
 
     def uitofp(self, x: ir.Value, type_: ir.Type) -> ir.Value:
-        return self._value(type_, f"({c_type(type_)}){operand(x)}")
+        return self.emit(type_, f"({c_type(type_)}){operand(x)}")
 
     def fptosi(self, x: ir.Value, type_: ir.Type) -> ir.Value:
         signed = _SIGNED[plain(type_).text]
-        return self._value(type_, f"({c_type(type_)})({signed}){operand(x)}")
+        return self.emit(type_, f"({c_type(type_)})({signed}){operand(x)}")
 
     def select(self, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self._value(x.type, f"{operand(condition)} ? {operand(x)} : {operand(y)}")
+        return self.emit(x.type, f"{operand(condition)} ? {operand(x)} : {operand(y)}")
 
     # -- parts
 
@@ -293,7 +293,7 @@ class IRBuilder(ir.IRBuilder):
             found = x.members[i]
             assert found is not None, "this member was never set"
             return found
-        return self._value(x.type.elements[i], f"{operand(x)}.m{i}")  # type: ignore[attr-defined]
+        return self.emit(x.type.elements[i], f"{operand(x)}.m{i}")  # type: ignore[attr-defined]
 
     def insert_value(self, x: ir.Value, member: ir.Value, i: int) -> ir.Value:
         count = len(x.type.elements)  # type: ignore[attr-defined]
@@ -311,17 +311,17 @@ class IRBuilder(ir.IRBuilder):
         known = offset if isinstance(offset, int) else offset.number
         if known is None:
             assert isinstance(offset, ir.Value)
-            return self._value(ir.POINTER, f"{operand(base)} + {_signed(offset)}")
+            return self.emit(ir.POINTER, f"{operand(base)} + {_signed(offset)}")
         if known == 0:
             return base
         sign = "+" if known > 0 else "-"
         return ir.Value(ir.POINTER, f"({operand(base)} {sign} {abs(known)})")
 
     def load(self, where: ir.Value, *, typ: ir.Type, align: int | None = None) -> ir.Value:
-        return self._value(typ, f"*({_pointer(typ)}){operand(where)}")
+        return self.emit(typ, f"*({_pointer(typ)}){operand(where)}")
 
     def store(self, x: ir.Value, where: ir.Value, align: int | None = None) -> None:
-        self._write(Run(f"*({_pointer(x.type)}){operand(where)} = {operand(x)};"))
+        self.write_line(Run(f"*({_pointer(x.type)}){operand(where)} = {operand(x)};"))
 
     def alloca(self, type_: ir.Type, size: int = 1) -> ir.Value:
         name = self.function.fresh()[1:]
@@ -334,16 +334,16 @@ class IRBuilder(ir.IRBuilder):
     def call(self, function: ir.Function, args: Sequence[ir.Value]) -> ir.Value:
         gives = function.signature.gives
         if function.name == "@llvm.ctlz.i64":
-            return self._value(gives, f"leading_zeros({operand(args[0])})")
+            return self.emit(gives, f"leading_zeros({operand(args[0])})")
         # parameters of functions for others have types of their own
         cast = "" if function.linkage == "internal" else "(void *)"
         listed = [f"{cast if x.type is ir.POINTER else ''}{operand(x)}" for x in args]
         text = f"{function.name[1:]}({', '.join(listed)})"
         if gives is ir.VOID:
-            self._write(Run(f"{text};"))
+            self.write_line(Run(f"{text};"))
             return ir.Value(gives, "")
         name = self.function.fresh()[1:]
-        self._write(Run(f"{text};", c_type(gives), name))
+        self.write_line(Run(f"{text};", c_type(gives), name))
         return ir.Value(gives, name)
 
     def _call_text(self, name: str, args: Sequence[ir.Value]) -> str:
@@ -354,46 +354,46 @@ class IRBuilder(ir.IRBuilder):
         if parts[0] != "llvm":
             raise ValueError(f"C code does not call {name}")
         if parts[1] == "memset":
-            self._write(Run(f"clear({operand(args[0])}, {operand(args[2])});"))
+            self.write_line(Run(f"clear({operand(args[0])}, {operand(args[2])});"))
             return ir.Value(gives, "")
         if parts[1] == "masked":
             return self._masked(parts[2], gives, args)
         end = "f" if plain(gives).text == "float" else ""
         found = _FUNCTIONS[parts[1]]
         found += end if found in STANDARD or not end else f"_{end}"
-        return self._value(gives, self._call_text(found, args))
+        return self.emit(gives, self._call_text(found, args))
 
     def _masked(self, which: str, gives: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
         if which == "load":
             where, _, mask, other = args
             text = f"*({_pointer(gives)}){operand(where)}"
-            return self._value(gives, f"{operand(mask)} ? {text} : {operand(other)}")
+            return self.emit(gives, f"{operand(mask)} ? {text} : {operand(other)}")
         x, where, _, mask = args
         text = f"*({_pointer(x.type)}){operand(where)} = {operand(x)};"
-        self._write(Run(f"if ({operand(mask)}) {text}"))
+        self.write_line(Run(f"if ({operand(mask)}) {text}"))
         return ir.Value(gives, "")
 
     def phi(self, type_: ir.Type) -> ir.Phi:
         out = ir.Phi(type_, self.function.fresh())
-        self._write(out)
+        self.write_line(out)
         return out
 
     def branch(self, target: ir.Block) -> None:
-        self._write(Jump(target))
+        self.write_line(Jump(target))
 
     def cbranch(self, condition: ir.Value, then: ir.Block, other: ir.Block) -> None:
-        self._write(Jump(then, operand(condition), other))
+        self.write_line(Jump(then, operand(condition), other))
 
     def switch(self, value: ir.Value, default: ir.Block) -> ir.Switch:
         out = Choice(value, default)
-        self._write(out)
+        self.write_line(out)
         return out
 
     def ret(self, x: ir.Value) -> None:
-        self._write(Run(f"return {operand(x)};"))
+        self.write_line(Run(f"return {operand(x)};"))
 
     def ret_void(self) -> None:
-        self._write(Run("return;"))
+        self.write_line(Run("return;"))
 
 
 def _pointer(type_: ir.Type) -> str:

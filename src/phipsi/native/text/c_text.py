@@ -260,7 +260,7 @@ class _Text:
                 if isinstance(x, Set):
                     needs[x.name] = x.text
                 elif isinstance(x, ir.Phi):
-                    needs[x.name[1:]] = " ".join(operand(v) for v, _ in x._incoming)
+                    needs[x.name[1:]] = " ".join(operand(v) for v, _ in x.incoming)
                 elif isinstance(x, Run):
                     wanted.append(x.text)
                 elif isinstance(x, Jump):
@@ -374,10 +374,10 @@ class _Text:
             (phi, operand(value))
             for phi in self.phis[to]
             if phi.name[1:] in self.used
-            for value, origin in phi._incoming
+            for value, origin in phi.incoming
             if origin is block
         ]
-        names, out, later = {p.name[1:] for p, _ in moves}, [], []
+        names, out, later = {p.name[1:] for p, _ in moves}, list[str](), list[str]()
         for phi, text in moves:
             name = phi.name[1:]
             if text == name:

@@ -397,8 +397,14 @@ def _fmod(t: _Tools, x: Lane, y: Lane) -> Lane:
         fits = b.and_(which, e.compare(">=", rest, step))
         return [e.select(fits, rest - step, rest), step * 0.5]
 
-    (step,) = t.repeated(lambda step: e.compare("<=", step, half), doubled, least)
-    rest, _ = t.repeated(lambda rest, _: e.compare(">=", rest, least), reduced, rest, step)
+    def is_small(step: Lane) -> ir.Value:
+        return e.compare("<=", step, half)
+
+    def is_left(rest: Lane, _: Lane) -> ir.Value:
+        return e.compare(">=", rest, least)
+
+    (step,) = t.repeated(is_small, doubled, least)
+    rest, _ = t.repeated(is_left, reduced, rest, step)
     return e.select(defined, t.sign_of(rest, x), _NAN)
 
 

@@ -229,7 +229,11 @@ def shared_function(
 def _text_digest(name: str, write: Write, lanes: int, fused: bool, number: NumberName) -> str:
     """A digest of the text of a function, which a process writes for this once."""
     like = Emitter(lanes, fused=fused, number=number)
-    text = str(ir.Part("", lambda module: write(module, like)).module(name))
+
+    def begin(module: ir.Module) -> ir.Function:
+        return write(module, like)
+
+    text = str(ir.Part("", begin).module(name))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

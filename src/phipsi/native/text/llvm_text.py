@@ -9,18 +9,18 @@ text, which LLVM parses in two thirds of the time of names. Reasons: docs/decisi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
-from operator import floordiv, mod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.native.text.llvm_values import (  # noqa: F401 (some are for others, as `ir.…`)
-    BIT,
+from phipsi.native.text.llvm_values import (  # some are for others, as `ir.…`
+    BIT as BIT,
+)
+from phipsi.native.text.llvm_values import (
     DOUBLE,
-    FLOAT,
     POINTER,
     VOID,
     WORD,
@@ -29,16 +29,25 @@ from phipsi.native.text.llvm_values import (  # noqa: F401 (some are for others,
     Deferred,
     FunctionType,
     IntType,
-    LiteralStructType,
     Memory,
     Table,
     Type,
-    Undefined,
     Value,
     VectorType,
     element_of,
-    side_by_side,
     truth_of,
+)
+from phipsi.native.text.llvm_values import (
+    FLOAT as FLOAT,
+)
+from phipsi.native.text.llvm_values import (
+    LiteralStructType as LiteralStructType,
+)
+from phipsi.native.text.llvm_values import (
+    Undefined as Undefined,
+)
+from phipsi.native.text.llvm_values import (
+    side_by_side as side_by_side,
 )
 
 # ---- functions and their blocks ------------------------------------------------------------------
@@ -59,7 +68,7 @@ class Function(Value):
         self.module, self.signature, self.linkage = module, signature, linkage
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
-        self.early: list[Any] = []  # what the first block begins with
+        self.early: list[str | Phi | Switch | Deferred] = []  # what the first block begins with
         self.calls: set[Function] = set()
         self.names = self.values = self._labels = 0
         self.written: list[Block] = []  # blocks in the order in which they were begun
@@ -123,19 +132,19 @@ class Block:
 class Phi(Value):
     """The value that belongs to the block control came from."""
 
-    __slots__ = ("_incoming",)
+    __slots__ = ("incoming",)
 
     def __init__(self, type_: Type, name: str) -> None:
         super().__init__(type_, name)
-        self._incoming: list[tuple[Value, Block]] = []
+        self.incoming: list[tuple[Value, Block]] = []
 
     def add_incoming(self, value: Value, block: Block) -> None:
         """The value when control comes from a block."""
-        self._incoming.append((value.used(), block))
+        self.incoming.append((value.used(), block))
 
     def text(self) -> str:
         """The line."""
-        parts = ", ".join(f"[{value.name}, %{block.label}]" for value, block in self._incoming)
+        parts = ", ".join(f"[{value.name}, %{block.label}]" for value, block in self.incoming)
         return f"  {self.name} = phi {self.type} {parts}"
 
 
@@ -259,12 +268,12 @@ _Cast = Callable[["IRBuilder", Value, Type], Value]
 
 def _binary(name: str) -> _Binary:
     """An instruction on two values of one type."""
-    return lambda b, x, y: b._value(x.type, f"{name} {x.typed}, {y.name}")
+    return lambda b, x, y: b.emit(x.type, f"{name} {x.typed}, {y.name}")
 
 
 def _cast(name: str) -> _Cast:
     """An instruction that gives the same bits, or the same number, another type."""
-    return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_.text}")
+    return lambda b, x, type_: b.emit(type_, f"{name} {x.typed} to {type_.text}")
 
 
 def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
@@ -283,6 +292,14 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
     return go
 
 
+def _quotient(x: int, y: int) -> int:
+    return x // y
+
+
+def _remainder(x: int, y: int) -> int:
+    return x % y
+
+
 def _once(name: str) -> _Binary:
     """An instruction on two integers that a block has once for the same two.
 
@@ -295,16 +312,16 @@ def _once(name: str) -> _Binary:
         known = y.number
         if known is None or x.type.text != "i64":
             key = (name, x.name, y.name)
-            found = builder._known.get(key)
+            found = builder.known.get(key)
             if found is None:
-                found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
-                builder._known[key] = found
+                found = builder.emit(x.type, f"{name} {x.typed}, {y.name}")
+                builder.known[key] = found
             return found
         key = (name, x, known)
-        found = builder._known.get(key)
+        found = builder.known.get(key)
         if found is None:
-            found = builder._known[key] = Deferred(name, x, known, builder.block)
-            builder._write(found)
+            found = builder.known[key] = Deferred(name, x, known, builder.block)
+            builder.write_line(found)
         return found
 
     return go
@@ -327,16 +344,16 @@ class IRBuilder:
         self.block, self.function = block, block.function
         self.module = block.function.module
         self.function.go_to(block)
-        self._write = block.lines.append
-        self._known: dict[tuple[Any, ...], Any] = {}  # what this block has so far
+        self.write_line = block.lines.append
+        self.known: dict[tuple[Any, ...], Any] = {}  # what this block has so far
 
     @contextmanager
-    def early(self) -> Iterator[None]:
+    def early(self) -> Generator[None]:
         """What is written inside runs first of all; it may use arguments and what runs there."""
-        here = self._write, self._known, self._is_early
-        self._write, self._known, self._is_early = self.function.early.append, {}, True
+        here = self.write_line, self.known, self._is_early
+        self.write_line, self.known, self._is_early = self.function.early.append, {}, True
         yield
-        self._write, self._known, self._is_early = here
+        self.write_line, self.known, self._is_early = here
 
     def _name(self) -> str:
         """The next value of a function is a number, which LLVM finds faster than a name."""
@@ -347,7 +364,8 @@ class IRBuilder:
         function.values = count + 1
         return f"%{count}"
 
-    def _value(self, type_: Type, text: str) -> Value:
+    def emit(self, type_: Type, text: str) -> Value:
+        """An instruction, and what it computes."""
         if self._is_early:
             name = self._name()
         else:  # the same, without a call
@@ -355,7 +373,7 @@ class IRBuilder:
             count = function.values
             function.values = count + 1
             name = f"%{count}"
-        self._write(f"  {name} = {text}")
+        self.write_line(f"  {name} = {text}")
         return Value(type_, name)
 
     # -- integers
@@ -384,7 +402,7 @@ class IRBuilder:
         return y if a == 1 else x if b == 1 else self._mul(x, y)
 
     sdiv, srem = _binary("sdiv"), _binary("srem")
-    udiv, urem = _known_or("udiv", floordiv), _known_or("urem", mod)
+    udiv, urem = _known_or("udiv", _quotient), _known_or("urem", _remainder)
     and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
     shl, lshr = _binary("shl"), _binary("lshr")
 
@@ -396,11 +414,11 @@ class IRBuilder:
 
     def icmp_signed(self, relation: str, x: Value, y: Value) -> Value:
         """Compare integers."""
-        return self._value(truth_of(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
+        return self.emit(truth_of(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
 
     def icmp_unsigned(self, relation: str, x: Value, y: Value) -> Value:
         """Compare integers or addresses without signs."""
-        return self._value(truth_of(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
+        return self.emit(truth_of(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
 
     # -- numbers
 
@@ -408,15 +426,15 @@ class IRBuilder:
 
     def fneg(self, x: Value) -> Value:
         """−x."""
-        return self._value(x.type, f"fneg {x.typed}")
+        return self.emit(x.type, f"fneg {x.typed}")
 
     def fcmp_ordered(self, relation: str, x: Value, y: Value) -> Value:
         """Compare; false where something is NaN."""
-        return self._value(truth_of(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
+        return self.emit(truth_of(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
 
     def fcmp_unordered(self, relation: str, x: Value, y: Value) -> Value:
         """Compare; true where something is NaN."""
-        return self._value(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
+        return self.emit(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
 
     # -- other forms of the same bits, or of the same number
 
@@ -431,7 +449,7 @@ class IRBuilder:
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
-        return self._value(x.type, f"select {condition.typed}, {x.typed}, {y.typed}")
+        return self.emit(x.type, f"select {condition.typed}, {x.typed}, {y.typed}")
 
     # -- parts
 
@@ -439,28 +457,28 @@ class IRBuilder:
         """An element of a vector, or the plain value of one lane."""
         if not isinstance(x.type, VectorType):
             return x
-        return self._value(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
+        return self.emit(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
 
     def insert_element(self, x: Value, element: Value, i: Value) -> Value:
         """A vector with another element, or the plain value of one lane."""
         if not isinstance(x.type, VectorType):
             return element
-        return self._value(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
+        return self.emit(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
 
     def shuffle_vector(self, x: Value, y: Value, mask: Value) -> Value:
         """Elements of two vectors in another order."""
         if not isinstance(x.type, VectorType):
             return x
         type_ = VectorType(x.type.element, mask.type.count)  # type: ignore[attr-defined]
-        return self._value(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
+        return self.emit(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
 
     def extract_value(self, x: Value, i: int) -> Value:
         """A member of a record."""
-        return self._value(x.type.elements[i], f"extractvalue {x.typed}, {i}")  # type: ignore
+        return self.emit(x.type.elements[i], f"extractvalue {x.typed}, {i}")  # type: ignore
 
     def insert_value(self, x: Value, member: Value, i: int) -> Value:
         """A record with another member."""
-        return self._value(x.type, f"insertvalue {x.typed}, {member.typed}, {i}")
+        return self.emit(x.type, f"insertvalue {x.typed}, {member.typed}, {i}")
 
     # -- memory
 
@@ -475,11 +493,11 @@ class IRBuilder:
     def _at(self, base: Value, index: str, unit: int = 1) -> Value:
         """The address so many units of some bytes further, which a block has once."""
         key = (base.name, index, unit)
-        found = self._known.get(key)
+        found = self.known.get(key)
         if found is None:
             step = "i8" if unit == 1 else f"[{unit} x i8]"
-            found = self._value(POINTER, f"getelementptr {step}, {base.typed}, i64 {index}")
-            self._known[key] = found
+            found = self.emit(POINTER, f"getelementptr {step}, {base.typed}, i64 {index}")
+            self.known[key] = found
         return found
 
     def word(self, base: Value, i: Value | int) -> Value:
@@ -490,12 +508,12 @@ class IRBuilder:
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
         aligned = "" if align is None else f", align {align}"
-        return self._value(typ, f"load {typ.text}, {where.typed}{aligned}")
+        return self.emit(typ, f"load {typ.text}, {where.typed}{aligned}")
 
     def store(self, x: Value, where: Value, align: int | None = None) -> None:
         """Write."""
         aligned = "" if align is None else f", align {align}"
-        self._write(f"  store {x.typed}, {where.typed}{aligned}")
+        self.write_line(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
         """Memory of the function's own, taken once, when it is called."""
@@ -511,9 +529,9 @@ class IRBuilder:
         self.function.calls.add(function)
         text = f"call {gives.text} {function.name}({', '.join([x.typed for x in args])})"
         if gives is VOID:
-            self._write(f"  {text}")
+            self.write_line(f"  {text}")
             return Value(gives, "")
-        return self._value(gives, text)
+        return self.emit(gives, text)
 
     def call_named(self, name: str, gives: Type, args: Sequence[Value]) -> Value:
         """Call a function by its name; it is declared by its first call."""
@@ -525,38 +543,38 @@ class IRBuilder:
     def call_address(self, signature: FunctionType, address: Value, args: Sequence[Value]) -> None:
         """Call a function that returns nothing by its address."""
         listed = ", ".join([x.typed for x in args])
-        self._write(f"  call {signature.gives} {address.name}({listed})")
+        self.write_line(f"  call {signature.gives} {address.name}({listed})")
 
     def phi(self, type_: Type) -> Phi:
         """A value that depends on where control came from."""
         out = Phi(type_, self._name())
-        self._write(out)
+        self.write_line(out)
         return out
 
     def branch(self, target: Block) -> None:
         """Go on in another block."""
-        self._write(f"  br label %{target.label}")
+        self.write_line(f"  br label %{target.label}")
 
     def cbranch(self, condition: Value, then: Block, other: Block) -> None:
         """Go on in one of two blocks."""
-        self._write(f"  br {condition.typed}, label %{then.label}, label %{other.label}")
+        self.write_line(f"  br {condition.typed}, label %{then.label}, label %{other.label}")
 
     def switch(self, value: Value, default: Block) -> Switch:
         """Go on in the block of the case."""
         out = Switch(value, default)
-        self._write(out)
+        self.write_line(out)
         return out
 
     def ret(self, x: Value) -> None:
         """Return a value."""
-        self._write(f"  ret {x.typed}")
+        self.write_line(f"  ret {x.typed}")
 
     def ret_void(self) -> None:
         """Return."""
-        self._write("  ret void")
+        self.write_line("  ret void")
 
     @contextmanager
-    def if_then(self, condition: Value) -> Iterator[None]:
+    def if_then(self, condition: Value) -> Generator[None]:
         """What is written inside runs if the condition holds."""
         inside, after = (self.function.append_basic_block(n) for n in ("if", "endif"))
         self.cbranch(condition, inside, after)
@@ -566,7 +584,9 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def if_else(self, condition: Value) -> Iterator[tuple[Any, Any]]:
+    def if_else(
+        self, condition: Value
+    ) -> Generator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
         """Two places to write in: one runs if the condition holds, the other if not."""
         then, other, after = (self.function.append_basic_block(n) for n in ("if", "else", "endif"))
         self.cbranch(condition, then, other)
@@ -574,7 +594,7 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def _inside(self, block: Block, after: Block) -> Iterator[None]:
+    def _inside(self, block: Block, after: Block) -> Generator[None]:
         self.position_at_end(block)
         yield
         self.branch(after)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from phipsi.core.model.numbers import is_list
+
 # ---- types ---------------------------------------------------------------------------------------
 
 
@@ -150,14 +152,15 @@ class Deferred(Value):
 
     def __init__(self, instruction: str, x: Value, y: int, block: Any) -> None:
         self.type, self._parts, self.block, self._line = x.type, (instruction, x, y), block, ""
-        of, times, plus = x, 1, 0
+        self.of: Value = x
+        self.times: int = 1
+        self.plus: int = 0
         if isinstance(x, Deferred) and x.block is block:
-            of, times, plus = x.of, x.times, x.plus
+            self.of, self.times, self.plus = x.of, x.times, x.plus
         if instruction == "add":
-            plus += y
+            self.plus += y
         else:
-            times, plus = times * y, plus * y
-        self.of, self.times, self.plus = of, times, plus
+            self.times, self.plus = self.times * y, self.plus * y
 
     @property
     def fits(self) -> bool:
@@ -198,6 +201,12 @@ class _Undefined:
 Undefined: Final = _Undefined()
 
 
+def _of_one_lane(value: Any | list[Any]) -> Any:
+    if is_list(value):
+        return value[0]
+    return value
+
+
 class Constant(Value):
     """A known number, several of them, no address (None), or `Undefined`."""
 
@@ -208,8 +217,7 @@ class Constant(Value):
         if isinstance(type_, VectorType):
             name = _known(type_, value)
         else:
-            if isinstance(value, list):  # of one lane
-                value = value[0]
+            value = _of_one_lane(value)
             if isinstance(type_, IntType) and value is not Undefined:
                 self.number = int(value)
             name = _known(type_, value)

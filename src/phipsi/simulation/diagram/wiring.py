@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
@@ -174,7 +174,7 @@ class Wiring:
         return None
 
     @contextmanager
-    def records_programs(self) -> Iterator[None]:
+    def records_programs(self) -> Generator[None]:
         """Inside, programs that are called with traced values become evaluations."""
         with recording(self._recorded):
             yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> 
 
 
 @contextmanager
-def first_call(who: str, t: float) -> Iterator[None]:
+def first_call(who: str, t: float) -> Generator[None]:
     """Say whose first call failed, instead of the bare exception."""
     try:
         yield
