@@ -6,7 +6,6 @@ repository or below `src/phipsi`, where the folders before it may be left out.
 
 import ast
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -135,18 +134,6 @@ def test_the_file_map_has_every_module():
     )
     folders = {m.rpartition("/")[0] for m in modules()} - {""}
     assert folders == set(re.findall(r"^## (.+)$", text, re.MULTILINE)) - {"phipsi"}
-
-
-def test_the_script_writes_the_page():
-    page = runpy.run_path(str(ROOT / "scripts" / "file_map.py"))["page"]()
-    listed = named((ROOT / "docs" / "file-map.md").read_text(encoding="utf-8"))
-    assert named(page) == listed, "run  python scripts/file_map.py"
-
-
-def test_the_table_of_supported_features_is_current():
-    page = runpy.run_path(str(ROOT / "scripts" / "supported_features.py"))["page"]()
-    shown = (ROOT / "docs" / "supported-features.md").read_text(encoding="utf-8")
-    assert page == shown, "run  python scripts/supported_features.py"
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
