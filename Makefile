@@ -13,7 +13,7 @@ FILES   ?= 20000
 OLD     ?= main
 NEW     ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format site fuzz prove mutants counts bench compare clean
+.PHONY: help setup demo test test-fast lint format generated site fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -66,6 +66,11 @@ lint: setup  ## ruff, pyright, and who may import whom
 format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+generated: setup  ## write the stubs and pages that follow from the code: names, files, features
+	$(BIN)/python scripts/public_names.py
+	$(BIN)/python scripts/file_map.py
+	$(BIN)/python scripts/supported_features.py
 
 site: $(LIBRARY)  ## the documentation with a reference of every name, offline; writes build/site/index.html
 	@$(INSTALL) --editable '.[docs]'

@@ -19,11 +19,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import phipsi
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+ROOT = Path(__file__).resolve().parents[1]
+# The library beside this script, whichever other one is installed: pages of one tree that are
+# written from the docstrings of another would differ although nothing changed.
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
 import sources  # noqa: E402
+
+import phipsi  # noqa: E402
 
 STUB, PAGE = ROOT / "src" / "phipsi" / "__init__.pyi", ROOT / "docs" / "api.md"
 _WIDEST = 100

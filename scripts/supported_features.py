@@ -15,10 +15,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import phipsi
-from phipsi.core.model.capabilities import CAPABILITIES, LABELS, UNAFFECTED, Refusal
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))  # not another library that is installed
+import phipsi  # noqa: E402
+from phipsi.core.model.capabilities import (  # noqa: E402
+    CAPABILITIES,
+    LABELS,
+    UNAFFECTED,
+    Refusal,
+)
 
-ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "supported-features.md"
 _HEAD = """# Supported features
 

@@ -21,6 +21,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 # Below a page of the index: the files of a folder, in the navigation.
 CHILDREN = {
+    "docs/architecture.md": "docs/architecture/*.md",
     "docs/decisions/README.md": "docs/decisions/0*.md",
     "docs/theory/sources.md": "docs/theory/*.md",
     "docs/benchmarks.md": "benchmarks/*.md",

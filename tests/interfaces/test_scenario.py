@@ -1,7 +1,8 @@
 """Scenarios: what a file says is what runs, and what is wrong is told by file and line."""
 
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -148,10 +149,61 @@ def test_all_forces(tmp_path: Path, text: str, force):
     assert abs(free.q[-1] - run.q[-1]).max() > 1e-7 and not one.is_conservative
 
 
-def test_every_force_of_the_library_can_be_said():
+def rows_below(page: str, heading: str) -> dict[str, str]:
+    """The first table below a heading of a page: the rest of a row by its first name."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    _, found, below = text.partition(f"\n{heading}\n")
+    assert found, f"docs/{page} has no heading {heading!r}"
+    table = re.search(r"^\|.*(?:\n\|.*)*", below, re.MULTILINE)
+    assert table, f"docs/{page}: no table below {heading!r}"
+    rows = re.findall(r"^\| `(\w+)([^|]*)`[^|]*\|(.*)\|$", table[0], re.MULTILINE)
+    return {name: f"{arguments} {rest}" for name, arguments, rest in rows}
+
+
+def what_a_force_lacks(names: Iterable[str]) -> Iterator[str]:
+    """What has to be added so that a force element is known everywhere."""
     from phipsi.scenarios.load_scenario import FORCES
 
-    assert set(FORCES) == set(pp.forces.__all__) - {"Force", "State"}
+    listed = rows_below("simulation.md", "## Forces")
+    keys_shown = rows_below("scenarios.md", "### Forces")
+    for name in names:
+        if name not in FORCES:
+            yield (
+                f"{name}: no scenario can say it. Add to FORCES of scenarios/load_scenario.py\n    "
+                f'"{name}": (forces.{name}, "key: kind; another: kind?"),'
+            )
+        else:
+            keys = [key.partition(":")[0].strip() for key in FORCES[name][1].split(";")]
+            shown = re.findall(r"`(\w+)`", keys_shown.get(name, ""))
+            if not set(keys) <= set(shown):
+                cells = ", ".join(f"`{key}`" for key in keys)
+                yield (
+                    f"{name}: docs/scenarios.md does not list {sorted(set(keys) - set(shown))}. "
+                    f"Below '### Forces', add or complete\n    | `{name}` | {cells} |"
+                )
+        if name not in listed:
+            yield (
+                f"{name}: docs/simulation.md does not list it. Below '## Forces', add\n"
+                f"    | `{name}(…)` | the force, as a formula | does it store energy? |"
+            )
+
+
+def test_every_force_of_the_library_can_be_said():
+    """In a scenario, with all keys on its page, and in the table of force elements."""
+    from phipsi.scenarios.load_scenario import FORCES
+
+    names = set(pp.forces.__all__) - {"Force", "State"}
+    missing = list(what_a_force_lacks(sorted(names)))
+    assert not missing, "\n".join(missing)
+    assert set(FORCES) <= names, "a scenario knows forces that the library does not have"
+
+
+def test_a_force_that_is_not_registered_is_told_how():
+    reader, page = what_a_force_lacks(["Magnet"])
+    assert (
+        '"Magnet": (forces.Magnet,' in reader and "FORCES of scenarios/load_scenario.py" in reader
+    )
+    assert "docs/simulation.md" in page and "| `Magnet(…)` |" in page
 
 
 PATH = "path = [{ time = 0, q = {} }, { time = 0.2, q = { elbow_pitch = 1.0 } }]"

@@ -1,145 +1,87 @@
 """What the forms cost that the compiler finds: random expressions, and derivatives of the papers'.
 
 A right result can come from a form that is needlessly dear; only its cost shows that. The recorded
-numbers are floating-point operations of one evaluation. If a change makes a form dearer, look at
-it; if it makes forms cheaper, record that:
+numbers are floating-point operations of one evaluation. To judge a change, and to record it:
 
-    PHIPSI_UPDATE_GOLDEN=1 pytest tests/symbolic/test_costs.py
+    python scripts/record_costs.py
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from amounts import ALL
-from flexible_oracle import random_flexible_tree
-from random_expressions import Generator
-from random_models import random_tree
+import recorded_costs
+from recorded_costs import COMMAND, GROUPS, RANDOM, Asked, Cost, judged, measured, recorded
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet, point_set
-from phipsi.errors import LoweringError
 
-FILE = Path(__file__).parent / "golden" / "costs.json"
-UPDATE = bool(os.environ.get("PHIPSI_UPDATE_GOLDEN"))
-RECORDED = 400
-RANDOM = RECORDED if ALL or UPDATE else 200
-
-DERIVED = {
-    "inverse dynamics": dynamics.INVERSE_DYNAMICS,
-    "forward dynamics": dynamics.FORWARD_DYNAMICS,
-    "gravity forces": dynamics.GRAVITY_FORCES,
-    "body accelerations": ops.phi.T @ (ops.H.T @ ops.vdot + ops.a),
-    "point velocities": ops.J @ ops.v,
-    "point forces": ops.J.T @ ops.f0,
-    "momentum": ops.total(ops.M @ ops.V, (0.1, 0.2, 0.3)),
-    "kinetic energy": 0.5 * (ops.V.T @ ops.M @ ops.V),
-    "force through a step": ops.E_phi @ ops.M @ ops.E_phi.T @ ops.V + ops.phi_tilde @ ops.b,
-    "mass matrix": ops.mass_matrix @ ops.vdot,
-    "mass matrix inverse": ops.mass_matrix.inv @ ops.tau,
-    "operational inertia": ops.Lambda @ ops.f0,
-}
-
-
-def a_tree() -> tuple[Model, PointSet]:
-    """A forest with all kinds of joints and points on two of its bodies."""
-    rng = np.random.default_rng(3)
-    model = random_tree(rng, 7, n_roots=2, armature=True, frames=True)
-    names = model.body_names
-    return model, point_set(model, [names[3], (names[6], (0.1, -0.2, 0.3))], "world")
-
-
-TREE, POINTS = a_tree()
-
-
-def cost(x: Expr, tree: Model = TREE, points: PointSet = POINTS, **options: str) -> int | None:
-    """Operations of one evaluation; None if there is no O(N) form."""
-    try:
-        program = pp.compile(x, tree, points=points, backend="reference", **options)  # type: ignore[arg-type]
-    except LoweringError:
-        return None
-    return program.explain().flops
-
-
-def random_costs() -> Iterator[tuple[str, int | None]]:
-    """Cost of random expressions, applied and as matrices."""
-    for seed in range(RANDOM):
-        rng = np.random.default_rng([seed, 5])
-        x = Generator(rng, points=bool(seed % 2), independent=True).expression()
-        yield f"{seed}", cost(x)
-        if not x.is_vector and seed % 4 == 0:
-            yield f"{seed} dense", cost(x, mode="dense")
-
-
-def derivative_costs() -> Iterator[tuple[str, int | None]]:
-    """Cost of derivatives: along a direction, applied forward and backward, as matrices."""
-    for name, x in DERIVED.items():
-        for wrt in ("q", "v", "vdot", "tau"):
-            jacobian = pp.diff(x, wrt)
-            if jacobian.op is Op.ZERO:
-                continue
-            yield f"{name} along d{wrt}", cost(pp.diff(x, wrt, along=f"d{wrt}"))
-            yield f"{name} by {wrt}", cost(jacobian)
-            yield f"{name} by {wrt}, adjoint", cost(jacobian.T)
-            yield f"{name} by {wrt}, dense", cost(jacobian, mode="dense")
-        yield (
-            f"{name} along dq, along v",
-            cost(pp.diff(pp.diff(x, "q", along="dq"), "q", along="v")),
-        )
-
-
-def flexible_costs() -> Iterator[tuple[str, int | None]]:
-    """Cost of forms of bodies with modes, and of their derivatives."""
-    tree = random_flexible_tree(1, 4, modes=(2, 0, 3, 1)).build()
-    at = point_set(tree, ["b3"], "world")
-    for name, x in DERIVED.items():
-        yield name, cost(x, tree, at)
-        yield f"{name} along dq", cost(pp.diff(x, "q", along="dq", modes=True), tree, at)
-        yield f"{name} by q, adjoint", cost(pp.diff(x, "q", modes=True).T, tree, at)
+ROOT = Path(__file__).parents[2]
 
 
 def seed_of(name: str) -> int:
     return int(name.split()[0])
 
 
-GROUPS: dict[str, Callable[[], Iterator[tuple[str, int | None]]]] = {
-    "random": random_costs,
-    "derivatives": derivative_costs,
-    "flexible": flexible_costs,
-}
-
-
-def differences(want: dict[str, int | None], got: dict[str, int | None]) -> list[str]:
-    """Lines that say what became dearer, cheaper, or has an O(N) form no longer or now."""
-    return [f"{k}: {want.get(k)} → {got.get(k)}" for k in got if want.get(k) != got[k]] + [
-        f"{k}: {want[k]} → not asked" for k in want if k not in got
-    ]
-
-
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_form_became_dearer(group: str):
-    got = dict(GROUPS[group]())
-    recorded = json.loads(FILE.read_text()) if FILE.exists() else {}
-    if UPDATE:
-        recorded[group] = got
-        FILE.write_text(json.dumps(recorded, indent=1) + "\n")
-    asked = {
-        k: v for k, v in recorded.get(group, {}).items() if group != "random" or seed_of(k) < RANDOM
-    }
-    lines = differences(asked, got)
-    assert not lines, "costs differ from the recorded ones:\n" + "\n".join(lines)
+    asked = {k: c for k, c in recorded(group).items() if group != "random" or seed_of(k) < RANDOM}
+    judgement = judged(asked, measured(group))
+    assert judgement.is_as_recorded, "\n".join(
+        [
+            f"costs of group {group!r} differ from the recorded ones:",
+            *judgement.lines(most=40),
+            f"To record them:  {COMMAND}     It refuses rises without  --accept-rise",
+        ]
+    )
 
 
 def test_a_cost_that_is_off_by_one_operation_is_noticed():
-    assert differences({"0": 7}, {"0": 8}) == ["0: 7 → 8"]
-    assert differences({"0": 7}, {"0": None}) == ["0: 7 → None"]
+    before = {"0": Cost(7, "a"), "1": Cost(7, "a"), "2": Cost(100, "a"), "3": Cost(None, "a")}
+    now = {"0": Cost(8, "a"), "1": Cost(None, "a"), "2": Cost(300, "a"), "3": Cost(5, "a")}
+    judgement = judged(before, now)
+    assert [name for name, *_ in judgement.risen] == ["1", "2", "0"], "the worst first"
+    assert [name for name, *_ in judgement.fallen] == ["3"] and not judgement.asked_otherwise
+    assert "    0: 7 → 8  +14.3 %" in list(judgement.lines())
+    assert judged(before, before).is_as_recorded
+
+
+def test_costs_of_other_questions_are_not_compared():
+    before = {"0": Cost(7, "a"), "1": Cost(7, "a")}
+    judgement = judged(before, {"0": Cost(9, "b"), "2": Cost(1, "a")})
+    assert not judgement.risen and [name for name, *_ in judgement.asked_otherwise] == ["0"]
+    assert (judgement.new, judgement.gone) == (["2"], ["1"])
+    assert not judgement.is_as_recorded and "median: 7 → 9" in "\n".join(judgement.lines())
+
+
+def test_a_question_is_the_expression_and_the_mechanism():
+    x, y = ops.mass_matrix @ ops.v, ops.M @ ops.V
+    assert Asked(x).digest() == Asked(x).digest() != Asked(y).digest()
+    assert Asked(x).digest() != Asked(x, "dense").digest()
+    assert Asked(x).digest() != Asked(x, tree=pp.examples.planar_arm(2)).digest()
+    assert Asked(x, derived=y).digest() == Asked(y).digest(), "a dearer derivative is a rise"
+
+
+@pytest.mark.parametrize("rise", [False, True])
+def test_a_rise_is_recorded_on_demand_only(rise: bool, tmp_path, monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("a", ROOT / "scripts" / "record_costs.py")
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    file = tmp_path / "costs.json"
+    monkeypatch.setattr(recorded_costs, "FILE", file)
+    monkeypatch.setattr(script, "GROUPS", {"a": None})
+    recorded_costs.write({"a": {"x": Cost(100, "q"), "y": Cost(10, "q")}})
+    found = {"x": Cost(101 if rise else 99, "q"), "y": Cost(10, "q")}
+    monkeypatch.setattr(script, "measured", lambda group: found)
+    before = file.read_text()
+    assert script.main(["--check"]) == 1 and file.read_text() == before
+    assert script.main([]) == int(rise)
+    said = capsys.readouterr().out
+    assert ("--accept-rise" in said) is rise and ("x: 100 → 101  +1.0 %" in said) is rise
+    assert script.main(["--accept-rise"]) == 0
+    assert json.loads(file.read_text()) == {"a": {"x": [found["x"].flops, "q"], "y": [10, "q"]}}
+    assert script.main([]) == 0 and "as recorded" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import pytest
 from sources import tree_of
 
 import phipsi
+from phipsi.core.expressions.functions import FUNCTIONS
 from phipsi.core.sweeps.ir import _OPERATIONS as ROWS
 from phipsi.core.sweeps.ir import Loop, Operation, Reads, StepKind
 from phipsi.core.sweeps.operations import operation
@@ -16,13 +17,11 @@ from phipsi.core.sweeps.operations import operation
 SOURCES = Path(phipsi.__file__).parent
 TABLE = SOURCES / "core" / "sweeps" / "operations.py"
 EARLIER = {"spatial", "model", "expressions", "operators", "rewrite"}  # know no operations
-# words that mean something else too: leaves, kinds of steps, functions
+# words that mean something else too: leaves, kinds of steps; and functions of expressions
 COMMON = set(
-    "M T add mul cross cross_force vee logdet gravity total pair matrix eye zero input seed half "
-    "spin angular up down inv regress dH dHT dH_trace vee_force inertia_of inertia_trace Jr "
-    "unit_rate diag relative selected rotation K_e C_e modal "
-    "modal_rows dM ddM dE dET dM_trace dE_trace rigid_vee rigid_vee_force".split()
-)
+    "M T add mul gravity total pair matrix eye zero input seed spin angular up down inv dH dHT Jr "
+    "unit_rate relative selected rotation K_e C_e modal modal_rows dM ddM dE dET logdet".split()
+) | set(FUNCTIONS)
 
 
 def collections_of_names(source: str | ast.AST) -> list[tuple[int, set[str]]]:

@@ -178,14 +178,8 @@ def open_place(x: Expr) -> int:
     return len(x.args) - len(function.arguments) if hole is None else hole
 
 
-FUNCTIONS = {
-    f.name: f
-    for f in (
-        cross, cross_force, regress, inertia_of, outer, diag, scaled, trace,
-        half, diagonal, vee, vee_force, inertia_trace, dH_trace,
-        rigid_cross, rigid_cross_force, rigid_vee, rigid_vee_force, dM_trace, dE_trace,
-    )
-}  # fmt: skip
+FUNCTIONS = {x.name: x for x in tuple(globals().values()) if isinstance(x, Function)}
+"""All rows of this module by name: what `parse` knows."""
 
 OF_RIGID_BODIES = frozenset((cross, cross_force, vee, vee_force))
 """Functions in the derivatives of rigid bodies, which are wrong for bodies with modes."""
