@@ -7,6 +7,7 @@ BIN     := $(VENV)/bin
 LIBRARY := $(VENV)/.library
 DEV     := $(VENV)/.development
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
+FAST    := tests/contracts tests/core/expressions tests/core/rewrite tests/core/sweeps
 FUZZ    ?= 20000
 NATIVE  ?= 1000
 FILES   ?= 20000
@@ -54,8 +55,8 @@ endif
 test: setup  ## all tests and docstring examples
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-test-fast: setup  ## the tests without numerics, a few seconds
-	$(BIN)/python -m pytest -n auto --dist worksteal tests/symbolic
+test-fast: setup  ## contracts, expressions, rewriting and scheduling: a few seconds
+	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST)
 
 lint: setup  ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .
@@ -76,7 +77,7 @@ site: $(LIBRARY)  ## the documentation with a reference of every name, offline; 
 fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
 	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) PHIPSI_FUZZ_FILES=$(FILES) PHIPSI_LLVM_EFFORT=3 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
-	  $$(grep -lE '^from amounts import|quick_code' tests/*/test_*.py)
+	  $$(grep -rlE --include='test_*.py' '^from amounts import|quick_code' tests)
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py
