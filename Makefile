@@ -11,6 +11,7 @@ FAST    := tests/contracts tests/core/expressions tests/core/rewrite tests/core/
 FUZZ    ?= 20000
 NATIVE  ?= 1000
 FILES   ?= 20000
+ROOM    ?=
 OLD     ?= main
 NEW     ?= HEAD
 
@@ -52,8 +53,11 @@ test test-fast fuzz: export PYTHONDONTWRITEBYTECODE :=
 test test-fast fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 endif
 
-test: setup  ## all tests and docstring examples
-	$(BIN)/python -m pytest -n auto --dist worksteal
+# One room: its tests, its docstring examples, and the contracts between rooms.
+test: setup  ## all tests and docstring examples, or those of rooms:  make test ROOM="contact native"
+	@paths=$$($(BIN)/python scripts/room_paths.py $(ROOM)) && \
+	  echo "pytest $${paths:-of everything}" && \
+	  $(BIN)/python -m pytest -n auto --dist worksteal $$paths
 
 test-fast: setup  ## contracts, expressions, rewriting and scheduling: a few seconds
 	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST)
