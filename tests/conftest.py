@@ -96,6 +96,20 @@ def machine_code(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
 
 
+@pytest.fixture(scope="module")
+def machine_code_of_module() -> Iterator[None]:
+    """The same for tests that share what they run, by fixtures of their module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")
+        yield
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is compiled, whatever the folder does: for tests that run each program once."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
 @pytest.fixture
 def full_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     """LLVM optimises the code, but for tests with the mark `quick_code`.

@@ -1,10 +1,13 @@
 """Named algorithms: physics by two routes, on random trees of all joint types."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from comparers import close
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import models, random_tree
+from random_models import models, random_state, random_tree
 
 import phipsi as pp
 from phipsi.core.compiler import compile
@@ -20,17 +23,7 @@ from phipsi.operators import H, J, mass_matrix
 STEP = 1e-30  # complex steps have no rounding error to balance
 
 
-def close(x, y, tolerance=1e-9, scale=1.0):
-    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
-
-
-def state(model: Model, seed: int, batch=()):
-    """q, v and two more vectors of the size of v."""
-    rng = np.random.default_rng(seed)
-    q = model.random_configuration(rng, batch)
-    return (q, *rng.standard_normal((3, *batch, model.nv)))
+state = partial(random_state, rates=3)
 
 
 def forces(model: Model, seed: int, batch=()):

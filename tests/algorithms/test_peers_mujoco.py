@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from comparers import close
 from peers import InMujoco, mujoco_tree
 
 import phipsi as pp
@@ -13,12 +14,6 @@ CASES = [
     for seed, (n, roots) in enumerate([(1, 1), (5, 1), (8, 2), (12, 3), (10, 1)])
     for rotors in (False, True)
 ]
-
-
-def close(mine, theirs, tolerance=1e-9):
-    scale = max(1.0, np.abs(theirs).max(initial=0.0))
-    assert mine.shape == np.shape(theirs)
-    assert np.abs(mine - theirs).max(initial=0.0) <= tolerance * scale
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"seed{c[0]}-n{c[1]}-rotors{c[3]}")

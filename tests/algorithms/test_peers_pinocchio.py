@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from comparers import close
 from peers import InPinocchio, pinocchio_tree
 
 import phipsi as pp
@@ -18,13 +19,6 @@ CASES = [
 ]
 # derivative at 0 from values at ±1, ±2, ±3 steps, exact for polynomials of degree 6
 STENCIL = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
-
-
-def close(mine, theirs, tolerance=1e-9):
-    """Equal to 1e-9 of the largest number in either."""
-    scale = max(1.0, np.abs(theirs).max(initial=0.0))
-    assert mine.shape == np.shape(theirs)
-    assert np.abs(mine - theirs).max(initial=0.0) <= tolerance * scale
 
 
 def derivative(model, q, v, value, h=2e-3):

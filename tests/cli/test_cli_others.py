@@ -19,16 +19,13 @@ from phipsi.cli import bench as cli_bench
 from phipsi.cli.bench import Row, best, table
 from phipsi.cli.commands import app
 
+pytestmark = pytest.mark.usefixtures("machine_code")
+
 COMMANDS = ("info", "check", "simulate", "explain", "export", "bench", "demo")
 
 
 def call(*arguments: str) -> int:
     return app(list(arguments), result_action="return_value", exit_on_error=False)
-
-
-@pytest.fixture(autouse=True)
-def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PHIPSI_BACKEND", "native")
 
 
 # ---- help -------------------------------------------------------------------------------------

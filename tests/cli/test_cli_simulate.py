@@ -4,7 +4,6 @@ import csv
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,9 @@ import phipsi as pp
 from phipsi.cli import run_commands
 from phipsi.cli.commands import app
 
+pytestmark = pytest.mark.usefixtures("machine_code_of_module")  # runs take thousands of steps
+
 DATA = Path(__file__).parents[1] / "files" / "data"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def machine_code() -> Iterator[None]:
-    """Runs take thousands of steps; the tests of the backends compare them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PHIPSI_BACKEND", "native")
-        yield
 
 
 def call(*arguments: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from c_programs import FLAGS
+from comparers import same_bits
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
@@ -70,11 +71,12 @@ def test_bits_of_one_and_of_many(programs: Any, folder: Path):
         for i in range(COUNT):
             arrays = [*(np.ascontiguousarray(a[i]) for a in given), one, work]
             assert getattr(code, f"arm_{name}")(*map(_pointer, arrays)) == 0
-            assert one.tobytes() == want[i].tobytes()
+            same_bits(one, want[i])
         many, status = np.zeros(want.shape), np.full(COUNT, -1, dtype=np.int32)
         arrays = [*given, many, status, work]
         assert getattr(code, f"arm_{name}_batch")(COUNT, *map(_pointer, arrays)) == 0
-        assert many.tobytes() == want.tobytes() and not status.any()
+        same_bits(many, want)
+        assert not status.any()
 
 
 def _pointer(a: np.ndarray) -> ctypes.c_void_p:

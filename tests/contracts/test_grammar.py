@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose, assert_array_equal
 from random_grasps import random_grasp
 
@@ -98,8 +99,7 @@ SEVERAL = {
     "hybrid_dynamics": partial(pp.hybrid_dynamics, prescribed=ARM.joint_names[2:4]),
 }  # fmt: skip
 # The same of a mechanism with loops, at states that keep them.
-PIN = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-FOUR_BAR = pp.System(pp.examples.planar_arm(3), [PIN])
+FOUR_BAR = pinned_arm(closure="Spherical")
 CLOSED = np.broadcast_to(FOUR_BAR.assemble([1.0, -1.0, -1.5]), (4, 3)).copy()
 REST, EFFORTS = np.zeros((4, 3)), np.random.default_rng(1).standard_normal((4, 3))
 WITH_LOOPS = {

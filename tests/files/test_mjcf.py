@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 from amounts import seeds
+from robot_files import mjcf_file as written
 
 import phipsi as pp
 from phipsi import forward_dynamics, inverse_dynamics, mass_matrix
@@ -20,12 +21,6 @@ from phipsi.files.mjcf.mujoco_arrays import heard
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BALL = '<geom size="0.1"/>'
-
-
-def written(folder: Path, inside: str, name: str = "robot.xml", head: str = "") -> Path:
-    path = folder / name
-    path.write_text(f"<mujoco>{head}\n<worldbody>\n{inside}\n</worldbody></mujoco>")
-    return path
 
 
 def agrees(model: Model, path: Path, seed: int = 0) -> None:

@@ -12,6 +12,8 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from robot_files import mjcf_file as written
+from robot_files import pasted as made
 
 import phipsi as pp
 from phipsi.core.model.model import Model
@@ -22,12 +24,6 @@ from phipsi.files.mjcf import checked_files
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 BALL = '<geom size="0.1"/>'
-
-
-def written(folder: Path, inside: str, name: str = "robot.xml", head: str = "") -> Path:
-    path = folder / name
-    path.write_text(f"<mujoco>{head}\n<worldbody>\n{inside}\n</worldbody></mujoco>")
-    return path
 
 
 def quiet(path: Path, **options) -> Model:
@@ -42,11 +38,6 @@ def one(path: Path, words: str):
         model = load(path)
     (finding,) = (f for f in model.diagnosis if f.is_problem)
     return model, finding
-
-
-def made(line: str):
-    """What a line of a warning makes when it is pasted."""
-    return eval(line, {"pp": pp, "np": np})
 
 
 # ---- friction of pairs ---------------------------------------------------------------------------

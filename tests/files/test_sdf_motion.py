@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_files import pasted as made
 
 import phipsi as pp
 from phipsi.core.model.model import Model
@@ -40,10 +41,6 @@ def surfaced(surface: str) -> str:
         f"<link name='a'>{INERTIAL}<collision name='c'>{BALL}\n<surface>{surface}</surface>"
         "</collision></link>"
     )
-
-
-def made(line: str):
-    return eval(line, {"pp": pp, "np": np})
 
 
 # ---- forces on links and joints ------------------------------------------------------------------

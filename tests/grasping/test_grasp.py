@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from amounts import mostly, seeds
+from comparers import close as near
 from numpy.testing import assert_allclose
 from random_grasps import FREE, KINDS, Plain, random_grasp
 from random_models import model_from_parents, random_pose
@@ -20,10 +21,6 @@ LOOSE = [
     ("SoftFinger", "Edge", "Rigid", "Point"),
 ]  # fmt: skip
 inv = np.linalg.inv
-
-
-def near(found, wanted, tolerance=1e-9):
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
 def drawn(seed: int, kinds):

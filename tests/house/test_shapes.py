@@ -6,6 +6,7 @@ import re
 import input_trials as trials
 import numpy as np
 import pytest
+from known_systems import pinned_arm
 
 import phipsi as pp
 
@@ -95,8 +96,7 @@ def test_functions_of_contacts_return_the_shapes_they_state(batch: tuple[int, ..
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_functions_of_constraints_return_the_shapes_they_state(batch: tuple[int, ...]):
-    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
+    system = pinned_arm(closure="Spherical")
     q = np.broadcast_to(system.assemble([1.0, -1.0, -1.5]), (*batch, 3))
     zero = np.zeros((*batch, 3))
     numbers = {"rows": system.n_rows, "nv": system.nv}

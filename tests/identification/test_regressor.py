@@ -4,8 +4,10 @@ import contextlib
 
 import numpy as np
 import pytest
+from comparers import close
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_systems import pinned_arm
 from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
@@ -17,12 +19,6 @@ from phipsi.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
 
 seeds = st.integers(0, 2**32 - 1)
 BACKENDS = ("reference", "native")
-
-
-def close(x, y, tolerance=1e-9, scale=1.0):
-    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
 
 
 def motion(model, seed, batch=()):
@@ -219,8 +215,7 @@ def test_nothing_to_identify():
 
 
 def test_trees_only():
-    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
+    system = pinned_arm(closure="Spherical")
     q = np.zeros(3)
     trees = (lambda m: pp.identification.regressor(m, q, q, q), pp.identification.base_parameters)
     for call in trees:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose
 
 import phipsi as pp
 
-PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-LINKAGE = pp.System(pp.examples.planar_arm(4), [PIN])  # two degrees of freedom
+LINKAGE = pinned_arm(4)  # two degrees of freedom
 START = LINKAGE.assemble([1.0, -1.0, -0.5, -1.0])
 
 

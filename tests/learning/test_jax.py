@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_systems import pinned_four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
@@ -103,10 +104,8 @@ def test_articulated_quantities_and_loops():
     model = model_from_parents([-1, 0, 1], 1, ["revolute", "universal", "prismatic"])
     q, v, _ = arrays(model, (2,))
     check_grads(pj.function(P @ V, model), (q, v), order=1, modes=("fwd", "rev"), rtol=1e-5)
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    q0 = jnp.asarray(system.assemble([1.0, -1.0, -1.5]))
+    system, q = pinned_four_bar()
+    q0 = jnp.asarray(q)
 
     def end(efforts):
         q, v = pj.rollout(system, q0, jnp.zeros(3), efforts, 0.02, integrator="rk4")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_systems import pinned_four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
@@ -121,10 +122,8 @@ def test_articulated_quantities_and_loops():
     q, v, _ = tensors(model, (2,))
     momenta = pt.function(P @ V, model)
     assert torch.autograd.gradcheck(momenta, (q, v), atol=1e-5, rtol=1e-5, check_forward_ad=True)
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    q0 = torch.tensor(system.assemble([1.0, -1.0, -1.5]))
+    system, q = pinned_four_bar()
+    q0 = torch.tensor(q)
     rest = torch.zeros(3, dtype=torch.float64)
     efforts = torch.ones(4, 3, dtype=torch.float64, requires_grad=True)
 

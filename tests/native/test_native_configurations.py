@@ -13,10 +13,7 @@ from phipsi.core.spatial import skew
 from phipsi.errors import InputError
 from phipsi.operators import moved
 
-
-@pytest.fixture(autouse=True)
-def native(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 def every_joint() -> Model:

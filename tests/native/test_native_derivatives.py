@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from amounts import mostly
+from comparers import EPS, within
 from random_models import ALL, chain, random_tree
 
 import phipsi as pp
@@ -23,10 +24,7 @@ JOINTS = {
 }
 
 
-def close(x, y, tolerance=1e-11):
-    assert np.shape(x) == np.shape(y)
-    size = max(1.0, np.abs(y).max(initial=0.0))
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+close = within(4.5e4 * EPS)
 
 
 def state(model, batch):

@@ -16,12 +16,7 @@ from phipsi.errors import ConvergenceError, InputError
 from phipsi.kinematics import inverse_kinematics as module
 
 COUNT = 11
-pytestmark = pytest.mark.quick_code
-
-
-@pytest.fixture(autouse=True)
-def native(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+pytestmark = [pytest.mark.quick_code, pytest.mark.usefixtures("machine_code")]
 
 
 def limited_arm() -> Model:

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from amounts import seeds
 from browser_pages import drawn, hear, until
+from known_systems import pinned_four_bar as four_bar
 
 import phipsi as pp
 from phipsi.core.model.entry_names import entry_units, unit_texts
@@ -21,15 +21,9 @@ from phipsi.pages.recorded_scene import frame_times
 from phipsi.pages.report_page import picked, plots, report_html
 from phipsi.pages.shapes_and_colors import PIN, solids_of, tips
 
+pytestmark = pytest.mark.usefixtures("machine_code_of_module")  # runs take thousands of steps
+
 DATA = Path(__file__).parents[1] / "files" / "data"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def machine_code() -> Iterator[None]:
-    """Runs take thousands of steps; the tests of the backends compare them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PHIPSI_BACKEND", "native")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -217,13 +211,6 @@ def test_links_are_as_thick_as_their_inertia():
     arm = pp.examples.seven_joint_arm()
     thick = [s.scale[0] for s in solids_of(arm) if s.mesh == "cylinder" and s.body == 2]
     assert thick[0] == pytest.approx(0.86 * 0.065)
-
-
-def four_bar() -> tuple[pp.System, np.ndarray]:
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    return system, system.assemble([1.0, -1.0, -1.5])
 
 
 def test_constraints_are_drawn_where_they_hold(tmp_path: Path):

@@ -19,13 +19,7 @@ import phipsi as pp
 from phipsi.papers.workbench.answers import LONGEST_TEXT, Answers, shipped_robots
 from phipsi.papers.workbench.server import Workbench
 
-
-@pytest.fixture(autouse=True, scope="module")
-def machine_code() -> Iterator[None]:
-    """The workbench shows machine code; the tests of the backends compare them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PHIPSI_BACKEND", "native")
-        yield
+pytestmark = pytest.mark.usefixtures("machine_code_of_module")  # the workbench shows it
 
 
 ANSWERS = Answers(shipped_robots())

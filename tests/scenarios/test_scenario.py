@@ -1,7 +1,6 @@
 """Scenarios: what a file says is what runs, and what is wrong is told by file and line."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,11 @@ import phipsi as pp
 from phipsi.cli.commands import app
 from phipsi.scenarios.scenario import Scenario
 
+pytestmark = pytest.mark.usefixtures("machine_code_of_module")  # runs take thousands of steps
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "files" / "data"
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def machine_code() -> Iterator[None]:
-    """Runs take thousands of steps; the tests of the backends compare them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PHIPSI_BACKEND", "native")
-        yield
 
 
 def scenario(tmp_path: Path, text: str, **options) -> Scenario:

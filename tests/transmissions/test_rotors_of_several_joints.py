@@ -5,6 +5,7 @@ import pytest
 from amounts import seeds
 from geared_trees import Explicit, belted_chain, differential_tree, with_rotor_body
 from numpy.testing import assert_allclose
+from random_models import random_state as state
 
 import phipsi as pp
 from phipsi.algorithms.constrained.stages import KeptBodies
@@ -13,11 +14,6 @@ from phipsi.errors import InputError, ModelError
 LINK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
 TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))
 PAIR = ((8, 5), (8, -5))
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return model.random_configuration(rng), *rng.standard_normal((2, model.nv))
 
 
 def wrist(**rotor):

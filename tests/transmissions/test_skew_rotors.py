@@ -8,6 +8,7 @@ from amounts import GEARED_TREES
 from geared_trees import Explicit, geared_tree, rotor_inertia, with_rotor_body
 from numpy.testing import assert_allclose
 from random_models import random_axis
+from random_models import random_state as state
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -31,11 +32,6 @@ DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
 TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))
 REGRESSOR, PARAMETERS = pp.identification.regressor, pp.identification.inertial_parameters
 WRIST = pp.joints.Composite([pp.joints.Revolute((0, 0, 1)), pp.joints.Revolute((0.6, 0.8, 0))])
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return model.random_configuration(rng), *rng.standard_normal((2, model.nv))
 
 
 def arm(joint=None):

@@ -2,16 +2,12 @@
 
 import numpy as np
 import pytest
+from comparers import close as near
 from known_systems import four_bar
-from numpy.testing import assert_allclose
 from random_grasps import random_grasp
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-
-
-def near(found, wanted, tolerance=1e-9):
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
 def case(seed: int):

@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from amounts import ALL, seeds
+from comparers import proportional as near
 from known_systems import add_four_bar
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
@@ -21,13 +22,6 @@ from phipsi.algorithms.constrained.stages import Stages
 from phipsi.core.spatial import so3_exp
 
 CRANK = np.array([1.0, -0.8, -1.5])
-
-
-def near(found, wanted, tolerance=1e-10):
-    """Relative to the largest number."""
-    size = np.abs(wanted).max(initial=0)
-    assert np.isfinite(found).all()
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * size)
 
 
 def is_near(found, wanted, tolerance=1e-10) -> bool:

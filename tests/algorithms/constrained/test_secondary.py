@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from amounts import seeds
-from numpy.testing import assert_allclose
+from comparers import close as near
+from known_systems import pinned_arm
 from random_grasps import random_grasp
 from random_models import model_from_parents, random_pose
 from random_systems import admissible, kkt
@@ -12,10 +13,6 @@ import phipsi as pp
 from phipsi.algorithms.dynamics.constraint_forces import split
 
 BENDING = ("revolute", "universal", "spherical", "cylindrical", "helical", "free", "composite")
-
-
-def near(found, wanted, tolerance=1e-9):
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
 def agrees(system, q, v, tau):
@@ -114,11 +111,9 @@ def test_a_primary_system_that_cannot_give_way_is_refused():
 
 
 def test_primary_and_secondary_must_be_named_and_separate():
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    zero = np.zeros(3)
+    system, zero = pinned_arm(closure="Spherical"), np.zeros(3)
     with pytest.raises(pp.errors.InputError, match="secondary="):
-        pp.forward_dynamics(pp.System(arm, [pin]), zero, zero, zero, algorithm="secondary")
+        pp.forward_dynamics(system, zero, zero, zero, algorithm="secondary")
     with pytest.raises(pp.errors.InputError, match="joint 'joint3' joins body 'link3'"):
-        system = pp.System(arm, [pin], secondary=["link3"])
+        system = pp.System(system.model, system.constraints, secondary=["link3"])
         pp.forward_dynamics(system, zero, zero, zero, algorithm="secondary")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from amounts import seeds
-from known_systems import twin_gears
-from numpy.testing import assert_allclose
+from comparers import close as near
+from known_systems import pinned_arm, twin_gears
 from random_models import random_tree
 from random_systems import KINDS, admissible, kkt, random_system
 
@@ -12,10 +12,6 @@ import phipsi as pp
 from phipsi.algorithms.constrained.stages import GIVEN, Stages
 from phipsi.operators import B as pick
 from phipsi.operators import Upsilon, mass_matrix, psi, tau
-
-
-def near(found, wanted, tolerance=1e-9):
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
 @pytest.mark.parametrize("seed", seeds(6))
@@ -39,9 +35,7 @@ def test_steps_one_by_one_give_the_dense_solution(seed, armature):
 
 def test_systems_hand_their_stages_on():
     """The counter is reached from a system, and shared by those made from it."""
-    arm = pp.examples.planar_arm(4)
-    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
+    system = pinned_arm(4, "Spherical")
     q, rest = system.assemble([1.0, -1.0, -0.5, -1.5]), np.zeros(4)
     system.stages.dynamics(system, q, rest, rest)
     assert system.stages.counts["articulated", "link4"] == 1
@@ -51,8 +45,9 @@ def test_systems_hand_their_stages_on():
     near(vdot, pp.forward_dynamics(held, np.delete(q, 2), np.zeros(3), np.zeros(3)))
     executed = [system.stages.counts["articulated", f"link{i}"] for i in (1, 2, 3, 4)]
     assert executed == [2, 2, 1, 1]
-    assert pp.System(arm, [pin]).stages is not system.stages
-    assert pp.System(arm, [pin], stages=system.stages).stages is system.stages
+    arm, pins = system.model, system.constraints
+    assert pp.System(arm, pins).stages is not system.stages
+    assert pp.System(arm, pins, stages=system.stages).stages is system.stages
 
 
 def test_trees_without_change_keep_their_programs():

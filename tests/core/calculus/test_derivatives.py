@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from amounts import examples
+from comparers import tight as close
+from differences import complex_step as moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
@@ -35,12 +37,6 @@ VECTORS = {
 }
 
 
-def close(x, y, tolerance=1e-10, scale=1.0):
-    size = max(1.0, scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
-
-
 def state(model, seed):
     rng = np.random.default_rng(seed)
     v, vdot, tau = rng.standard_normal((3, model.nv))
@@ -62,12 +58,6 @@ def run(expr, model, values, axes="world", **options):
     where = pp.core.model.points.point_set(model, points_of(model), axes)
     program = pp.compile(expr, model, points=where, backend="reference", **options)
     return program(**{name: values[name] for name in program.inputs})
-
-
-def moved(model, values, wrt, u):
-    """The state after a complex step in a direction; q moves along the rates."""
-    change = model.qdot(values["q"], u) if wrt == "q" else u
-    return {**values, wrt: values[wrt] + 1j * STEP * change}
 
 
 def complex_step(expr, model, values, wrt, u, **options):
@@ -94,7 +84,7 @@ def test_vectors(name, model, seed, wrt):
     c = np.random.default_rng(seed).standard_normal(expected.shape)
     back = run(L.T, model, {**values, "x": c})
     back = c * back if expr.is_scalar else back  # the gradient of a scalar is a vector
-    close(np.sum(back * u), np.sum(c * expected), scale=np.abs(c * expected).sum())
+    close(np.sum(back * u), np.sum(c * expected), scale=max(1.0, np.abs(c * expected).sum()))
     along = pp.diff(expr, wrt, along=DIRECTION[wrt])
     close(run(along, model, {**values, DIRECTION[wrt]: u}), expected)
     where = points_of(model)
@@ -185,14 +175,14 @@ def test_derivatives_of_the_dynamics(model, seed):
         for k, u in enumerate(np.eye(model.nv)):
             close(
                 matrix[:, k], complex_step(dynamics.INVERSE_DYNAMICS, model, values, wrt, u),
-                scale=np.abs(matrix).max(),
+                scale=max(1.0, np.abs(matrix).max()),
             )  # fmt: skip
     by = pp.forward_dynamics_derivatives(model, q, v, tau)
     for matrix, wrt in zip(by, ("q", "v", "tau"), strict=True):
         for k, u in enumerate(np.eye(model.nv)):
             close(
                 matrix[:, k], complex_step(dynamics.FORWARD_DYNAMICS, model, values, wrt, u),
-                scale=np.abs(matrix).max(),
+                scale=max(1.0, np.abs(matrix).max()),
             )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from amounts import ALL, examples
+from comparers import tight as close
+from differences import by_complex_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
@@ -16,17 +18,6 @@ from phipsi.operators import mass_matrix
 
 STEP = 1e-30
 seeds = st.integers(0, 2**32 - 1)
-
-
-def close(x, y, tolerance=1e-10):
-    assert np.shape(x) == np.shape(y)
-    size = max(1.0, np.abs(y).max(initial=0.0))
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
-
-
-def by_complex_steps(model, q, value):
-    moved = [q + 1j * STEP * model.qdot(q, u) for u in np.eye(model.nv)]
-    return np.stack([value(z).imag / STEP for z in moved], axis=-1)
 
 
 # ---- twice ---------------------------------------------------------------------------------------

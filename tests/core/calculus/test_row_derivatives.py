@@ -5,6 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 from amounts import seeds
+from comparers import close
+from differences import complex_step as moved
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
@@ -23,12 +25,6 @@ VECTORS = {
     "constrained accelerations": forward_with_rows(None, False, False)[0],
     "with articulated quantities": J.T @ A.T @ ROWS.inv @ U + pp.parse("D v"),
 }
-
-
-def close(x, y, tolerance=1e-9):
-    size = max(1.0, np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
 
 
 def drawn(seed):
@@ -53,11 +49,6 @@ def _drawn(seed):
 
 def run(program, values):
     return program(**{name: values[name] for name in program.inputs})
-
-
-def moved(model, values, wrt, u):
-    change = model.qdot(values["q"], u) if wrt == "q" else u
-    return {**values, wrt: values[wrt] + 1j * STEP * change}
 
 
 @pytest.mark.parametrize("seed", seeds(8, 2))

@@ -4,13 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 
 ARM = pp.examples.planar_arm(3)
-PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-FOUR_BAR = pp.System(ARM, [PIN])
+FOUR_BAR = pinned_arm(arm=ARM)
+(PIN,) = FOUR_BAR.constraints
 Q = FOUR_BAR.assemble([1.0, -1.0, -1.5])
 REST = np.zeros(3)
 

@@ -1,5 +1,7 @@
 """The dense oracle against physics computed from poses alone and Pinocchio; its errors."""
 
+from functools import partial
+
 import mpmath
 import numpy as np
 import pytest
@@ -8,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from peers import InPinocchio, pinocchio_tree
-from random_models import ALL, branching, chain, model_from_parents, models, random_tree
+from random_models import (
+    ALL,
+    branching,
+    chain,
+    model_from_parents,
+    models,
+    random_state,
+    random_tree,
+)
 from rounding import ALLOWED, dense_with_rounding, excess
 
 from phipsi.core.compiler import compile
@@ -86,9 +96,7 @@ PHYSICS = (
 )
 
 
-def state(model: Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return model.random_configuration(rng), rng.normal(size=model.nv)
+state = partial(random_state, rates=1)
 
 
 def rate(expr, model: Model, q, rates, **options) -> np.ndarray:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from comparers import tight as close
 from random_models import random_axis, random_inertia, random_pose, random_rotation
 
 import phipsi as pp
@@ -123,10 +124,6 @@ def planar(seed: int) -> Pair:
 def pair(request) -> Pair:
     make, seed = request.param
     return make(seed)
-
-
-def close(x, y):
-    assert np.abs(x - y).max() <= 1e-10 * max(1.0, np.abs(y).max())
 
 
 def test_bodies_move_alike(pair):

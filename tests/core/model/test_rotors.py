@@ -6,6 +6,7 @@ from amounts import seeds
 from geared_trees import Explicit, geared_tree
 from numpy.testing import assert_allclose
 from random_models import chain
+from random_models import random_state as state
 
 import phipsi as pp
 from phipsi.algorithms.constrained.stages import KeptBodies
@@ -38,12 +39,6 @@ class Wound(AdditiveJoint):
 
     def hinge_axes_rate(self, params, q, v, ops):
         return from_columns([(0, 0, 2 * params[0] * v[0], 0, 0, 0)])
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    q = model.random_configuration(rng)
-    return q, *rng.standard_normal((2, model.nv))
 
 
 def elbow(axis=(0, 0, 1), joint=None, gravity=(0, 0, -9.81)):

@@ -5,11 +5,12 @@ the library knows of it, and it is compiled, put into other expressions, and dif
 three ways.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from random_models import random_tree
+from random_models import random_state, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -77,9 +78,7 @@ def model() -> pp.Model:
     return random_tree(4, 5, frames=True, armature=True)
 
 
-def state(model: pp.Model) -> tuple[Any, Any, Any, Any]:
-    rng = np.random.default_rng(0)
-    return model.random_configuration(rng), *rng.standard_normal((3, model.nv))
+state = partial(random_state, rates=3)
 
 
 def along(expr: Expr, model: pp.Model, q: Any, v: Any, u: Any) -> Any:
