@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import amounts
 import numpy as np
 import pytest
-from known_systems import four_bar, rolling_ball
+from known_systems import four_bar
+from live_simulators import CASES, built
 from numpy.testing import assert_allclose, assert_array_equal
 from physics_in_node import in_node, physics_folder
 
@@ -17,44 +17,6 @@ import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.operators import D, G, P
 from phipsi.pages.live_page import LivePhysics, live_physics
-from phipsi.pages.scene import first_configuration
-
-
-@pp.law
-def hold(q, v, kp, target):
-    return kp * (target - q) - 0.3 * v
-
-
-def held_arm() -> pp.Simulator:
-    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=250.0)
-    return pp.Simulator(pp.examples.planar_arm(2), [held], reproducible=True)
-
-
-def flyer() -> pp.Simulator:
-    return pp.Simulator(pp.examples.free_flyer(), dt=2e-3, reproducible=True)
-
-
-def loop() -> pp.Simulator:
-    return pp.Simulator(four_bar(), reproducible=True)
-
-
-def rolling() -> pp.Simulator:
-    return pp.Simulator(rolling_ball(), dt=2e-3, integrator="time_stepping", reproducible=True)
-
-
-CASES: dict[str, Any] = {"held arm": held_arm, "flyer": flyer, "loop": loop}
-CASES |= {"rolling": rolling} if amounts.ALL else {}  # LLVM takes seconds for it
-STARTS = {"rolling": ([1.0, 0, 0, 0, 0, 0, 0.5], [0.0, 1.0, 0, 0.3, 0, 0])}
-
-
-@cache
-def built(name: str) -> tuple[pp.Simulator, Any, LivePhysics]:
-    sim = CASES[name]()
-    q, v = STARTS.get(name, (None, None))
-    if name == "flyer":
-        v = np.linspace(-0.4, 0.5, sim.model.nv)
-    state = sim.start(first_configuration(sim.compiled.mechanism) if q is None else q, v)
-    return sim, state, live_physics(sim, state)
 
 
 @pytest.fixture(scope="module")
@@ -134,27 +96,6 @@ def test_gravity_masses_and_damping_act_as_in_a_model_that_has_them(folder):
     assert changed and not np.allclose(q, damped)
 
 
-def test_a_hand_is_a_spring_and_its_release_keeps_the_energy(folder):
-    sim, _, physics = built("flyer")
-    k = sim.model.body_names.index("left_wrist") if "left_wrist" in sim.model.body_names else 5
-    body = f"""
-    const point = [0.1, 0, 0.05], k = {k};
-    physics.grab(k, point);
-    const here = physics.pointInWorld(k, point);
-    physics.pull([here[0] + 0.3, here[1], here[2]]);
-    physics.advance(150);
-    const pulled = physics.pointInWorld(k, point);
-    physics.release();
-    const energy = () => {{ physics.look(); return values.energies.reduce((a, b) => a + b, 0); }};
-    const before = energy();
-    physics.advance(500);
-    return [here, pulled, before, energy()];
-    """
-    here, pulled, before, after = in_node(folder, physics, body)
-    assert pulled[0] - here[0] > 0.02
-    assert abs(after - before) < 1e-7 * max(1.0, abs(before))
-
-
 def test_the_force_of_the_hand_is_that_of_a_point_spring(folder):
     sim, _, physics = built("held arm")
     point, target, k = [0.7, 0.1, 0.0], [0.5, 1.0, 0.0], 30.0
@@ -207,21 +148,6 @@ def test_a_loop_stays_closed_under_sliders_and_inverse_kinematics(folder):
     assert found["t"] == float(state.t)
 
 
-def test_rotations_in_space_have_sliders(folder):
-    sim, state, physics = built("flyer")
-    body = """
-    const c = physics.description.coordinates;
-    physics.set(c[0], 0.5); physics.set(c[2], -0.7); physics.set(c[4], 0.25);
-    return [list(values.q), c.slice(0, 6).map((x) => physics.get(x))];
-    """
-    q, values = in_node(folder, physics, body)
-    assert_allclose(values, [0.5, 0, -0.7, 0, 0.25, 0], atol=1e-12)
-    vector = np.array([0.5, 0.0, -0.7])
-    angle = np.linalg.norm(vector)
-    w = [np.cos(angle / 2), *(np.sin(angle / 2) / angle * vector)]
-    assert_allclose(q[:4], w, atol=1e-14)
-
-
 def test_what_cannot_be_live():
     sim = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(limit=1.0))
     with pytest.raises(InputError, match="without episodes"):
@@ -229,19 +155,6 @@ def test_what_cannot_be_live():
     sim = pp.Simulator(pp.examples.planar_arm(1))
     with pytest.raises(InputError, match="one state"):
         live_physics(sim, sim.start(np.zeros((3, 1))))
-
-
-def test_joints_that_turn_have_the_same_value_after_a_turn(folder):
-    _, _, physics = built("held arm")
-    body = """
-    const c = physics.description.coordinates[0];
-    values.q[0] = 2 * Math.PI + 0.25;
-    const seen = physics.get(c);
-    physics.set(c, 0.5);
-    return [seen, values.q[0], c.periodic];
-    """
-    seen, q, periodic = in_node(folder, physics, body)
-    assert periodic and abs(seen - 0.25) < 1e-12 and abs(q - 2 * np.pi - 0.5) < 1e-12
 
 
 def weak_hold(kp: Any, efforts: float) -> pp.Simulator:
