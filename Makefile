@@ -7,9 +7,11 @@ BIN     := $(VENV)/bin
 LIBRARY := $(VENV)/.library
 DEV     := $(VENV)/.development
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
+FAST    := tests/contracts tests/core/expressions tests/core/rewrite tests/core/sweeps
 FUZZ    ?= 20000
 NATIVE  ?= 1000
 FILES   ?= 20000
+ROOM    ?=
 OLD     ?= main
 NEW     ?= HEAD
 
@@ -51,11 +53,14 @@ test test-fast fuzz: export PYTHONDONTWRITEBYTECODE :=
 test test-fast fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 endif
 
-test: setup  ## all tests and docstring examples
-	$(BIN)/python -m pytest -n auto --dist worksteal
+# One room: its tests, its docstring examples, and the contracts between rooms.
+test: setup  ## all tests and docstring examples, or those of rooms:  make test ROOM="contact native"
+	@paths=$$($(BIN)/python scripts/room_paths.py $(ROOM)) && \
+	  echo "pytest $${paths:-of everything}" && \
+	  $(BIN)/python -m pytest -n auto --dist worksteal $$paths
 
-test-fast: setup  ## the tests without numerics, a few seconds
-	$(BIN)/python -m pytest -n auto --dist worksteal tests/symbolic
+test-fast: setup  ## contracts, expressions, rewriting and scheduling: a few seconds
+	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST)
 
 lint: setup  ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .
@@ -81,7 +86,7 @@ site: $(LIBRARY)  ## the documentation with a reference of every name, offline; 
 fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
 	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) PHIPSI_FUZZ_FILES=$(FILES) PHIPSI_LLVM_EFFORT=3 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
-	  $$(grep -lE '^from amounts import|quick_code' tests/*/test_*.py)
+	  $$(grep -rlE --include='test_*.py' '^from amounts import|quick_code' tests)
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py

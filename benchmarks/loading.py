@@ -16,7 +16,7 @@ from pathlib import Path
 import phipsi as pp
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
+sys.path.insert(0, str(ROOT / "tests" / "files"))
 ROBOTS = Path(sysconfig.get_paths()["purelib"]) / "cmeel.prefix/share/example-robot-data/robots"
 PANDA = ROBOTS / "panda_description/urdf/panda.urdf"
 

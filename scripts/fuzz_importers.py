@@ -46,7 +46,7 @@ TURNS = ("urdf", "mjcf", "urdf", "sdf", "mjcf")
 def corpus(kind: str) -> list[Path]:
     """Valid files of one kind to start from."""
     suffix = KINDS[kind]
-    found = [p for p in (SUPPORT.parent / "interfaces" / "data").iterdir() if p.suffix == suffix]
+    found = [p for p in (SUPPORT.parent / "files" / "data").iterdir() if p.suffix == suffix]
     try:
         listed = files("example-robot-data") or []
     except PackageNotFoundError:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Where Python is told to leave no bytecode, every process would compile all it imports again, and
 # hundreds are started: here it is kept, in a folder of the tools and not beside the sources. First
@@ -36,7 +38,7 @@ gc.set_threshold(1_000_000, 20, 20)
 # machine code. The tests of the native backend name it.
 os.environ.setdefault("PHIPSI_BACKEND", "reference")
 # Most programs run a few times: the bits are the same, and LLVM needs a quarter of the time.
-# tests/backends compiles as users do.
+# tests/native compiles as users do.
 os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
 # What every pass of the compiler makes is checked (core/sweeps/legality.py).
@@ -92,6 +94,59 @@ mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttri
 def machine_code(monkeypatch: pytest.MonkeyPatch):
     """What is compiled runs as users run it; for tests that run it often."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
+
+
+@pytest.fixture(scope="module")
+def machine_code_of_module() -> Iterator[None]:
+    """The same for tests that share what they run, by fixtures of their module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")
+        yield
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is compiled, whatever the folder does: for tests that run each program once."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
+@pytest.fixture
+def full_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """LLVM optimises the code, but for tests with the mark `quick_code`.
+
+    Those compile as all other tests do: without optimisation, which gives the same bits
+    (tests/native/test_native_bits.py) in a quarter of the time, or in full with
+    PHIPSI_LLVM_EFFORT=3, as in `make fuzz`.
+    """
+    if request.node.get_closest_marker("quick_code") is None:
+        monkeypatch.setenv("PHIPSI_LLVM_EFFORT", os.environ.get("PHIPSI_BACKEND_TESTS_EFFORT", "3"))
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, without a screen, for the tests of pages."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: scripts/system_packages.sh installs it")
+    # only WebGL is drawn by the slow stand-in for a graphics processor, not the page around it
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+                "--disable-gpu-compositing"]  # fmt: skip
+    with api.sync_playwright() as play:
+        one = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *software])
+        plain = one.new_page
+
+        def patient(**options: Any) -> Any:
+            """A page of a browser that may share the machine with much else."""
+            tab = plain(**options)
+            tab.set_default_timeout(120_000)
+            return tab
+
+        one.new_page = patient
+        yield one
+        one.close()
 
 
 def pytest_collection_finish() -> None:

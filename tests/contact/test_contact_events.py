@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 
+pytestmark = pytest.mark.usefixtures("machine_code")  # runs take thousands of evaluations
+
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 TILT = np.radians(20)
 
@@ -30,11 +32,6 @@ def moved(scene: Scene, duration: float, **options: Any) -> pp.Trajectory:
     assert proof.balance < 1e-8 * scale
     assert proof.dissipated > -1e-9 * scale
     return run
-
-
-@pytest.fixture(autouse=True)
-def _machine_code(machine_code: None):
-    """Runs take thousands of evaluations."""
 
 
 def happened(run: pp.Trajectory, name: str) -> list[Any]:

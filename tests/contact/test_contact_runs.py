@@ -642,8 +642,14 @@ def test_contacts_without_a_pair_are_rejected():
     )
     model = builder.build()
     system = pp.System(model, contacts=pp.Contacts(model))
-    with pytest.raises(InputError, match="no pair of shapes that may touch"):
-        pp.Simulator(system, integrator="time_stepping")
+    q = model.neutral()
+    for run in (
+        lambda: pp.Simulator(system, integrator="time_stepping"),
+        lambda: pp.simulate(system, q, np.zeros(6), 0.1),
+        lambda: pp.contact_step(system, q, np.zeros(6), np.zeros(6), 0.1),
+    ):
+        with pytest.raises(InputError, match="no pair of shapes that may touch"):
+            run()
 
 
 def test_a_ground_that_nothing_may_touch_is_named():

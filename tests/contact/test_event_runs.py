@@ -18,12 +18,9 @@ from phipsi.simulation.impacts.contact_motion import ContactMotion
 from phipsi.simulation.modes import contact_events
 from phipsi.simulation.modes.contact_modes import ContactModes
 
+pytestmark = pytest.mark.usefixtures("machine_code")  # runs take thousands of evaluations
+
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
-
-
-@pytest.fixture(autouse=True)
-def _machine_code(machine_code: None):
-    """Runs take thousands of evaluations."""
 
 
 @cache

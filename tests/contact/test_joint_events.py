@@ -14,13 +14,10 @@ from scipy.optimize import brentq
 import phipsi as pp
 from phipsi.simulation.impacts.contact_motion import ContactMotion
 
+pytestmark = pytest.mark.usefixtures("machine_code")  # runs take thousands of evaluations
+
 F, G = pp.forces, 9.81
 INF = float("inf")
-
-
-@pytest.fixture(autouse=True)
-def _machine_code(machine_code: None):
-    """Runs take thousands of evaluations."""
 
 
 def happened(run: pp.Trajectory, what: str) -> list[Any]:

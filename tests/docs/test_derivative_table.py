@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from comparers import tight as close
 from random_models import random_tree
 from random_systems import KINDS, admissible, random_system
 
@@ -73,12 +74,6 @@ class Bench:
             return self.run(expr, moved, given=("M",)).imag / STEP
         change = self.model.qdot(self.values["q"], u) if wrt == "q" else u
         return self.run(expr, {wrt: self.values[wrt] + 1j * STEP * change}).imag / STEP
-
-
-def close(x, y):
-    size = max(1.0, np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= 1e-10 * size
 
 
 @pytest.mark.parametrize(("text", "column", "said"), CELLS, ids=lambda x: str(x))

@@ -20,6 +20,8 @@ from phipsi.core.operators.catalogue import CATALOGUE
 from phipsi.core.operators.inputs import leaves_of
 from phipsi.operators import D, H, M, P, V, a, b, gravity, mass_matrix, phi, psi, tau
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 STEP = 1e-30
 VECTORS = {
     "inertias": H @ M @ V,
@@ -35,12 +37,6 @@ VECTORS = {
     "energy": 0.5 * (V.T @ M @ V),
     "determinant": ops.logdet(mass_matrix),
 }
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 class Case:

@@ -11,14 +11,10 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.operators import mass_matrix
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 RADIUS, FRICTION, H = 0.05, 0.3, 1e-3
 DOWN = pp.Pose(translation=(0, 0, -0.2))
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def _beam(EI, **more):

@@ -9,14 +9,10 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 EI, LENGTH, DENSITY, LOAD, G = 40.0, 1.0, 1.0, 0.2, 9.81
 JOINTS = [0, 3]  # rates of the joints; 1 and 2 are modes
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def _arm(damping_ratio=0.01, gravity=G):

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 TREE = random_flexible_tree(
     2, bodies=3, modes=(2, 0, 1), joints=("spherical", "revolute", "fixed"), armature=True
 )
@@ -16,12 +18,6 @@ MODEL = TREE.build()
 _RNG = np.random.default_rng(0)
 Q, V = TREE.random_state(_RNG)
 X = _RNG.normal(size=MODEL.nv)
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def differences(function, h=1e-6):

@@ -9,13 +9,9 @@ import phipsi as pp
 from phipsi.operators import pose
 from phipsi.simulation.kinematic_loops import closure_terms
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 TREE = SYSTEM.model
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def test_a_loop_on_a_port_closes_and_moves_as_its_equations_say():

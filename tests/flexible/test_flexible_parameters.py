@@ -14,6 +14,8 @@ from phipsi import operators as ops
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.operators import M, V, mass_matrix
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 TREE = random_flexible_tree(
     5, bodies=4, modes=(2, 0, 1, 0), joints=("spherical", "revolute", "fixed", "universal"),
     armature=True,
@@ -24,12 +26,6 @@ Q, RATES = TREE.random_state(_RNG)
 X, CHANGE = _RNG.normal(size=MODEL.nv), 0.01 * _RNG.normal(size=(4, 10))
 VALUES = {"q": Q, "v": RATES, "vdot": X, "tau": X, "dinertia": CHANGE}
 INVARIANTS = ("S1", "S2", "J1", "J2", "C0", "C1", "stiffness", "damping", "ports", "modal_mass")
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def moved(s):

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 from amounts import seeds
+from comparers import EPS, within
 from flexible_oracle import ALL_FLEXIBLE, STEP, random_flexible_tree
-from numpy.testing import assert_allclose
 
 import phipsi as pp
 
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 @pytest.fixture(scope="module", params=seeds(4))
@@ -27,8 +23,7 @@ def case(request):
     return tree, tree.build(), q, v, q + 1j * STEP * tree.q_rate(q, v)
 
 
-def close(found, there, relative=1e-12):
-    assert_allclose(found, there, atol=relative * max(1.0, np.abs(there).max()), rtol=0)
+close = within(4500 * EPS)
 
 
 def test_coriolis_matrix(case):

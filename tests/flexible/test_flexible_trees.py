@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.operators import C_e, J, K_e, Lambda, M, V, eta, logdet, mass_matrix, total, v
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 SEEDS = range(8)
 TIGHT = {"rtol": 1e-11, "atol": 1e-11}
 
@@ -29,12 +31,6 @@ class Case:
 @cache
 def case(seed: int) -> Case:
     return Case(seed)
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here; machine code is compared with this in test_flexible_native.py."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 @pytest.fixture(params=SEEDS)

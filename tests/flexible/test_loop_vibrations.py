@@ -10,14 +10,10 @@ from scipy.linalg import eig
 
 import phipsi as pp
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 Z = (0, 0, 1)
 JOINTS = [0, 3, 6]
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def test_a_beam_that_is_clamped_and_pinned():

@@ -41,12 +41,6 @@ def state(system, rates=1.0):
     return q, v
 
 
-@pytest.fixture
-def interpreted(monkeypatch):
-    """Nothing is compiled."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-
-
 def bent(system):
     q, v = state(system)
     return system.project(q + 0.003, v + np.linspace(-0.3, 0.3, system.nv))

@@ -9,13 +9,9 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.flexible.vibration import energy_shares
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 STILL = (0, 0, 0)
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 def boom(joint, *, tip=None, modes=4, **options):

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.operators import H, M, Riccati, a, c_J, eta, mass_matrix, v, vdot
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 BEAM = pp.FlexibleInertia(
     1.0, (0.5, 0, 0), (0.01, 0.34, 0.34), S1=[[0], [0.3], [0]], C0=[[0], [0], [0.2]],
     modal_mass=[[0.25]], stiffness=[[50.0]],
@@ -33,12 +35,6 @@ def _arm(mounted=False):
 
 ARM = _arm()
 Q, V = np.array([0.3, -0.4, 0.05, 0.5]), np.array([0.3, -0.2, 0.1, 0.4])
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    """Nothing is compiled here."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
 
 
 # ---- derivatives

@@ -3,7 +3,8 @@
 import known_mechanisms
 import numpy as np
 import pytest
-from circuits_by_hand import slope
+from differences import slope
+from known_systems import pinned_four_bar
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -167,9 +168,7 @@ def test_own_controllers_name_their_numbers_too():
 
 
 def four_bar():
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
-    q = system.assemble([1.0, -1.0, -1.5])
+    system, q = pinned_four_bar()
     return system, *system.project(q, [0.4, 0, 0]), system.assemble(q + [0.3, 0, 0])
 
 

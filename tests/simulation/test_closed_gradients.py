@@ -5,27 +5,19 @@ from functools import cache
 import numpy as np
 import pytest
 from amounts import ALL, seeds
+from comparers import proportional as close
+from known_systems import pinned_arm
 from random_models import model_from_parents
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 
+pytestmark = pytest.mark.usefixtures("interpreted")  # derivatives of many mechanisms
+
 INTEGRATORS = ("semi_implicit", "rk4")
 # derivative at 0 from values at ±1 … ±4 steps, exact for polynomials of degree 8
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
-
-
-@pytest.fixture(autouse=True)
-def native_backend(monkeypatch):
-    """Not here: derivatives of many mechanisms are needed."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-
-
-def close(x, y, tolerance, scale=0.0):
-    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
 
 
 def difference(value, h=1e-3):
@@ -45,9 +37,7 @@ def along(s, d):
 
 
 def four_bar(tree=None):
-    """Three of its five rows are always zero: a hinge closes a planar loop in space."""
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(tree or pp.examples.planar_arm(3), [pin])
+    system = pinned_arm(arm=tree)
     return system, system.assemble([1.0, -1.0, -1.5])
 
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from amounts import mostly
-from circuits_by_hand import slope
+from differences import slope
 from known_systems import four_bar, stewart
 from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import admissible, random_system

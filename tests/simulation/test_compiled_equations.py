@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import ALL, mostly
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -170,9 +171,8 @@ def test_a_run_that_diverges_says_where():
 
 # ---- work, quadratures, prescribed joints and loops -------------------------------------------
 
-PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
 MOTOR = pp.constraints.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2.0)
-LOOP, DRIVEN = pp.System(ARM, [PIN]), pp.System(ARM, [MOTOR])
+LOOP, DRIVEN = pinned_arm(arm=ARM), pp.System(ARM, [MOTOR])
 Q_LOOP = LOOP.assemble([1.0, -1.0, -1.5])
 STARTS = {
     "tree": (ARM, Q, Q),

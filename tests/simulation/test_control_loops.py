@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from known_systems import pinned_four_bar
 from numpy.testing import assert_allclose
 
 import phipsi as pp
 
-PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-FOUR_BAR = pp.System(pp.examples.planar_arm(3), [PIN])
-Q = FOUR_BAR.assemble([1.0, -1.0, -1.5])
+FOUR_BAR, Q = pinned_four_bar()
 GOAL = FOUR_BAR.assemble([1.6, -1.2, -1.5], fixed=["joint1"])
 REST = np.zeros(3)
 # two degrees of freedom
@@ -260,9 +259,10 @@ def test_paths_that_leave_the_constraints_are_rejected():
         other = FOUR_BAR.assemble([1.6, 0.9, -2.5], fixed=["joint1"])
     assert np.abs(np.sin(other[1]) - np.sin(GOAL[1])) > 1e-3
     large, none = np.full((3, 1), 3.0), np.zeros((3, 1))
+    motor = pp.constraints.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2)
     rolling = pp.System(
         FOUR_BAR.model,
-        [PIN, pp.constraints.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2)],
+        [*FOUR_BAR.constraints, motor],
     )
     free = FOUR_BAR.model
     for call, message in (

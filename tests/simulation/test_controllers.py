@@ -22,18 +22,14 @@ from phipsi.simulation.control.operational_space import (
 )
 from phipsi.simulation.control.tracking import Tracking
 
+pytestmark = pytest.mark.usefixtures("interpreted")  # the algebra, once on each of many mechanisms
+
 ARM = pp.examples.seven_joint_arm()
 POSTURE = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
 
 
-@pytest.fixture(autouse=True)
-def native_backend(monkeypatch):
-    """Not here: the algebra is checked once on each of many mechanisms, with nothing to compile."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-
-
 @pytest.fixture
-def arm(native_backend, monkeypatch):
+def arm(interpreted, monkeypatch):
     """The same arm on the native backend: closed loops call the dynamics thousands of times."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     return pp.examples.seven_joint_arm()
@@ -243,7 +239,7 @@ def test_pd_energy_falls_by_the_power_of_its_dampers(model, seed):
 
 
 @pytest.fixture
-def ball_arm(native_backend, monkeypatch):
+def ball_arm(interpreted, monkeypatch):
     """A free body with a spherical and two revolute joints on it."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     return chain(4, 1, ("free", "spherical", "revolute", "revolute"))

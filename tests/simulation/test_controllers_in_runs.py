@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose
 from random_models import random_tree
 
@@ -127,8 +128,7 @@ def test_a_task_that_loops_do_not_allow_stops_the_run():
 
     The efforts are infinite, or huge where rounding makes the singular task a regular one.
     """
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
+    system = pinned_arm()
     control = pp.control.OperationalSpace(
         system, "tip", np.eye(4), 1.0, 1.0, components=(3,), actuated=["joint1"]
     )

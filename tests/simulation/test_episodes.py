@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from known_systems import four_bar
+from known_systems import four_bar, pinned_arm
 from numpy.testing import assert_array_equal
 from random_models import random_tree
 
@@ -192,8 +192,7 @@ def test_a_sampled_law_begins_with_the_episode(arm):
 
 def test_closed_chains_start_again():
     """Loops stay closed through restarts."""
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
+    system = pinned_arm()
     q = np.array([system.assemble([x, -1.0, -1.5]) for x in (1.0, 1.1, 1.2)])
     episodes = pp.Episodes(limit=0.1, every=5)
     sim = pp.Simulator(system, (), 1e-2, episodes=episodes)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import mostly
+from differences import slopes
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -201,18 +202,6 @@ def test_gears_turn_steadily_together():
 # ---- derivatives ---------------------------------------------------------------------------------
 
 
-def differences(function, x):
-    """Columns of the derivative by differences of order eight."""
-    weights, step = (4 / 5, -1 / 5, 4 / 105, -1 / 280), 1e-2
-    out = []
-    for i in range(len(x)):
-        d = np.zeros(len(x))
-        d[i] = step
-        terms = [w * (function(x + k * d) - function(x - k * d)) for k, w in enumerate(weights, 1)]
-        out.append(sum(terms) / step)
-    return np.array(out).T
-
-
 def _laws(model):
     point = (model.body_names[-1], (0.1, 0.2, -0.1))
     return everything.at(point).bind(
@@ -242,7 +231,7 @@ def _compare(model, system, laws, seed):
         at["f"] = rng.normal(size=system.n_rows)
     slope = search.jacobian(at)
     count = slope.shape[1]
-    by_hand = differences(lambda d: search.equations(search.moved(at, d)), np.zeros(count))
+    by_hand = slopes(lambda d: search.equations(search.moved(at, d)), count)
     close = 1e-9 * np.abs(by_hand).max()
     assert_allclose(slope, by_hand, rtol=0, atol=close)
     if system is not None:  # and the forces of the constraints are part of it

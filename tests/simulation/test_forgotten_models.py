@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from known_systems import pinned_arm as four_bar
 
 import phipsi as pp
 
@@ -37,11 +38,6 @@ BOTH = ("forward dynamics", "simulate", "fixed steps", "rollout", "a simulator",
 def simulator(model, q, v):
     sim = pp.Simulator(model, dt=0.01)
     sim.rollout(sim.start(q, v), steps=3)
-
-
-def four_bar():
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    return pp.System(pp.examples.planar_arm(3), [pin])
 
 
 def is_forgotten(make, use):

@@ -5,7 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 from amounts import mostly, seeds
+from comparers import proportional as close
+from differences import slope
 from random_models import ALL, chain, model_from_parents
+from random_models import random_state as state
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
@@ -15,23 +18,14 @@ from phipsi.errors import InputError
 from phipsi.simulation.analysis.step_derivatives import step_derivatives
 from phipsi.simulation.runs.gradients import rollout_gradient
 
+pytestmark = pytest.mark.usefixtures(
+    "interpreted"
+)  # derivatives of many mechanisms; rollouts are machine code anyway
+
 INTEGRATORS = ("semi_implicit", "rk4")
 # derivative at 0 from values at ±1 … ±4 steps, exact for polynomials of degree 8
-STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 FLAT = ["revolute", "prismatic", "helical", "universal", "cylindrical", "translation"]
 STEP = 1e-30
-
-
-@pytest.fixture(autouse=True)
-def native_backend(monkeypatch):
-    """Not here: rollouts are machine code anyway, and derivatives of many mechanisms are needed."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-
-
-def close(x, y, tolerance=1e-10, scale=0.0):
-    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
 
 
 def inertia_by_parameter(i):
@@ -46,17 +40,6 @@ def inertia_by_parameter(i):
         row, column = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)][i - 4]
         M[row, column] = M[column, row] = 1
     return M
-
-
-def difference(value, h=4e-3):
-    """d/ds of value(s) at 0."""
-    return sum(c / h * (value(k * h) - value(-k * h)) for k, c in STENCIL.items())
-
-
-def state(model, seed=0, batch=()):
-    rng = np.random.default_rng(seed)
-    q = model.random_configuration(rng, batch)
-    return q, *rng.standard_normal((2, *batch, model.nv))
 
 
 def mixed(seed=3):
@@ -75,18 +58,16 @@ def test_chart_matrices(size):
     q, z, d = state(model)
     z = size * z / np.abs(z).max()
     end = model.integrate(q, z)
-    by_base = difference(
-        lambda s: model.difference(end, model.integrate(model.integrate(q, s * d), z))
-    )
+    by_base = slope(lambda s: model.difference(end, model.integrate(model.integrate(q, s * d), z)))
     close(chart.transport(z) @ d, by_base, 2e-10)
-    by_z = difference(lambda s: model.difference(end, model.integrate(q, z + s * d)))
+    by_z = slope(lambda s: model.difference(end, model.integrate(q, z + s * d)))
     close(chart.right(z) @ d, by_z, 2e-10)
     close(chart.rate_matrix(z) @ chart.right(z), np.eye(model.nv), 1e-13)
     start = chart.start(q)
     rel = z.copy()
     rel[np.setdiff1d(np.arange(model.nv), chart.curved)] = 0
     _, _, v = state(model, 8)
-    numeric = difference(lambda s: chart.rate(start + rel + s * d, v))
+    numeric = slope(lambda s: chart.rate(start + rel + s * d, v))
     close(chart.rate_change(rel, v) @ d, numeric, 2e-10)
     both = chart.transport(np.stack([z, 0 * z]))
     close(both[1], np.eye(model.nv))
@@ -115,7 +96,7 @@ def test_step_on_curved_joints(integrator, seed):
         Q, V = end(model.integrate(q, s * d[0]), v + s * d[1], tau + s * d[2])
         return np.concatenate([model.difference(q1, Q), V - v1])
 
-    close(A @ d[:2].ravel() + B @ d[2], difference(moved), 1e-9, np.abs(A).max())
+    close(A @ d[:2].ravel() + B @ d[2], slope(moved), 1e-9, np.abs(A).max())
 
 
 def complex_rollout(model, q, v, tau, dt, steps, integrator, forward):
@@ -230,7 +211,7 @@ class Motion:
             M[i, i // 10] += 1j * STEP * inertia_by_parameter(i % 10)
         some = np.zeros((count, 1)) + q, np.zeros((count, 1)) + v, np.stack([tau] * count)
         self.by_inertia = total(*some, lambda q, v, u: given(q, v, u, M)).imag / STEP
-        self.by_rotor = [difference(self.with_rotor(i), 1e-3) for i in range(n)]
+        self.by_rotor = [slope(self.with_rotor(i), 1e-3) for i in range(n)]
 
     def with_rotor(self, i):
         model = self.model
@@ -304,8 +285,8 @@ def test_gradient_on_curved_joints(integrator, seed):
         return running(None, Q, V, None)[0].sum(-1)
 
     close(found.cost, total(0.0), 1e-12)
-    slope = (found.q0 * d[0][0] + found.v0 * d[0][1]).sum(-1) + (found.tau * d[1]).sum((-2, -1))
-    close(slope, difference(total), 1e-9)
+    mine = (found.q0 * d[0][0] + found.v0 * d[0][1]).sum(-1) + (found.tau * d[1]).sum((-2, -1))
+    close(mine, slope(total), 1e-9)
 
 
 def test_constant_efforts_and_no_steps():

@@ -6,7 +6,8 @@ import known_systems
 import numpy as np
 import pytest
 from amounts import ALL
-from circuits_by_hand import slope, start
+from circuits_by_hand import start
+from differences import slope
 from numpy.testing import assert_allclose
 from random_models import random_tree
 

@@ -8,7 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 from amounts import seeds
-from circuits_by_hand import H, parameter, slope, start, state, traced
+from circuits_by_hand import H, parameter, start, state, traced
+from differences import slope
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree

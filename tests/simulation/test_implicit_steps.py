@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import mostly, seeds
-from circuits_by_hand import laws_with_everything, parameter, slope, start, state, traced
+from circuits_by_hand import laws_with_everything, parameter, start, state, traced
+from differences import slope
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import branching, random_tree

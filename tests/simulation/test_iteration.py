@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from circuits_by_hand import slope
+from differences import slope
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp

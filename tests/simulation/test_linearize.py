@@ -3,36 +3,19 @@
 import numpy as np
 import pytest
 from amounts import seeds
+from comparers import proportional as close
+from differences import slope
+from known_systems import pinned_four_bar as four_bar
 from numpy.testing import assert_allclose
 from random_models import ALL, chain, model_from_parents
+from random_models import random_state as state
 from scipy.linalg import expm
 
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.simulation.analysis.step_derivatives import step_derivatives
 
-STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
-
-
-@pytest.fixture(autouse=True)
-def native_backend(monkeypatch):
-    """Not here: one evaluation for each of many mechanisms."""
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
-
-
-def difference(value, h=4e-3):
-    return sum(c / h * (value(k * h) - value(-k * h)) for k, c in STENCIL.items())
-
-
-def close(x, y, tolerance=1e-9, scale=0.0):
-    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
-    assert np.shape(x) == np.shape(y)
-    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
-
-
-def state(model, seed=0):
-    rng = np.random.default_rng(seed)
-    return model.random_configuration(rng), *rng.standard_normal((2, model.nv))
+pytestmark = pytest.mark.usefixtures("interpreted")  # one evaluation for each of many mechanisms
 
 
 # ---- trees ---------------------------------------------------------------------------------------
@@ -48,7 +31,7 @@ def test_matrices_are_rates_of_the_flow(seed):
     def flow(t):
         return np.hstack(step_derivatives(model, q, v, tau, t, integrator="rk4"))
 
-    close(np.hstack([found.A, found.B]), difference(flow, 2e-3), 1e-8)
+    close(np.hstack([found.A, found.B]), slope(flow, 2e-3), 1e-8)
     close(found.vdot, pp.forward_dynamics(model, q, v, tau), 1e-12)
 
 
@@ -69,7 +52,7 @@ def test_damping_inputs_and_names():
 
     for dv in np.eye(5):
         i = int(dv.argmax())
-        close(found.A[5:, 5 + i], difference(acceleration), 1e-8)
+        close(found.A[5:, 5 + i], slope(acceleration), 1e-8)
     assert found.input_names == (f"tau[{names[2]}]", f"tau[{names[0]}]")
     assert found.state_names[1] == f"q[{names[1]}.0]" and found.state_names[9] == f"v[{names[2]}]"
     assert found.C.shape == (0, 10) and found.D.shape == (0, 2)
@@ -100,8 +83,8 @@ def test_outputs():
         at = model.integrate(q, t * x[:n])
         return pp.jacobian(model, at, [point])[3:] @ (v + t * x[n:])
 
-    close(y[2 * n + 2 : 2 * n + 5], difference(place))
-    close(y[2 * n + 5 :], difference(velocity))
+    close(y[2 * n + 2 : 2 * n + 5], slope(place))
+    close(y[2 * n + 5 :], slope(velocity))
     assert found.output_names[-1] == f"velocity[{point[0]}, z]"
     assert len(found.output_names) == len(found.C) and not found.D.any()
 
@@ -251,13 +234,6 @@ def test_control_object():
 # ---- loops ---------------------------------------------------------------------------------------
 
 
-def four_bar():
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    return system, system.assemble([1.0, -1.0, -1.5])
-
-
 def spatial():
     """Two arms with ball joints that hold a bar together: a loop in space with curved joints."""
     kinds = ["revolute", "spherical", "revolute", "revolute", "revolute", "universal"]
@@ -331,9 +307,9 @@ def test_loops(make, moving):
         vdot = accelerations(system, at, rates, tau - damping * rates)
         return np.concatenate([dq, rates, vdot[chosen]])
 
-    slope = difference(measured, 2e-3)
-    close(C @ x, slope[: 2 * tree.nv], 1e-8)
-    close((found.A @ x)[n:], slope[2 * tree.nv :], 1e-8, 1.0)
+    by_hand = slope(measured, 2e-3)
+    close(C @ x, by_hand[: 2 * tree.nv], 1e-8)
+    close((found.A @ x)[n:], by_hand[2 * tree.nv :], 1e-8, 1.0)
     effort = rng.standard_normal(tree.nv)
     by_tau = accelerations(system, q, v, tau - damping * v + effort)
     close((found.B @ effort)[n:], (by_tau - found.vdot)[chosen], 1e-9, 1.0)

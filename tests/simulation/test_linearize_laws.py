@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from amounts import seeds
+from differences import slopes
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -36,15 +37,6 @@ def at_the_end(model):
     return wind.at(point).bind(k=1.7, X=pp.signals.pose(point), speed=pp.signals.velocity(point))
 
 
-def differences(function, size, step=1e-2):
-    """Columns of the derivative at 0 by differences of order eight."""
-    weights, out = (4 / 5, -1 / 5, 4 / 105, -1 / 280), []
-    for d in step * np.eye(size):
-        terms = [w * (function(k * d) - function(-k * d)) for k, w in enumerate(weights, 1)]
-        out.append(sum(terms) / step)
-    return np.array(out).T
-
-
 @pytest.mark.parametrize("seed", seeds(3))
 def test_every_entry_equals_differences(seed):
     model = random_tree(seed, 3)
@@ -59,7 +51,7 @@ def test_every_entry_equals_differences(seed):
         at = sim.start(model.integrate(q, x[:nv]), v + x[nv : 2 * nv], t=0.4)
         return sim.rollout(at, tau + x[2 * nv :], steps=1, record=("vdot",))["vdot"][0]
 
-    by_hand = differences(moved, 3 * nv)
+    by_hand = slopes(moved, 3 * nv)
     close = 1e-9 * np.abs(by_hand).max()
     assert_allclose(found.A[nv:], by_hand[:, : 2 * nv], rtol=0, atol=close)
     driven = model.v_slice(model.joint_names[-1])
@@ -84,7 +76,7 @@ def test_states_of_laws_are_states_of_the_model():
         change = np.tanh(goal - a) - 0.1 * s * b
         return np.concatenate([b, pp.forward_dynamics(ARM, a, b, effort), change])
 
-    by_hand = differences(rates, 9)
+    by_hand = slopes(rates, 9)
     close = 1e-9 * np.abs(by_hand).max()
     assert_allclose(found.A, by_hand[:, :6], rtol=0, atol=close)
     assert_allclose(found.B, by_hand[:, 6:], rtol=0, atol=close)
@@ -141,7 +133,7 @@ def test_loops_with_laws_and_their_states():
         vdot = pp.forward_dynamics(system, a, b, effort)
         return np.array([b[0], vdot[0], a[0] * b[1] - 2.0 * z])
 
-    by_hand = differences(rates, 3)
+    by_hand = slopes(rates, 3)
     assert tree.nv == 3 and found.A.shape == (3, 3)
     assert_allclose(found.A, by_hand, rtol=0, atol=1e-8 * np.abs(by_hand).max())
 

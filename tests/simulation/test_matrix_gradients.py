@@ -3,7 +3,7 @@
 import known_systems
 import numpy as np
 import pytest
-from circuits_by_hand import slope
+from differences import slope
 from random_models import random_tree
 
 import phipsi as pp

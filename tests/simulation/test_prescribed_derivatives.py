@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
+from known_systems import pinned_four_bar
 from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.errors import InputError
 
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def flexible_arm():
@@ -118,10 +116,8 @@ def test_gradients_of_motions_with_prescribed_joints(make, held, integrator):
 
 
 def test_what_has_no_derivatives_is_refused():
-    model = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(model, [pin])
-    q = system.assemble([1.0, -1.0, -1.5])
+    system, q = pinned_four_bar()
+    model = system.model
     name = model.joint_names[0]
     with pytest.raises(InputError, match=r"constraints\.Motor"):
         pp.step_derivatives(system, q, np.zeros(3), np.zeros(3), 0.01, prescribed=[name])

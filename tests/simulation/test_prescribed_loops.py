@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from amounts import mostly
+from known_systems import pinned_four_bar
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
@@ -13,9 +14,7 @@ from phipsi.simulation.simulate.equations import Equations
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 
-PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-FOUR_BAR = pp.System(pp.examples.planar_arm(3), [PIN])
-Q = FOUR_BAR.assemble([1.0, -1.0, -1.5])
+FOUR_BAR, Q = pinned_four_bar()
 _, V = FOUR_BAR.project(Q, [0.3, 0.0, 0.0])
 
 

@@ -7,6 +7,7 @@ import pytest
 from amounts import seeds
 from integrator_steps import steps_of
 from known_mechanisms import slider
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose
 from random_models import random_tree
 
@@ -147,8 +148,7 @@ def test_rows_with_rates_do_work():
 
 @pytest.mark.parametrize("stabilization", ["project", "baumgarte"])
 def test_loops_keep_the_balance(stabilization):
-    arm = pp.examples.planar_arm(4)
-    system = pp.System(arm, [c.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))])
+    system = pinned_arm(4, "Spherical")
     q = system.assemble([1.0, -0.5, -1.0, -1.5])
     run = pp.simulate(
         system, q, np.zeros(4), 1.0, forces=[F.JointDamper(None, 0.3)], work=True,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import ALL, mostly
-from circuits_by_hand import H, laws_with_everything, parameter, slope, start, traced
+from circuits_by_hand import H, laws_with_everything, parameter, start, traced
+from differences import slope
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from integrator_steps import steps_of
+from known_systems import pinned_arm
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -142,8 +143,7 @@ def test_a_stop_ends_the_samples():
 
 
 def test_systems_and_forces():
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
+    system = pinned_arm()
     calls = []
 
     def control(t, q, v):

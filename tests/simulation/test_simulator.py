@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from amounts import mostly, seeds
 from circuits_by_hand import H, laws_with_everything, parameter, start, traced
-from known_systems import stewart
+from known_systems import pinned_four_bar, stewart
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
@@ -279,9 +279,7 @@ def test_open_loops_are_rejected():
 def closed(name: str) -> tuple[pp.System, np.ndarray]:
     """A system and a configuration in which it is closed."""
     if name == "four-bar":
-        pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-        system = pp.System(pp.examples.planar_arm(3), [pin])
-        return system, system.assemble([1.0, -1.0, -1.5])
+        return pinned_four_bar()
     system, guess = stewart()
     return system, system.assemble(guess)
 

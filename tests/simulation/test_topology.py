@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparers import close as near
 from integrator_steps import steps_of
 from numpy.testing import assert_allclose
 
@@ -13,10 +14,6 @@ from phipsi import joints
 from phipsi import topology as top
 
 Z = (0, 0, 1)
-
-
-def near(found, wanted, tolerance=1e-9):
-    assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
 def satellites(gravity=(0, 0, 0)) -> pp.Model:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chaotic_study import make
 from small_studies import same, small
 
 import phipsi as pp
@@ -198,11 +197,6 @@ UNUSED = NUMBER
 def outcome(run, draws): return {"x": run.q[:, -1, 0]}
 """,
 }
-
-
-@pytest.fixture(scope="module")
-def arm() -> pp.Simulator:
-    return make()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chaotic_study import make
 from scipy.stats import multivariate_normal, norm, qmc, rv_histogram, uniform
 from small_studies import same, small
 
@@ -21,12 +20,6 @@ from phipsi.errors import InputError, ParseError, SimulationError
 from phipsi.pages.study_page import study_report
 from phipsi.studies.draws import Draws
 from phipsi.studies.study_folder import StudyFolder
-
-
-@pytest.fixture(scope="module")
-def arm() -> pp.Simulator:
-    return make()
-
 
 # ---- draws ---------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chaotic_study import make
 from small_studies import same, small
 
 import phipsi as pp
@@ -24,12 +23,6 @@ from phipsi.studies import block_driver, folder_lock
 from phipsi.studies.block_workers import Finished
 from phipsi.studies.folder_lock import LOCK, FolderLock
 from phipsi.studies.study_folder import StudyFolder
-
-
-@pytest.fixture(scope="module")
-def arm() -> pp.Simulator:
-    return make()
-
 
 # ---- locks ---------------------------------------------------------------------------------------
 

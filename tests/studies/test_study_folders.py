@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import ALL
-from chaotic_study import make
 from small_studies import same, small
 
 import phipsi as pp
@@ -28,12 +27,6 @@ from phipsi.studies import folder_lock
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.folder_lock import LOCK, FolderLock
 from phipsi.studies.study_folder import StudyFolder
-
-
-@pytest.fixture(scope="module")
-def arm() -> pp.Simulator:
-    return make()
-
 
 # ---- damage --------------------------------------------------------------------------------------
 

@@ -50,10 +50,3 @@ def laws_with_everything(nv: int) -> Circuit:
         ),
         records={"filtered": as_node(x * 2.0)},
     )
-
-
-def slope(function: Any, e: float) -> Any:
-    """The derivative at 0 by differences of order eight."""
-    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-    pairs = enumerate(weights, start=1)
-    return sum(w * (function(i * e) - function(-i * e)) for i, w in pairs) / e

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from known_systems import pinned_four_bar
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -192,10 +193,7 @@ def _of_control(mixed: pp.Model) -> list[Case]:
 
 
 def _of_systems() -> list[Case]:
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    q, o = system.assemble([1.0, -1.0, -1.5]), np.zeros(3)
+    (system, q), o = pinned_four_bar(), np.zeros(3)
     f_ext = np.zeros((3, 6))
     loads = {"q": q, "v": o, "tau": o}
     rows = np.zeros(system.jacobian(q).shape[-2])

@@ -36,6 +36,23 @@ def four_bar(
     return pp.System(b.build(), [kind(*arguments, name="pin", **ends)])
 
 
+def pinned_arm(links: int = 3, closure: str = "Revolute", arm: pp.Model | None = None) -> pp.System:
+    """A planar arm of the examples with its tip on a pin at (1.5, 0, 0); of three links a four-bar.
+
+    A hinge closes a planar loop in space: three of its five rows are always zero.
+    """
+    kind = getattr(c, closure)
+    axis = (Z,) if closure == "Revolute" else ()
+    pin = kind(*axis, name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    return pp.System(arm or pp.examples.planar_arm(links), [pin])
+
+
+def pinned_four_bar() -> tuple[pp.System, np.ndarray]:
+    """The arm of three links on a pin, with a configuration that closes it."""
+    system = pinned_arm()
+    return system, system.assemble([1.0, -1.0, -1.5])
+
+
 def add_four_bar(
     b: pp.ModelBuilder, name: str = "", turn=None, scale=1.0, mass=1.0, at=(0, 0, 0), closure=None
 ) -> c.Constraint:

@@ -36,10 +36,15 @@ def physics_folder(place: Path) -> Path:
     return place
 
 
-def in_node(folder: Path, physics: LivePhysics, body: str) -> Any:
-    """What a script returns that has `physics`, `values` and `list`."""
+def write_physics(folder: Path, physics: LivePhysics) -> None:
+    """What a script reads: the description and the module."""
     (folder / "physics.json").write_text(json.dumps(physics.description()))
     (folder / "physics.wasm").write_bytes(physics.binary)
+
+
+def in_node(folder: Path, physics: LivePhysics, body: str) -> Any:
+    """What a script returns that has `physics`, `values` and `list`."""
+    write_physics(folder, physics)
     (folder / "script.cjs").write_text(_SCRIPT.replace("BODY", body))
     words = [node_program(), "script.cjs", str(folder)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)

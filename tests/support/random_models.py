@@ -177,3 +177,11 @@ def models(
     rotor = draw(st.booleans(), label="armature") if armature is None else armature
     seed = draw(st.integers(0, 2**32 - 1), label="seed")
     return model_from_parents(parents, seed, kinds, armature=rotor, **options)
+
+
+def random_state(
+    model: Model, seed: int = 0, batch: int | Sequence[int] = (), rates: int = 2
+) -> tuple[np.ndarray, ...]:
+    """q and so many arrays of the size of v; always the same of a seed."""
+    rng, batch = np.random.default_rng(seed), (batch,) if isinstance(batch, int) else tuple(batch)
+    return model.random_configuration(rng, batch), *rng.standard_normal((rates, *batch, model.nv))

@@ -68,7 +68,7 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     return calls.finish(-(first_moment(calls(program, q)) @ program.model.gravity))
 
 
-@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
+@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=UNAFFECTED)
 def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Energy stored in the deformation of flexible bodies.
 

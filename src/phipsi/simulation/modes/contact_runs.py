@@ -40,6 +40,7 @@ from phipsi.simulation.modes.contact_modes import ContactModes
 from phipsi.simulation.modes.undetermined_forces import TOLERANCE
 from phipsi.simulation.runs.checks import (
     check_count,
+    check_pairs,
     checked_output_times,
     checked_state,
     checked_time,
@@ -73,6 +74,7 @@ def modes_of(
     mechanism: Model, joints: Rows | None, tolerance: float, loops: RunConstraints | None
 ) -> ContactModes:
     """What locates and solves the events of a mechanism."""
+    check_pairs(mechanism)
     pairs = mechanism.contact_pairs
     pairs = None if pairs is None else pairs.with_all_corners()
     return ContactModes(pairs, tolerance, loops, model=mechanism.model, joints=joints)

@@ -166,17 +166,22 @@ def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = 
             f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "
             f"the one that does:\n    integrator='time_stepping'"
         )
-    if touching and mechanism.contact_pairs is not None and not mechanism.contact_pairs.n_slots:
-        raise InputError(
-            "the contacts of this system have no pair of shapes that may touch. Leave contacts= "
-            "out, or see what was left out:  pp.Contacts(model).pairs"
-        )
+    check_pairs(mechanism)
     if method.touches and not touching and not joints:
         raise InputError(
             "integrator='time_stepping' needs a system whose bodies may touch:\n"
             "    pp.System(model, contacts=pp.Contacts(model))\n"
             "or rigid stops or dry friction in joints:\n"
             "    laws=[pp.forces.JointStop(None, np.inf)]"
+        )
+
+
+def check_pairs(mechanism: Model) -> None:
+    """Reject contacts without a pair: nothing would ever touch."""
+    if mechanism.contact_pairs is not None and not mechanism.contact_pairs.n_slots:
+        raise InputError(
+            "the contacts of this system have no pair of shapes that may touch. Leave contacts= "
+            "out, or see what was left out:  pp.Contacts(model).pairs"
         )
 
 

@@ -1,0 +1,208 @@
+"""Sensitivities of the mass matrix, Christoffel symbols, diagonal equations of motion."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from amounts import ALL
+from comparers import tight as close
+from differences import by_complex_steps
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from known_systems import pinned_arm
+from random_models import chain, models, random_state, random_tree
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
+from phipsi.algorithms.dynamics.sensitivities import _dof_levels
+
+STEP = 1e-30
+trees = models(max_bodies=5)
+seeds = st.integers(0, 2**32 - 1)
+
+
+state = partial(random_state, rates=3)
+
+
+def program(expr, model, **options):
+    return pp.compile(expr, model, backend="reference", **options)
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_mass_matrix_and_its_inverse(model, seed):
+    q, *_ = state(model, seed)
+    dense = program(ops.mass_matrix, model, mode="dense")
+    close(pp.sensitivities.mass_matrix_sensitivity(model, q), by_complex_steps(model, q, dense))
+    inverse = program(ops.mass_matrix.inv, model, mode="dense")
+    condition = np.linalg.cond(dense(q))
+    expected = by_complex_steps(model, q, inverse)
+    close(
+        pp.sensitivities.mass_matrix_inverse_sensitivity(model, q), expected,
+        scale=max(1.0, 1e-3 * condition * np.abs(expected).max()),
+    )  # fmt: skip
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_christoffel_symbols_and_the_coriolis_matrix(model, seed):
+    q, v, w, _ = state(model, seed)
+    C = pp.sensitivities.christoffel_symbols(model, q)
+    close(C, np.swapaxes(C, -1, -2))
+    bias = pp.bias_forces(model, q, v) - pp.gravity_forces(model, q)
+    close(np.einsum("ijk,j,k->i", C, v, v), bias)
+    close(pp.sensitivities.christoffel_symbols(model, q, v), C @ v)
+    matrix = pp.sensitivities.coriolis_matrix(model, q, v)
+    close(matrix @ v, bias)
+    rate = pp.sensitivities.mass_matrix_sensitivity(model, q) @ v
+    close(matrix + matrix.T, rate)
+    skew = rate - 2 * matrix
+    close(w @ skew @ w, 0.0, scale=max(1.0, np.abs(rate).max() * (w @ w)))
+
+
+def test_christoffel_symbols_of_true_coordinates():
+    """½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk), the symmetries of MS, and the zeros of a tree."""
+    kinds = ["revolute", "prismatic", "helical", "cylindrical", "universal"]
+    model = random_tree(3, 7, kinds, armature=True)
+    q, *_ = state(model, 0)
+    C, L = (
+        pp.sensitivities.christoffel_symbols(model, q),
+        pp.sensitivities.mass_matrix_sensitivity(model, q),
+    )
+    first = (L + np.swapaxes(L, 1, 2) - np.moveaxis(L, -1, 0)) / 2
+    close(C, first)
+    close(L, C + np.moveaxis(C, [0, 1, 2], [1, 0, 2]))  # L_k ℳ_ij = C_i(j,k) + C_j(i,k)
+    owner = np.concatenate([np.full(j.nv, k) for k, j in enumerate(model.joints)])
+    above = [set(model.tree.path(k)) for k in range(model.n_bodies)]
+
+    def on_one_path(*dofs):
+        bodies = sorted((owner[d] for d in dofs), key=lambda k: -len(above[k]))
+        return all(b in above[bodies[0]] for b in bodies)
+
+    for i, j, k in np.ndindex(C.shape):
+        if not on_one_path(i, j, k):
+            assert C[i, j, k] == 0 and L[i, j, k] == 0
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_gradient_of_the_determinant(model, seed):
+    q, *_ = state(model, seed)
+    expected = by_complex_steps(model, q, program(LOG_DET, model))
+    scale = np.linalg.cond(pp.mass_matrix(model, q)) * 1e-3
+    close(pp.sensitivities.log_det_mass_matrix_gradient(model, q), expected, scale=max(1.0, scale))
+    by_trace = np.einsum(
+        "ij,jik->k",
+        pp.mass_matrix_inverse(model, q),
+        pp.sensitivities.mass_matrix_sensitivity(model, q),
+    )
+    close(by_trace, expected, scale=max(1.0, scale))
+
+
+def test_gradient_of_the_determinant_takes_two_sweeps():
+    model = random_tree(0, 5, ["revolute", "universal"])
+    gradient = pp.compile(pp.diff(LOG_DET, "q").T, model)
+    assert len(gradient.source.sweeps()) == 2
+
+
+def test_operational_space_inertia():
+    arm = pp.examples.seven_joint_arm()
+    q = np.array([0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1])
+    inertia = program(ops.Lambda.inv, arm, mode="dense", points=["tool"])
+    got = pp.sensitivities.operational_space_inertia_sensitivity(arm, q, ["tool"])
+    expected = by_complex_steps(arm, q, inertia)
+    close(got, expected)
+    batch = pp.sensitivities.operational_space_inertia_sensitivity(
+        arm, np.stack([q, q + 0.1]), ["tool"]
+    )
+    close(batch[0], expected)
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_diagonal_equations_of_motion(model, seed):
+    """ν̇ along a true motion is ε − μ, for joints with several dofs too, and μ does no work."""
+    q, v, tau, _ = state(model, seed)
+    vdot = pp.forward_dynamics(model, q, v, tau)
+    nu_of = program(ops.D_half.T @ (ops.I + ops.H @ ops.phi @ ops.K).T @ ops.v, model)
+    moved = q + 1j * STEP * model.qdot(q, v), v + 1j * STEP * vdot
+    rate = nu_of(*moved).imag / STEP
+    epsilon, nu = pp.diagonal_dynamics.innovations(model, q, v, tau - pp.gravity_forces(model, q))
+    mu = pp.diagonal_dynamics.coriolis(model, q, nu)
+    scale = 1e-4 * np.linalg.cond(pp.mass_matrix(model, q)) * max(1, np.abs(mu).max())
+    close(rate + mu, epsilon, scale=max(1.0, scale))
+    close(nu @ mu, 0.0, scale=max(1.0, scale * np.linalg.norm(nu)))
+    close(pp.diagonal_dynamics.rates(model, q, nu), v, scale=max(1.0, scale))
+
+
+@pytest.mark.parametrize("kinds", [["revolute"], ["spherical", "revolute"]])
+def test_a_simulation_in_diagonal_coordinates(kinds, monkeypatch):
+    """ν and q integrated by ν̇ = ε − μ, q̇ = N(q) v end where ordinary simulation ends."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")  # thousands of evaluations
+    model = random_tree(5, 4, kinds)
+    q, v, *_ = state(model, 3)
+    tau = np.zeros(model.nv)
+    nu = pp.diagonal_dynamics.innovations(model, q, v, tau).nu
+    duration, n = 0.2, 200
+    h = duration / n
+
+    def rates(q, nu):
+        v = pp.diagonal_dynamics.rates(model, q, nu)
+        force = tau - pp.gravity_forces(model, q)
+        return model.qdot(q, v), pp.diagonal_dynamics.innovations(model, q, v, force).epsilon - (
+            pp.diagonal_dynamics.coriolis(model, q, nu)
+        )
+
+    end = pp.simulate(model, q, v, duration, rtol=1e-11, atol=1e-12)
+    for _ in range(n):
+        a = rates(q, nu)
+        b = rates(q + h / 2 * a[0], nu + h / 2 * a[1])
+        c = rates(q + h / 2 * b[0], nu + h / 2 * b[1])
+        d = rates(q + h * c[0], nu + h * c[1])
+        q = q + h / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
+        nu = nu + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
+    close(pp.diagonal_dynamics.rates(model, q, nu), end.v[-1], 1e-7)
+    close(model.difference(q, end.q[-1]), np.zeros(model.nv), 1e-7)
+
+
+def test_trees_only():
+    """What a system is asked for by mistake is refused by name, and so is what is no model."""
+    system, q = pinned_arm(closure="Spherical"), np.zeros(3)
+    for name, more in (
+        ("mass_matrix_sensitivity", ()),
+        ("mass_matrix_inverse_sensitivity", ()),
+        ("christoffel_symbols", ()),
+        ("coriolis_matrix", (q,)),
+        ("log_det_mass_matrix_gradient", ()),
+        ("inverse_dynamics_derivatives", (q, q)),
+        ("coriolis", (q,)),
+        ("rates", (q,)),
+    ):
+        places = (pp, pp.sensitivities, pp.diagonal_dynamics)
+        function = next(getattr(p, name) for p in places if hasattr(p, name))
+        with pytest.raises(pp.errors.InputError, match=rf"(?s){name} is for trees.*system\.model"):
+            function(system, q, *more)
+        with pytest.raises(pp.errors.InputError, match=rf"{name} takes the model first, not str"):
+            function("arm.urdf", q, *more)
+
+
+@pytest.mark.parametrize("seed", range(6 if ALL else 2))
+def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
+    """On trees that branch all degrees of freedom of a level are found at once."""
+    model = random_tree(seed, 14, n_roots=7)
+    q = model.random_configuration(seed, 3)
+    levels = _dof_levels(model)
+    assert levels.worth_it
+    np.testing.assert_array_equal(levels.units.sum(axis=0), 1)
+    C = pp.sensitivities.christoffel_symbols(model, q)
+    scale = max(1.0, np.abs(C).max())
+    for k, unit in enumerate(np.eye(model.nv)):
+        alone = pp.sensitivities.christoffel_symbols(model, q, np.tile(unit, (3, 1)))
+        np.testing.assert_allclose(C[..., k], alone, rtol=0, atol=1e-13 * scale)
+
+
+def test_chains_have_as_many_levels_as_degrees_of_freedom():
+    model = chain(4, 1)
+    levels = _dof_levels(model)
+    assert not levels.worth_it and len(levels.units) == model.nv
