@@ -28,7 +28,7 @@ from phipsi.core.sweeps.ir import Operation
 from phipsi.errors import InputError, LoweringError, ModelError, ParseError
 from phipsi.operators import H, M, V, mass_matrix, phi
 
-_FILE = Path(__file__).parents[2] / "examples" / "eddy_currents.py"
+_FILE = Path(__file__).parents[3] / "examples" / "eddy_currents.py"
 _SPEC = importlib.util.spec_from_file_location("eddy_currents", _FILE)
 assert _SPEC is not None and _SPEC.loader is not None
 eddy_currents = importlib.util.module_from_spec(_SPEC)
