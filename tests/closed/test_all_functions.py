@@ -18,7 +18,7 @@ from phipsi.core.model.capabilities import (
     supports_line,
     tree_of,
 )
-from phipsi.operators import mass_matrix, tau, v
+from phipsi.operators import M, mass_matrix, tau, v
 
 ARM = pp.examples.planar_arm(3).with_shape("skin", "link3", pp.shapes.Sphere(0.1))
 PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -141,6 +141,7 @@ OPERATORS = {
     "dense": lambda m: pp.dense(mass_matrix.inv @ tau, m, Q, tau=TAU),
     "simplify": lambda m: str(pp.simplify(mass_matrix.inv @ mass_matrix @ v, m)),
     "explain": lambda m: str(pp.explain(mass_matrix.inv @ tau, m)),
+    "extensions.check": lambda m: pp.extensions.check(M, m),
     "prove": lambda m: str(pp.prove("H G", m)),
     "vjp": lambda m: pp.vjp(mass_matrix @ v, m)(Q, V, TAU),
 }
