@@ -17,7 +17,7 @@ import numpy as np
 from known_systems import pinned_arm
 
 import phipsi as pp
-from phipsi.operators import mass_matrix, tau, v
+from phipsi.operators import M, mass_matrix, tau, v
 
 TIP = ["tip"]
 FORCE = [[0, 0, 0, 1.0, 2.0, 0]]
@@ -232,6 +232,7 @@ OPERATORS = {
     "dense": lambda f, m, s: f(mass_matrix.inv @ tau, m, s.q, tau=s.tau),
     "simplify": lambda f, m, s: str(f(mass_matrix.inv @ mass_matrix @ v, m)),
     "explain": lambda f, m, s: str(f(mass_matrix.inv @ tau, m)),
+    "extensions.check": lambda f, m, s: f(M, m),
     "prove": lambda f, m, s: str(f("H G", m)),
     "vjp": lambda f, m, s: f(mass_matrix @ v, m)(s.q, s.v, s.tau),
 }

@@ -31,6 +31,7 @@ from phipsi.core.expressions.node import leaf as leaf_of
 from phipsi.core.expressions.row import REGISTERED, Row, registered_row
 from phipsi.core.expressions.spaces import ONE, SPACES, Space
 from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
+from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.model import Model
 from phipsi.core.model.rate_rows import RateRows
@@ -290,6 +291,7 @@ def joint(kind: Kinds) -> Kinds:
 # ---- the contract --------------------------------------------------------------------------------
 
 
+@supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -> None:
     """Raise an error unless programs, matrix and differential of a leaf agree on a mechanism.
 
@@ -298,7 +300,7 @@ def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -
 
     **Arguments:** `seed` of a random state; `tolerance`, relative to the largest number.
     """
-    whole = _between_joints(expr)
+    whole, model = _between_joints(expr), tree_of(model, check)
     rng = np.random.default_rng(seed)
     at: dict[str, Any] = {"q": model.random_configuration(rng)}
     at |= {name: rng.standard_normal(model.nv) for name in ("v", "vdot", "tau", "dq", "dv")}

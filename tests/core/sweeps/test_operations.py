@@ -9,6 +9,7 @@ import pytest
 from sources import tree_of
 
 import phipsi
+import phipsi.transmissions.rotor_operations  # enters its rows
 from phipsi.core.expressions.functions import FUNCTIONS
 from phipsi.core.sweeps.ir import _OPERATIONS as ROWS
 from phipsi.core.sweeps.ir import Loop, Operation, Reads, StepKind
