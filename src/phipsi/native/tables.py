@@ -23,7 +23,7 @@ from phipsi.core.model.joint import Joint, ParamKind
 from phipsi.core.model.law_forms import LawForm
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.operators.own_blocks import Table
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.native.matrices.loop_row_order import RowOrder, row_order
 
 # layout of a body's constants
@@ -88,7 +88,7 @@ class Tables:
     link_doubles: np.ndarray
     rows: RowOrder
     rows_with_hubs: RowOrder
-    own: dict[Table, int]
+    own: dict[ConstantBlocks, int]
     shared: np.ndarray | None = None
 
     @property
@@ -252,7 +252,7 @@ def _frame(z: np.ndarray) -> np.ndarray:
 def model_tables(
     model: Model,
     points: PointSet,
-    own: Sequence[Table] = (),
+    own: Sequence[ConstantBlocks] = (),
     dtype: str = "f8",
     *,
     more_rows: bool = True,
@@ -269,7 +269,7 @@ def model_tables(
     names = tuple(sorted(closures.selections))
     links, link_codes = _links(closures)
     doubles, world = _doubles(model, turns), np.concatenate([np.zeros(3), -model.gravity])
-    places: dict[Table, int] = {}
+    places: dict[ConstantBlocks, int] = {}
     for table in own:
         if table.gives is ONE:
             places[table] = len(world)
@@ -314,7 +314,7 @@ def shared_rows(doubles: np.ndarray) -> np.ndarray | None:
     return np.concatenate([heads.ravel(), different.view(np.float64).ravel()])
 
 
-def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarray:
+def _own_blocks(model: Model, table: ConstantBlocks, turns: list[np.ndarray]) -> np.ndarray:
     """The numbers of constant blocks in the simple frames, in the order of `BodyCode._table`."""
     rows: list[np.ndarray] = []
     for k, turn in enumerate(turns):
