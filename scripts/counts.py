@@ -389,6 +389,70 @@ def writers(house: House) -> Found:
     )  # fmt: skip
 
 
+def _fields(node: ast.ClassDef) -> set[str]:
+    """What the objects of a class have: methods, annotated fields, slots, what is set on objects."""
+    out: set[str] = set()
+    for x in node.body:
+        if isinstance(x, ast.AnnAssign) and isinstance(x.target, ast.Name):
+            out.add(x.target.id)
+        elif isinstance(x, ast.Assign):
+            out.update(y.id for z in x.targets for y in ast.walk(z) if isinstance(y, ast.Name))
+            if any(isinstance(y, ast.Name) and y.id == "__slots__" for y in x.targets):
+                out.update(str(y.value) for y in ast.walk(x.value) if isinstance(y, ast.Constant))
+    for x in ast.walk(node):
+        if isinstance(x, ast.FunctionDef):
+            out.add(x.name)
+        elif isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Store):
+            out.add(x.attr)
+    return out
+
+
+def _classes(house: House) -> Iterator[tuple[str, str, set[str], set[str]]]:
+    """Files and names of classes, what their objects have, and the names of their bases."""
+    for path in house.files:
+        for node in ast.walk(s.tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                bases = {x.id for x in node.bases if isinstance(x, ast.Name)}
+                yield house.where(path), node.name, _fields(node), bases
+
+
+_KEPT = (
+    {"operation", "args"},
+    {"args", "__add__"},
+    {"parents", "pull"},
+    {"steps", "rows", "flops"},
+)
+
+_BLOCKS = ("Expr", "Field")  # graphs of operators and of blocks of bodies
+
+
+def arithmetic_graphs(house: House) -> Found:
+    """Classes that keep how numbers are computed, apart from graphs of operators.
+
+    They have arguments with an operation or a sum, parents with a function that pulls weights back,
+    or steps with a cost. Classes derived from the nodes of arrays are one of them.
+    """
+    return [
+        f"{path} {name}"
+        for path, name, has, bases in _classes(house)
+        if any(kept <= has for kept in _KEPT) and "Node" not in bases and name not in _BLOCKS
+    ]
+
+
+def kinds_of_numbers(house: House) -> Found:
+    """Classes that compute sines, cosines or any operation by name on numbers of some kind."""
+    return [
+        f"{path} {name}{'' if 'ScalarOps' in bases else '  (no ScalarOps)'}"
+        for path, name, has, bases in _classes(house)
+        if {"sin", "cos", "sqrt"} <= has or "entrywise" in has
+    ]
+
+
+def other_protocols(house: House) -> Found:
+    """Of these, those that do not derive from `ScalarOps`, the protocol itself aside."""
+    return [x for x in kinds_of_numbers(house) if "no ScalarOps" in x and " ScalarOps " not in x]
+
+
 # name, how it is counted, the first reading, this script on the same sources, what is wanted
 Row = tuple[str, str, Callable[[House], Found], str, str, str]
 ROWS: tuple[Row, ...] = (
@@ -419,6 +483,9 @@ ROWS: tuple[Row, ...] = (
     ("loaded by `export`", "code lines after an export of forward dynamics of an arm", loaded_lines("export"), "59,300", "", ""),
     ("private accesses", "attributes `_x` of objects of another room (tests/support/sources.py)", private_accesses, "75", "", "0"),
     ("classes of the same name", "classes whose name another class has, underscores aside", shared_class_names, "246", "", "< 40"),
+    ("graphs of arithmetic", "classes that keep how numbers are computed: arguments, parents or steps; without those of operators", arithmetic_graphs, "4", "", "1"),
+    ("kinds of numbers", "classes with `entrywise`, or with `sin`, `cos` and `sqrt`", kinds_of_numbers, "16", "", ""),
+    ("… outside the protocol", "of these: not derived from `ScalarOps`", other_protocols, "16", "", "2, the arithmetic of the backends"),
     ("writers of machine code", "modules outside `native/` that import its text writer", writers, "30", "", "≤ 2"),
 )  # fmt: skip
 

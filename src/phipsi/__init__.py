@@ -40,7 +40,7 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
-        "core.operators.own": ".",
+        "user_operators.own": ".",
         "core.extensions": ".",
         "core.compiler": "compile explain",
         "core.backends.program": "Program",

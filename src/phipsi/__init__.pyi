@@ -64,7 +64,6 @@ from phipsi.core.model.flexible_ports import Port
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
-from phipsi.core.operators import own
 from phipsi.core.rewrite.identity import Identity
 from phipsi.files import conventions
 from phipsi.files.load import load
@@ -96,6 +95,7 @@ from phipsi.simulation.simulate.events import Event
 from phipsi.simulation.simulate.run import simulate
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.study import Study
+from phipsi.user_operators import own
 
 __version__: str
 __all__ = [

@@ -18,8 +18,8 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.row import Row
 from phipsi.core.expressions.spaces import row_count, space_size
 from phipsi.core.model.rate_rows import rate_rows_of
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.inputs import row_named
-from phipsi.core.operators.own_blocks import Table
 from phipsi.core.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
 from phipsi.core.sweeps.operations import operation
 from phipsi.core.sweeps.request import Result, fields_of
@@ -380,7 +380,7 @@ class Unit:
         return [n_pairs * path_stride, small, matrices, factors, grams, angles]
 
 
-def own_tables(results: list[Field]) -> list[Table]:
+def own_tables(results: list[Field]) -> list[ConstantBlocks]:
     """The tables of constant blocks that fields are computed from, in a fixed order."""
     tables: list[Any] = [x.data for x in reached(results) if x.op == "table"]
     return list(dict.fromkeys(tables))

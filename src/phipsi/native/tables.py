@@ -24,7 +24,7 @@ from phipsi.core.model.law_forms import LawForm
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.operators.own_blocks import Table
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.native.matrices.loop_row_order import RowOrder, row_order
 
 # layout of a body's constants
@@ -89,7 +89,7 @@ class Tables:
     link_doubles: np.ndarray
     rows: RowOrder
     rows_with_hubs: RowOrder
-    own: dict[Table, int]
+    own: dict[ConstantBlocks, int]
     shared: np.ndarray | None = None
 
     @property
@@ -253,7 +253,7 @@ def _frame(z: np.ndarray) -> np.ndarray:
 def model_tables(
     model: Model,
     points: PointSet,
-    own: Sequence[Table] = (),
+    own: Sequence[ConstantBlocks] = (),
     dtype: str = "f8",
     *,
     more_rows: bool = True,
@@ -270,7 +270,7 @@ def model_tables(
     names = tuple(sorted(closures.selections))
     links, link_codes = _links(closures)
     doubles, world = _doubles(model, turns), np.concatenate([np.zeros(3), -model.gravity])
-    places: dict[Table, int] = {}
+    places: dict[ConstantBlocks, int] = {}
     for table in own:
         if table.gives is ONE:
             places[table] = len(world)
@@ -315,7 +315,7 @@ def shared_rows(doubles: np.ndarray) -> np.ndarray | None:
     return np.concatenate([heads.ravel(), different.view(np.float64).ravel()])
 
 
-def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarray:
+def _own_blocks(model: Model, table: ConstantBlocks, turns: list[np.ndarray]) -> np.ndarray:
     """The numbers of constant blocks in the simple frames, in the order of `BodyCode._table`."""
     rows: list[np.ndarray] = []
     for k, turn in enumerate(turns):

@@ -25,10 +25,10 @@ from phipsi.core.model.law_forms import MOST_COORDINATES
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
-from phipsi.core.operators.row_laws import RateLaw, TracedLaw, traced_law
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.jumping_functions import COORDINATES, jump_of
+from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
 
 CLOCK = "clock"
 

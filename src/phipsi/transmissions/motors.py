@@ -20,11 +20,11 @@ from phipsi.core.constraints.constraint import (
 from phipsi.core.model.closures import Closure
 from phipsi.core.model.model import Model
 from phipsi.core.model.value import fill
-from phipsi.core.operators.row_laws import RateLaw, TracedLaw, traced_law
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.cams import CLOCK, law_closure
 from phipsi.transmissions.jumping_functions import TIMES, jump_of
+from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
 
 
 @final

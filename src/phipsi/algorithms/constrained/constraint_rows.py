@@ -24,8 +24,8 @@ from phipsi.core.model.closures import ANGULAR, LINEAR, ClosureSet
 from phipsi.core.model.law_forms import RowLaw
 from phipsi.core.model.model import Model
 from phipsi.core.operators import A, J, mass_matrix, pose
-from phipsi.core.operators.row_laws import RateLaw
 from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.user_operators.row_laws import RateLaw
 
 Array = NDArray[Any]
 

@@ -51,7 +51,7 @@ from phipsi.core.operators import (
     v,
     vdot,
 )
-from phipsi.core.operators.own import operator, scalar
+from phipsi.user_operators.own import operator, scalar
 
 Pair = tuple[Expr, Expr]
 

@@ -14,7 +14,7 @@ from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr, rebuild, total_of, zero
 from phipsi.core.expressions.spaces import MOTIONS, ONE, PARAMETERS, RATES
 from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
 from phipsi.core.operators.modal_definitions import definition_with_modes
 from phipsi.errors import SpaceError
@@ -57,7 +57,7 @@ class Directional:
             return log_det_change(x, self)
         if x.op is Op.AS_MATRIX:
             return self(x.args[0])
-        if isinstance(x.function, Formula):
+        if isinstance(x.function, BodyFunction):
             return self._formula(x)
         terms: list[tuple[int, Expr]] = [(0, x)]
         for i, y in enumerate(x.args):

@@ -61,7 +61,7 @@ from phipsi.core.expressions.structure import (
     is_memoryless,
     is_strict,
 )
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import (
     HINGE,
     INERTIA,
@@ -195,7 +195,7 @@ class Gradient:
 
     def _function(self, x: Expr, weight: Expr) -> None:
         """Pass on the change of f(…) to its arguments, which it is linear in."""
-        if isinstance(x.function, Formula):
+        if isinstance(x.function, BodyFunction):
             self._formula(x, x.function, weight)
             return
         if x.function is scaled:
@@ -208,7 +208,7 @@ class Gradient:
         for y, w in zip(x.args, x.function.pull(x, weight), strict=True):
             (self._vector if y.is_vector else self._blocks)(y, w)
 
-    def _formula(self, x: Expr, formula: Formula, weight: Expr) -> None:
+    def _formula(self, x: Expr, formula: BodyFunction, weight: Expr) -> None:
         """Pass on the change of a formula of one body to its arguments."""
         for i, y in enumerate(x.args):
             if not self._depends(y):

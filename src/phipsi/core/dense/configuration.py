@@ -14,7 +14,7 @@ from phipsi.core.model.flexible_ports import Port
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.scalars import ScalarOps
-from phipsi.core.operators.own_blocks import Table
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.spatial import phi as rigid
 from phipsi.core.spatial import skew
 from phipsi.core.spatial.number_kinds import ARRAYS
@@ -182,7 +182,7 @@ class Configuration:
         """The rigid rows of body k."""
         return slice(self.rows[k].start, self.rows[k].start + 6)
 
-    def table(self, table: Table) -> Array:
+    def table(self, table: ConstantBlocks) -> Array:
         """The matrix of an own operator or vector from its constant blocks."""
         model, (rows, cols) = self.model, (table.gives, table.takes)
         if rows is ONE:

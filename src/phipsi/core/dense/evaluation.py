@@ -34,7 +34,7 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import ONE, Space, space_size
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import (
     Riccati,
     arguments_of,
@@ -246,7 +246,7 @@ class Evaluation:
         columns = [(m.T if adjoint else m) @ values[0] for m in moved]
         return np.hstack([self.at.zeros(self.size(x.gives), 0), *columns])
 
-    def _formula(self, x: Expr, formula: Formula) -> Array:
+    def _formula(self, x: Expr, formula: BodyFunction) -> Array:
         """The blocks of a formula, body by body."""
         at, model = self.at, self.model
         values = [(y, self.value(y)) for y in x.args]
@@ -261,7 +261,7 @@ class Evaluation:
                 for y, value in values
             ]
             with np.errstate(all="ignore"):
-                rows = formula.program(joint.nv).run(blocks, at.ops)
+                rows = formula.block(joint.nv, blocks, at.ops)
             shape = (len(rows), len(rows[0]) if rows else 0)
             here = part(x.gives, k), part(x.takes, k)
             out[here] = out[here] + at.array(rows).reshape(shape)  # a number is a sum
@@ -269,7 +269,7 @@ class Evaluation:
 
     def _function(self, x: Expr) -> Array:
         function, hole = x.data
-        if isinstance(function, Formula):
+        if isinstance(function, BodyFunction):
             return self._formula(x, function)
         if self.model.has_more_rows and function in _OF_RIGID_BODIES:
             raise LoweringError(no_modes(str(x)))

@@ -53,7 +53,7 @@ from phipsi.core.expressions.node import (
 from phipsi.core.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.core.expressions.row import REGISTERED, Row
 from phipsi.core.expressions.spaces import SPACES, UNKNOWN
-from phipsi.core.operators.block_formulas import Formula, formula_named
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import (
     CATALOGUE,
     Riccati,
@@ -283,16 +283,17 @@ def _vocabulary(
         return words
     named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
     values: list[Any] = [x.row.value for x in own]
-    formulas: dict[str, Formula] = {}
+    formulas: dict[str, BodyFunction] = {}
     for f in (getattr(value, "function", None) for value in values):
-        if isinstance(f, Formula) and formulas.setdefault(f.name, f) != f:
+        if isinstance(f, BodyFunction) and formulas.setdefault(f.name, f) != f:
             raise InputError(
                 f"two formulas are called {f.name}, with different contents. Rename one of the "
                 "functions"
             )
 
-    def derived(word: str) -> Formula | None:
-        return formula_named(word, formulas)
+    def derived(word: str) -> BodyFunction | None:
+        found = (f.named(word) for f in formulas.values())
+        return next((f for f in found if f is not None), None)
 
     functions = {**words.functions, **formulas}
     return replace(words, leaves={**words.leaves, **named}, functions=functions, derived=derived)

@@ -12,6 +12,7 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.remembered import remembered
 from phipsi.core.expressions.row import REGISTERED, Row
 from phipsi.core.model.model import Model
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.catalogue import (
     CATALOGUE,
     H,
@@ -21,7 +22,6 @@ from phipsi.core.operators.catalogue import (
     definition,
     phi,
 )
-from phipsi.core.operators.own_blocks import Table
 from phipsi.errors import InputError, SpaceError
 
 INPUT_ORDER = (
@@ -144,16 +144,20 @@ def _differences(one: Row, other: Row) -> str:
     value: Any = one.value
     twin: Any = other.value
     if value != twin:
-        if isinstance(value, Table) and isinstance(twin, Table):
+        if isinstance(value, ConstantBlocks) and isinstance(twin, ConstantBlocks):
             out += value.differences(twin)
         else:
-            texts = [x.words if isinstance(x, Table) else f"{shown(x)}" for x in (value, twin)]
+            texts = [_words(x) for x in (value, twin)]
             out.append(f"one is {texts[0]}, the other is {texts[1]}")
             if texts[0] == texts[1]:
                 out[-1] = f"{texts[0]}: {_other_steps(value, twin)}"
     if one.inverse_value != other.inverse_value:
         out.append("the inverses that are given")
     return "\n".join(f"    {line}" for line in out)
+
+
+def _words(value: Any) -> str:
+    return value.words if isinstance(value, ConstantBlocks) else shown(value)
 
 
 def _other_steps(x: Any, y: Any) -> str:

@@ -210,7 +210,7 @@ def formula(a: Arithmetic, x: Field) -> Block:
     data: Any = x.data
     turn = a.turn()
     blocks = [_turned(a.rows(y), y.type.rows, y.type.cols, turn) for y in x.args]
-    rows = data.program(a.joint.nv).run(blocks, a)
+    rows = data.block(a.joint.nv, blocks, a)
     rows = _turned(rows, x.type.rows, x.type.cols, transpose_rows(turn))
     if x.type.kind is Kind.SYMMETRIC:
         return a.symmetric(lower_half(rows), len(rows))

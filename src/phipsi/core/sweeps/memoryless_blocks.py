@@ -9,7 +9,7 @@ from phipsi.core.expressions.functions import dE_trace, outer, scaled, trace
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr, adjoint, leaf, product
 from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction, ConstantBlocks
 from phipsi.core.operators.catalogue import (
     DEFAULT_FAMILY,
     B,
@@ -22,7 +22,6 @@ from phipsi.core.operators.catalogue import (
     family_of,
     place_of,
 )
-from phipsi.core.operators.own_blocks import Table
 from phipsi.core.rewrite.causal import one_step_factors
 from phipsi.core.sweeps.equation_builder import Builder, no_modes
 from phipsi.core.sweeps.ir import Domain, Field, Kind, Operation, Type
@@ -150,7 +149,7 @@ class Blocks:
         if function is dE_trace:
             return port_trace(self, x)
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
-        if isinstance(function, Formula):
+        if isinstance(function, BodyFunction):
             self.reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
@@ -207,7 +206,7 @@ class Blocks:
         domain = Domain.WORLD if x.gives is ONE else Domain.BODY
         return b.leaf("input", Type(domain, self.size(x.gives), cols, kind), x.name)
 
-    def table(self, table: Table) -> Field:
+    def table(self, table: ConstantBlocks) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
         self.reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from phipsi.native.kernel.entry_code import LaneNumbers, entry_code
+from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import POINTER, Emitter, LaneMask
 
@@ -61,12 +61,12 @@ def _written(
 class StraightLine:
     """Writes a function without loops: numbers of lanes, masks and statuses.
 
-    **Attributes:** `places`, its arguments.
+    **Attributes:** `places`, its arguments; `ops`, the operations on its numbers.
     """
 
     def __init__(self, e: Emitter, places: Sequence[Place]) -> None:
         self._e, self._b, self.places = e, e.builder, list(places)
-        self._functions = LaneNumbers(e)
+        self.ops = LaneNumbers(e)
 
     # ---- memory
 
@@ -91,12 +91,6 @@ class StraightLine:
     def number(self, x: Any) -> Any:
         """A number that may be known as one of lanes; operations on it are not folded."""
         return self._e.lift(x)
-
-    def entrywise(self, name: str, args: Sequence[Any]) -> Any:
-        """An operation by its name in graphs of laws."""
-        if name in ("sin", "cos"):
-            return self._functions.entrywise(name, args)
-        return entry_code(self._e, name, args, None)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """Return x y + z, rounded once where the machine can."""

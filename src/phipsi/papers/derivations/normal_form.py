@@ -31,7 +31,7 @@ from phipsi.core.expressions.node import (
 )
 from phipsi.core.expressions.spaces import ONE, Space
 from phipsi.core.expressions.structure import Structure
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import place_of, with_arguments
 from phipsi.core.rewrite.causal import is_block_operator
 from phipsi.errors import InputError
@@ -148,7 +148,7 @@ def words_of(x: Expr) -> Words:
         return _letter(logdet(words_of(x.args[0]).expression()))
     if x.op is Op.FUNCTION:
         function, hole = x.data
-        if isinstance(function, Formula):
+        if isinstance(function, BodyFunction):
             return _letter(x)
         parts = tuple(words_of(y) for y in x.args)
         return _of_parts(x, parts, lambda args: (function(*args, hole=hole),))

@@ -31,11 +31,10 @@ from phipsi.core.model.closures import ClosureSet
 from phipsi.core.model.flexible_hinge import packed_inertia, packed_port
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.operators.block_formulas import Formula
+from phipsi.core.operators.block_values import BodyFunction
 from phipsi.core.operators.catalogue import Riccati, definition, family_of
 from phipsi.core.operators.inputs import own_rows, written_nodes
 from phipsi.core.operators.modal_definitions import definition_with_modes
-from phipsi.core.operators.own_blocks import Table
 from phipsi.core.rewrite.identity import Identity
 from phipsi.errors import InputError, ModelError
 from phipsi.papers.proofs.digits import Digits, agree, long_decimals
@@ -43,6 +42,7 @@ from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.exact_mechanism import Mechanism
 from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS, State, drawing
 from phipsi.papers.proofs.residues import field, random_prime
+from phipsi.user_operators.own_blocks import Table
 
 Array = NDArray[Any]
 
@@ -392,7 +392,7 @@ class Degrees:
             return self._leaf(x)
         if x.op in (Op.IDENTITY, Op.ZERO):
             return _NONE
-        if isinstance(x.function, Formula):
+        if isinstance(x.function, BodyFunction):
             raise NotRational(f"the degree of the formula {x} is not known")
         return self._times(*x.args)
 

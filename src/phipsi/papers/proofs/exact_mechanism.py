@@ -24,10 +24,10 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.model.scalars import rotation_of_quaternion
-from phipsi.core.operators.own_blocks import Table
 from phipsi.core.spatial import matrix_to_quat, skew
 from phipsi.errors import InputError
 from phipsi.papers.proofs.digits import Digits
+from phipsi.user_operators.own_blocks import Table
 
 Array = Any  # exact arrays; their class is `kind`
 Draw = Callable[..., Array]

@@ -19,10 +19,8 @@ from phipsi.core.model.capabilities import UNAFFECTED, supports
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import ANY_POINTS, PointSet
 from phipsi.core.operators import parse
-from phipsi.core.operators.block_formulas import Formula
 from phipsi.core.operators.inputs import check_tables, written_nodes
 from phipsi.core.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
-from phipsi.core.operators.own import with_any_blocks
 from phipsi.core.rewrite.identity import Identity, claim, is_about_rows, unmet
 from phipsi.errors import (
     InputError,
@@ -47,6 +45,8 @@ from phipsi.papers.proofs.proof_state import State
 from phipsi.papers.proofs.sample_mechanisms import Sample
 from phipsi.papers.theorems.book_index import all_identities, identity_named
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
+from phipsi.user_operators.block_formulas import Formula
+from phipsi.user_operators.own import with_any_blocks
 
 Array = NDArray[Any]
 

@@ -26,13 +26,13 @@ from phipsi.core.model.model import Model
 from phipsi.core.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
 from phipsi.core.operators.catalogue import catalogue_leaf
 from phipsi.core.operators.inputs import needs_of
-from phipsi.core.operators.own import operator
 from phipsi.core.sweeps.entries import cross
 from phipsi.errors import InputError
 from phipsi.native.native_backend import KernelSource
 from phipsi.simulation.integrators.group_calls import lifted
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA
 from phipsi.simulation.kinematic_loops.unrolled_programs import unrolled_program
+from phipsi.user_operators.own import operator
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""

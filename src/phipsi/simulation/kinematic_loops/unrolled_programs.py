@@ -66,7 +66,7 @@ def write_entries(
 
     for x in nodes.values():
         if x.name != "input":
-            lanes[x] = at.entrywise(x.name, [lane(y) for y in x.args])
+            lanes[x] = at.ops.entrywise(x.name, [lane(y) for y in x.args])
     return [result(x) for x in results]
 
 

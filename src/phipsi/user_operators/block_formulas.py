@@ -6,30 +6,31 @@ A formula is a graph of entries for every width of a joint. Its derivatives are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from phipsi.core.arrays.entry_graphs import EntryGraph
 from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Function, intern
+from phipsi.core.expressions.node import Expr, intern
 from phipsi.core.expressions.spaces import ONE, Space
 from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
 from phipsi.core.model.model import Model
+from phipsi.core.operators.block_values import BodyFunction
+from phipsi.core.spatial.number_kinds import ScalarOps
 from phipsi.errors import InputError, SpaceError
 
 
 @dataclass(frozen=True, eq=False)
-class Formula(Function):
-    """A function of quantities of one body, entry by entry; nothing is said about linearity.
+class Formula(BodyFunction):
+    """A function of quantities of one body that was traced.
 
-    A formula of a number is summed over the bodies. `programs` has the graphs for joints of 0, 1, …
+    `programs` has the graphs for joints of 0, 1, …
     6 degrees of freedom, or the text of what went wrong there. Formulas are equal if their contents
     are.
     """
 
     programs: tuple[EntryGraph | str, ...] = ()
-    symmetric: bool = False
     key: tuple[Any, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
@@ -62,6 +63,10 @@ class Formula(Function):
         if isinstance(found, str):
             raise InputError(found)
         return found
+
+    def block(self, width: int, arguments: Sequence[Any], ops: ScalarOps) -> list[list[Any]]:
+        """The block of a body with such a joint, on any kind of number."""
+        return self.program(width).run(arguments, ops)
 
     def reads(self, argument: int, width: int) -> bool:
         """Whether the block of a body with such a joint depends on an argument."""
@@ -104,6 +109,19 @@ class Formula(Function):
             (*self.arguments, weight),
             self._each(lambda p, r: p.vjp(i, block_shape(kind, r), n, is_vector)), False,
         )  # fmt: skip
+
+    def named(self, word: str) -> Formula | None:
+        """Itself, or a derivative: d0d1_f by two arguments, w2_f the weight of one."""
+        if word == self.name:
+            return self
+        found = _DERIVED.fullmatch(word)
+        inner = None if found is None else self.named(found[3])
+        if found is None or inner is None:
+            return None
+        at = [int(i) for i in re.findall(r"\d+", found[1] or found[2])]
+        if max(at) >= len(inner.arguments) or at != sorted(set(at)):
+            return None
+        return inner.tangent(tuple(at)) if found[1] else inner.adjoint_by(at[0])
 
     @property
     def cases(self) -> tuple[str, ...]:
@@ -165,20 +183,6 @@ _DERIVED = re.compile(r"(?:((?:d\d+)+)|w(\d+))_(\w+)")
 def is_derived_name(name: str) -> bool:
     """Whether a name is one that the derivatives of formulas have: d0d1_f, w2_f."""
     return _DERIVED.fullmatch(name) is not None
-
-
-def formula_named(name: str, known: Mapping[str, Formula]) -> Formula | None:
-    """A formula by its name, or the derivative of one: d0d1_f by two arguments, w2_f the weight."""
-    if name in known:
-        return known[name]
-    found = _DERIVED.fullmatch(name)
-    inner = None if found is None else formula_named(found[3], known)
-    if found is None or inner is None:
-        return None
-    at = [int(i) for i in re.findall(r"\d+", found[1] or found[2])]
-    if max(at) >= len(inner.arguments) or at != sorted(set(at)):
-        return None
-    return inner.tangent(tuple(at)) if found[1] else inner.adjoint_by(at[0])
 
 
 def _kind_text(kind: Any) -> str:

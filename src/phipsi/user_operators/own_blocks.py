@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.expressions.spaces import ONE, Space
 from phipsi.core.model.model import Model
+from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
 Array = NDArray[Any]
@@ -18,7 +19,7 @@ _SKEW = ((2, 4), (0, 5), (1, 3))  # the first moments in the upper right corner 
 
 
 @final
-class Table:
+class Table(ConstantBlocks):
     """The constant blocks of one operator or vector, in body axes.
 
     **Attributes:** `name`; `takes` and `gives`; `blocks`, by the name of a body or a joint, "" for
@@ -78,9 +79,13 @@ class Table:
             return f"a table with blocks of {', '.join(named)}"
         return "a table of all bodies" if None in self.blocks else "one block for all bodies"
 
-    def differences(self, other: Table) -> list[str]:
+    def differences(self, other: Any) -> list[str]:
         """The first number in which it differs from a table of the same name, for an error."""
-        if self.gives is ONE or self.blocks.keys() != other.blocks.keys():
+        if (
+            not isinstance(other, Table)
+            or self.gives is ONE
+            or self.blocks.keys() != other.blocks.keys()
+        ):
             return [f"one is {self.words}, the other is {other.words}"]
         for key, x in self.blocks.items():
             y = other.blocks[key]

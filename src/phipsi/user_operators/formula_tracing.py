@@ -22,15 +22,15 @@ from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import ONE, Space
 from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.block_formulas import (
+from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.errors import InputError, LawError, SpaceError, did_you_mean
+from phipsi.user_operators.block_formulas import (
     Formula,
     block_shape,
     formula,
     is_derived_name,
     kind_of,
 )
-from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.errors import InputError, LawError, SpaceError, did_you_mean
 
 _WIDTHS = range(7)  # of a joint
 

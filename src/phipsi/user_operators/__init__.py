@@ -1,0 +1,1 @@
+"""Operators, vectors and scalars of users, and functions of coordinates as constraint rows."""
