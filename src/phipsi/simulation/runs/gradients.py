@@ -1,6 +1,9 @@
-"""Gradients of a cost over a whole motion, by the adjoint of the integrator with checkpoints.
+"""Gradients of a cost over a whole motion, by the adjoint of its run with checkpoints.
 
-Reasons: docs/decisions/0021.
+The run is one of graphs without laws, and its adjoint that of a `Simulator` (run_gradient.py).
+Where that is not possible, A and B of every step (step_derivatives.py) take its place.
+
+Reasons: docs/decisions/0021, 0073.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.backends.arguments import real_array
 from phipsi.core.backends.backend import has_machine_code
 from phipsi.core.backends.program import Program
@@ -89,11 +91,11 @@ def rollout_gradient(
 
     The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, and the gradient by tau_k is
     B_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of the computed steps
-    (`step_derivatives`), applied as vector–Jacobian products. The gradient by the inertial
-    parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only every so many states are
-    kept; those between are computed again, so memory grows with √steps. Motions of a `System`
-    keep its constraints, and the gradient goes through their projection; for changes of q0
-    and v0 that break them it is that of the projected changes.
+    (`step_derivatives`), as vector–Jacobian products in machine code. Only every so many
+    states are kept; those between are computed again, so memory grows with √steps. Motions of a
+    `System` keep its constraints, and the gradient goes through their projection; for changes of q0
+    and v0 that break them it is that of the projected changes. Where constraint rows are nearly
+    dependent, and by `parameters` of flexible bodies, A_k and B_k themselves are used, with NumPy.
 
     **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
     `threads`, `per_step` as for `rollout`, and of a model `prescribed`: gradients by `tau` are by
@@ -105,8 +107,8 @@ def rollout_gradient(
     is zero. `parameters` asks for the gradient by the inertial parameters and rotor inertias;
     `segment`, the number of steps between two kept states.
     **Returns:** `RolloutGradient`.
-    **Cost:** O(N) per step: three rollouts, and one vector–Jacobian product of forward dynamics per
-    stage; of a system O(nv³ + rows³) per step (`step_derivatives`).
+    **Cost:** O(N) per step, some three to five rollouts; with A and B O(nv³ + rows³)
+    (`step_derivatives`).
     **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
     >>> import numpy as np
@@ -136,7 +138,7 @@ def rollout_gradient(
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     free = held_mask(model, prescribed, rollout_gradient)
     dt = checked_time(dt, "dt")
-    length = _segment(segment, steps, batch, model, integrator)
+    length = _segment(segment, steps, math.prod(batch), tree.nv, integrator)
     empty_records(tree, batch, steps, length, "a shorter motion")  # is there memory for them?
     if isinstance(model, System) and not model.n_rows:
         model = tree
@@ -355,17 +357,13 @@ class _CostedMotion:
         return adjoint[..., :nv], adjoint[..., nv:], by_tau, sums
 
 
-def _segment(
-    segment: int | None, steps: int, batch: tuple[int, ...], model: Model | System, integrator: str
-) -> int:
+def _segment(segment: int | None, steps: int, count: int, nv: int, integrator: str) -> int:
+    """Steps between two kept states, where the derivatives of all steps between are in memory."""
     if segment is not None:
         return whole_number("segment", segment)
     tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
-    tree = model.model if isinstance(model, System) else model
-    curved = sum(group.nv**2 for group, _, _ in Chart(tree).parts)
-    matrices = 0 if tree is model else 20 * tree.nv**2
-    one = max(1, math.prod(batch)) * stages * (8 * tree.nv + 4 * curved + matrices + 1)
+    one = max(1, count) * (stages * (20 * nv**2 + 8 * nv) + 1)
     if steps * one <= _FEW_NUMBERS:
         return max(1, steps)
     return max(1, min(math.isqrt(max(0, steps - 1)) + 1, int(_MOST_NUMBERS / one)))
