@@ -12,6 +12,7 @@ from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
+from phipsi.simulation.runs import gradients
 
 pytestmark = pytest.mark.usefixtures("interpreted")  # derivatives of many mechanisms
 
@@ -289,6 +290,46 @@ def test_gradients_in_batches_on_curved_joints():
         return final(Q[..., -1, :], None)[0]
 
     close((found.tau * d).sum(-1), difference(cost, 0.1), 1e-8)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_the_same_by_the_derivatives_of_steps(integrator, monkeypatch):
+    m = motion(integrator)
+    options = {"running": m.running, "final": m.final, "integrator": integrator}
+    arguments = m.system, m.q, m.v, m.tau, m.dt, m.steps
+    found = pp.rollout_gradient(*arguments, parameters=True, **options)
+    monkeypatch.setattr(gradients, "has_machine_code", lambda: False)
+    again = pp.rollout_gradient(*arguments, parameters=True, segment=3, **options)
+    for x, y in zip(found, again, strict=True):
+        close(x, y, 1e-11)
+
+
+def test_the_gradient_of_a_motion_near_a_singular_configuration():
+    """Machine code stops there: A and B of its steps decide ranks by singular values."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    rod = pp.SpatialInertia.box((1, 0.1, 0.1), mass=1.0)
+    hinge, end = pp.joints.Revolute((0, 0, 1)), pp.Pose(None, (1, 0, 0))
+    b.add_body("crank", joint=hinge, inertia=rod)
+    b.add_body("bar", parent="crank", joint=hinge, placement=end, inertia=rod)
+    b.add_body("rocker", joint=hinge, placement=end, inertia=rod)
+    ends = ("bar", (1, 0, 0)), ("rocker", (1, 0, 0))
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a=ends[0], b=ends[1])
+    system, h, steps = pp.System(b.build(), [pin]), 1e-3, 30
+    # so close to a line that elimination drops a row
+    q, v, tau = np.array([1e-7, -1e-7, 1e-7]), np.array([1.0, -1.0, 1.0]), np.array([0.0, 1.0, 0.0])
+
+    def final(q, v):
+        return v.sum(-1), np.ones_like(v), np.ones_like(v)
+
+    found = pp.rollout_gradient(system, q, v, tau, h, steps, final=final)
+    Q, V = pp.rollout(system, q, v, tau, h, steps)
+    adjoint, by_tau = np.ones(6), np.zeros(3)
+    for k in reversed(range(steps)):
+        A, B = pp.step_derivatives(system, Q[k], V[k], tau, h)
+        adjoint, by_tau = adjoint @ A, by_tau + adjoint @ B
+    close(found.q0, adjoint[:3], 1e-9)
+    close(found.v0, adjoint[3:], 1e-9)
+    close(found.tau, by_tau, 1e-9)
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError
 from phipsi.simulation.analysis.step_derivatives import step_derivatives
+from phipsi.simulation.runs import gradients
 from phipsi.simulation.runs.gradients import rollout_gradient
 
 pytestmark = pytest.mark.usefixtures(
@@ -287,6 +288,40 @@ def test_gradient_on_curved_joints(integrator, seed):
     close(found.cost, total(0.0), 1e-12)
     mine = (found.q0 * d[0][0] + found.v0 * d[0][1]).sum(-1) + (found.tau * d[1]).sum((-2, -1))
     close(mine, slope(total), 1e-9)
+
+
+@pytest.fixture
+def by_steps(monkeypatch):
+    """Gradients by A and B of every step, as where there is no machine code."""
+    return lambda: monkeypatch.setattr(gradients, "has_machine_code", lambda: False)
+
+
+@pytest.mark.parametrize("segment", [None, 3])
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_the_same_by_the_derivatives_of_steps(integrator, segment, by_steps):
+    """On all joints, in a batch, by everything; efforts of every step, and constant ones."""
+    model = mixed()
+    q, v, tau = state(model, 1, (2,))
+    weights = np.linspace(-1, 1, model.nv)
+
+    def final(q, v):
+        return (weights * v**2).sum(-1), np.broadcast_to(weights, v.shape), 2 * weights * v
+
+    def running(k, q, v, tau):
+        return (v**2 + tau**2).sum(-1), None, 2 * v, 2 * tau
+
+    def all_of_it():
+        efforts = tau, np.stack([tau, -tau, 2 * tau, tau, tau, -tau, tau], axis=1)
+        for effort, per_step in zip(efforts, (False, True), strict=True):
+            yield from rollout_gradient(
+                model, q, v, effort, 0.01, 7, running=running, final=final, integrator=integrator,
+                parameters=True, segment=segment, per_step=per_step,
+            )  # fmt: skip
+
+    found = list(all_of_it())
+    by_steps()
+    for x, y in zip(found, all_of_it(), strict=True):
+        close(x, y, 1e-12)
 
 
 def test_constant_efforts_and_no_steps():

@@ -16,7 +16,7 @@ from phipsi.core.model.capabilities import Refusal, check_prescribed, mechanism_
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError
 from phipsi.simulation.integrators.motion import Motion
-from phipsi.simulation.integrators.stage_loop import Tangents, take_step
+from phipsi.simulation.integrators.stage_loop import Effort, Tangents, take_step
 from phipsi.simulation.integrators.tableaux import DIFFERENTIABLE, METHODS
 from phipsi.simulation.runs.checks import checked_time
 
@@ -121,6 +121,16 @@ def linear_step(
     if not v.size:
         return np.zeros((len(v), 2 * v.shape[-1], 3 * v.shape[-1]))
     return take_step(METHODS[integrator], Tangents(motion, q, v, tau), dt)
+
+
+def linear_step_of_stages(
+    motion: Motion, q: Array, v: Array, tau: Array, dt: float, integrator: str
+) -> tuple[Array, list[Effort]]:
+    """The same with columns for the efforts of every stage, and the places where they act."""
+    method = METHODS[integrator]
+    stages = 1 if method.tableau is None else len(method.tableau.b)
+    tangents = Tangents(motion, q, v, tau, stages=stages)
+    return take_step(method, tangents, dt), tangents.efforts
 
 
 def checked_differentiable(integrator: Any) -> None:

@@ -402,8 +402,11 @@ class Simulator:
         kappa = self.smoothing
         if smoothing is not None:
             kappa = _checked_smoothing(smoothing, compiled.mechanism)
+        from phipsi.simulation.runs.run_gradient import GivenWeights
+
+        weigh = GivenWeights(weights, every, steps)
         found, forward = compiled.adjoint(tuple(of), state.own, wrt, kappa).gradient(
-            self.dt, steps, state.steps, state.arrays(), given, weights, every,
+            self.dt, steps, state.steps, state.arrays(), given, weigh,
             None if segment is None else whole_number("segment", segment),
             whole_number("threads", threads), state.first,
         )  # fmt: skip
@@ -415,7 +418,7 @@ class Simulator:
             n: x.reshape((*batch, *states[n].shape)) for n, x in found.states.items() if n != "q"
         }
         return SimulatorGradient(
-            found.value.reshape(batch),
+            weigh.value.reshape(batch),
             found.states["q"].reshape(*batch, -1),
             shaped.pop("v"),
             shaped,

@@ -29,12 +29,9 @@ from phipsi.algorithms.constrained.assembly import (
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core import calculus
-from phipsi.core.compiler import default_backend
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, SimulationError
 from phipsi.simulation.integrators.stiff_modes import modal_matrices, stiffened
@@ -42,8 +39,6 @@ from phipsi.simulation.integrators.stiff_modes import modal_matrices, stiffened
 Array = NDArray[Any]
 Solve = tuple[Array, Array, Array]
 """q (n, nq), x (n, nv), and the derivative (n, 2 nv, nv) of the end by an effort in ℳ x = G* μ."""
-Products = Callable[[int, Array], tuple[Array, Array, Array]]
-"""(step, weights of vdot) → weights of q, v and tau."""
 
 TOLERANCE = 1e-10
 """Largest residual (rad, m) of a projected state."""
@@ -55,12 +50,12 @@ NEWTON = 12
 
 @final
 class Motion:
-    """Accelerations under given efforts, their tangent and their adjoint, and the projection.
+    """Accelerations under given efforts, their derivatives, and the projection.
 
     All functions take batches on leading axes. With `free` (nv,), 0 marks joints whose motion is
     prescribed: their accelerations stand in `tau`, and a projection leaves them where they are, so
-    that the others close the loops. Tangent and adjoint are those of what `tau` holds; with
-    prescribed joints those of trees only. ``inertia(q)``, if
+    that the others close the loops. Derivatives are by what `tau` holds; with prescribed joints
+    those of trees only. ``inertia(q)``, if
     there is one, is the mass matrix (n, nv, nv) that states are projected with. With `ahead`, a
     time in s, accelerations are those of a step of this length with elastic forces at its end
     (stiff_modes.py), and `mechanism` is the one that has them.
@@ -136,25 +131,6 @@ class Motion:
             return tau
         less = v @ self._ahead  # it is symmetric
         return tau - less if self.free is None else tau - self.free * less
-
-    def adjoint(self, q: Array, v: Array, tau: Array) -> tuple[Array, Products]:
-        """The same for steps on the first axis, and the products of weights with derivatives."""
-        if self.system is not None or self.moving is not None:
-            vdot, *parts = self.linear(q, v, tau)
-            return vdot, lambda k, w: tuple((w[..., None, :] @ x[k])[..., 0, :] for x in parts)
-        products = self.tree.cached(  # deriving them takes longer than a short motion
-            (Motion, default_backend()),
-            lambda: calculus.differentiation.vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau")),
-        )
-        given = self._resisted(v, tau)
-
-        def pulled(k: int, w: Array) -> tuple[Array, Array, Array]:
-            by_q, by_v, by_tau = products(q[k], v[k], given[k], w)
-            if self._ahead is not None:
-                by_v = by_v - by_tau @ self._ahead
-            return by_q, by_v, by_tau
-
-        return forward_dynamics(self.tree, q, v, given), pulled
 
     # ---- constraints --------------------------------------------------------------------------
 

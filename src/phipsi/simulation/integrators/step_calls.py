@@ -12,7 +12,8 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.dynamics.dynamics_expressions import forward, linearly_implicit, loaded
+from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.core import calculus
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import Callee, call
@@ -37,11 +38,15 @@ from phipsi.user_operators.own import operator
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
 _INVERSES = (
-    FORWARD_DYNAMICS,
-    loaded(forward, external=True),
+    *(
+        loaded(f, external=x)
+        for f in (forward, linearly_implicit, hybrid_form)
+        for x in (False, True)
+    ),
     RATES_OF_MOMENTA,
 )
-"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too; also where ℳ has more terms,
+or where only the rows of some joints are solved."""
 _REACH = mass_matrix.inv @ J.T
 _AROUND = {
     mass_matrix.inv: (mass_matrix.inv, mass_matrix.inv),

@@ -18,7 +18,7 @@ in every step. These are written out, and multiplied for a block of steps at onc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -31,7 +31,7 @@ from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.backends.failures import NOT_FINITE
 from phipsi.errors import SimulationError
 from phipsi.simulation.integrators.graph_steps import step_of
-from phipsi.simulation.integrators.group_calls import lower
+from phipsi.simulation.integrators.group_calls import lifted, lower
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import Method
 from phipsi.simulation.runs.run_memory import RunMemory
@@ -46,15 +46,56 @@ _BLOCK = 8  # steps back before factors are multiplied, whatever the batch
 class Pulled:
     """What a gradient is by: rows of trajectories first.
 
-    **Attributes:** `value` (n,), Σ w r; `states`, by name, by q (n, nv) along the rates; `tau`
+    **Attributes:** `states`, by name, by q (n, nv) along the rates; `tau`
     (n, nv) or (n, steps, nv), as the efforts were given; `parameters`, by name: (n, *shape) of
     those that every trajectory has its own of, the sum (*shape) of those that all share.
     """
 
-    value: Array
     states: dict[str, Array]
     tau: Array
     parameters: dict[str, Array]
+
+
+Weigh = Callable[[Mapping[str, Array], int, int], Mapping[str, Array]]
+"""(seen, start, stop) → the weights (n, stop − start + 1, size) of records by name.
+
+`seen` has the states and records, such as "v" and "of cost", from step `start` to the place after
+step `stop` − 1; the last row counts only if no step follows.
+"""
+
+
+@final
+class GivenWeights:
+    """Weights that are known before the run: of every so many records, zero between them.
+
+    **Arguments:** `weights` (n, kept, *shape) by name, `every` so many steps, of a run of `steps`.
+    **Attributes:** `value` (n,), Σ w r.
+    """
+
+    def __init__(self, weights: Mapping[str, Array], every: int, steps: int) -> None:
+        self._weights, self._every, self._steps = weights, every, steps
+        self.value: Any = 0.0
+
+    def __call__(self, seen: Mapping[str, Array], start: int, stop: int) -> dict[str, Array]:
+        """See `Weigh`."""
+        out = {}
+        for name, given in self._weights.items():
+            rows = np.zeros((len(given), stop - start + 1, seen[f"of {name}"].shape[-1]))
+            numbers = np.arange(-(-start // self._every), stop // self._every + 1)
+            kept = given.reshape(*given.shape[:2], -1)
+            rows[:, numbers * self._every - start] = kept[:, numbers]
+            out[name] = rows
+        if stop == self._steps:
+            self._add(out, seen, slice(-1, None))
+        if stop > start:
+            self._add(out, seen, slice(None, -1))
+        return out
+
+    def _add(self, rows: Mapping[str, Array], seen: Mapping[str, Array], which: slice) -> None:
+        total: Any = 0.0
+        for name, w in rows.items():
+            total = total + (w[:, which] * seen[f"of {name}"][:, which]).sum(axis=(1, 2))
+        self.value = self.value + total
 
 
 Product = tuple[Node, Node]
@@ -112,9 +153,10 @@ class RunGradient:
     **Arguments:** `graph`, `method`, of the steps; `records`, nodes at the start of the graph, by
     name, which are taken after the samples of their step; `parameters`, the sizes of all parameters
     by name, those in `own` of every trajectory; `wrt`, the parameters by which the gradient is
-    wanted; `smoothing`, J, of contacts; `reproducible`, whether it has the same bits on every
-    processor: sums over steps are then in machine code as well, where NumPy's products of matrices
-    would be faster.
+    wanted; `smoothing`, J, of contacts; with `along_rates`, weights of the record "q" are in the
+    directions of the rates (nv), as those of users' costs are; `reproducible`, whether it has the
+    same bits on every processor: sums over steps are then in machine code as well, where NumPy's
+    products of matrices would be faster.
     """
 
     def __init__(
@@ -127,9 +169,11 @@ class RunGradient:
         wrt: Sequence[str],
         *,
         smoothing: float = 0.0,
+        along_rates: bool = False,
         reproducible: bool = False,
     ) -> None:
         self._graph, self._wrt, self._reproducible = graph, tuple(wrt), reproducible
+        self._along_rates = along_rates
         self._shapes = dict(parameters)
         begin = graph.after_samples()
         end = step_of(graph, method, begin, smoothing=smoothing, differentiable=True)
@@ -150,10 +194,16 @@ class RunGradient:
         )  # fmt: skip
         inputs = {name: x.size for name, x in self.states.items()}
         inputs |= {"t": 1, "tau": graph.tau.size}
-        inputs |= {f"weights of {name}": x.size for name, x in records.items()}
+        inputs |= {f"weights of {name}": self._weights_of(name).size for name in records}
         weights = {name: ops.given(f"to {name}", x.shape) for name, x in ends.items()}
         self.backward = self._reverse(weights, ends, inputs, mine, shared)
         self.last = self._reverse(weights, None, inputs, mine, shared)
+
+    def _weights_of(self, name: str) -> Node:
+        """The input with the weights of a record."""
+        along = self._along_rates and name == "q"
+        shape = (self._graph.model.nv,) if along else self.records[name].shape
+        return ops.given(f"weights of {name}", shape)
 
     def _reverse(
         self,
@@ -172,7 +222,10 @@ class RunGradient:
             bars += [weights[name] for name in ends]
         for name, node in self.records.items():
             results.append(node)
-            bars.append(ops.given(f"weights of {name}", node.shape))
+            bar = self._weights_of(name)
+            if self._along_rates and name == "q":
+                bar = lifted(graph.model, node, bar)
+            bars.append(bar)
         by = [*self.states.values(), graph.tau, *given.values()]
         found = iter(adjoints(results, bars, by))
         after = {
@@ -205,8 +258,7 @@ class RunGradient:
         first: int,
         arrays: Mapping[str, Array],
         tau: Array,
-        weights: Mapping[str, Array],
-        every: int,
+        weigh: Weigh,
         segment: int | None = None,
         threads: int = 1,
         first_trajectory: int = 0,
@@ -215,8 +267,9 @@ class RunGradient:
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
-        `weights` (n, kept, *shape) of the records, every so many steps; `segment`, the number of
-        steps between two kept states; `threads`; `first_trajectory`, the number of the first one.
+        `weigh`, which is called with what segments of the run have seen, the last one first;
+        `segment`, the number of steps between two kept states; `threads`; `first_trajectory`, the
+        number of the first one.
         The gradient by `tau` has its shape.
         """
         given = tau
@@ -241,24 +294,23 @@ class RunGradient:
             for one in (self.last, self.backward)
         )
         sums = {name: self._no_sum(name, count) for name in self._wrt}
-        value, by_tau = np.zeros(count), np.zeros(tau.shape)
+        by_tau = np.zeros(tau.shape)
         for start in reversed(firsts):
             for name, x in kept.pop().items():
                 now[name][...] = x
             stop = min(start + length, steps)
             seen = self._records(forward, tau, h, first, start, stop)
-            here = {**seen, **self._weights(weights, start, stop, every)}
             if forward.status.any():
                 break
+            weights = weigh(seen, start, stop)
+            here = {**seen, **{f"weights of {name}": x for name, x in weights.items()}}
             if stop == steps:
                 at = {name: x[:, -1:] for name, x in here.items()}
                 ends = self._back(ending, at, tau[:, -1:], h, first + steps, sums)
-                value += self._value(at)
             if stop > start:
                 at = {name: x[:, :-1] for name, x in here.items()}
                 own = tau[:, start:stop]
                 by_tau[:, start:stop] = self._segment_back(back, at, own, h, first, start, sums)
-                value += self._value(at)
             if stop == steps:
                 by_tau[:, -1:] += ends
         _take_failures(forward, ending.memory, back.memory)
@@ -269,7 +321,7 @@ class RunGradient:
         if not fine and not forward.status.any():
             raise _not_finite()
         by_tau = by_tau.sum(axis=1) if given.ndim == 2 else by_tau[:, :steps]
-        return Pulled(value, states, by_tau, sums), forward
+        return Pulled(states, by_tau, sums), forward
 
     def _pulled_rows(self, count: int) -> dict[str, Array]:
         """Zeros (n, size) for what the steps back change, by name."""
@@ -328,25 +380,6 @@ class RunGradient:
         begin = start if m else 0
         forward.run_in_pieces(h, m, first + start, records=True, tau=tau, begin=begin)
         return out
-
-    def _weights(
-        self, weights: Mapping[str, Array], start: int, stop: int, every: int
-    ) -> dict[str, Array]:
-        """Weights (n, m + 1, size) of all steps: zero between records."""
-        out = {}
-        for name, node in self.records.items():
-            rows = np.zeros((len(weights[name]), stop - start + 1, max(1, node.size)))
-            numbers = np.arange(-(-start // every), stop // every + 1)
-            given = weights[name].reshape(*weights[name].shape[:2], -1)
-            rows[:, numbers * every - start] = given[:, numbers]
-            out[f"weights of {name}"] = rows
-        return out
-
-    def _value(self, at: Mapping[str, Array]) -> Array:
-        total: Any = 0.0
-        for name in self.records:
-            total = total + (at[f"weights of {name}"] * at[f"of {name}"]).sum(axis=(1, 2))
-        return total
 
     def _no_sum(self, name: str, count: int) -> Array:
         shape = self._shapes[name]
