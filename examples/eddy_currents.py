@@ -10,8 +10,9 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import extensions
-from phipsi.core.sweeps.entries import dot, matvec, mul, neg, sub, transpose_rows
 from phipsi.operators import H, V, mass_matrix, phi
+
+entries = extensions.entries
 
 FIELD, STRENGTH = (0.3, 0.0, 0.4), 2e-3  # T in world axes, N·m·s/T²
 
@@ -21,13 +22,12 @@ FIELD, STRENGTH = (0.3, 0.0, 0.4), 2e-3  # T in world axes, N·m·s/T²
     meaning="damping by the currents of a body that turns in a magnetic field",
 )  # fmt: skip
 def eddy_currents(a, x):
-    turn, _ = a.rigid(x.args[0])
-    b = matvec(transpose_rows(turn), [a.number(c) for c in FIELD])
-    k, square = a.number(STRENGTH), dot(b, b)
-    rows = [[neg(mul(x, y)) if i != j else sub(square, mul(x, y)) for j, y in enumerate(b)]
-            for i, x in enumerate(b)]  # fmt: skip
-    lower = [mul(k, rows[i][j]) for i in range(3) for j in range(i + 1)]
-    return a.symmetric([*lower, *[0] * 15], 6)
+    mul, turn = entries.mul, a.rigid(x.args[0])[0]  # from the body to the world
+    b = entries.matvec(entries.transpose_rows(turn), [a.number(c) for c in FIELD])
+    lower = [entries.neg(mul(b[i], b[j])) for i in range(3) for j in range(i + 1)]
+    for diagonal in (0, 2, 5):
+        lower[diagonal] = entries.add(entries.dot(b, b), lower[diagonal])
+    return a.symmetric([*(mul(a.number(STRENGTH), c) for c in lower), *[0] * 15], 6)
 
 
 def matrix(at):

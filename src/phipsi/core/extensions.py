@@ -38,6 +38,7 @@ from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.serialize import register_joint
 from phipsi.core.operators import VOCABULARY, H, I, M, phi, vocabulary
 from phipsi.core.operators.inputs import INPUT_ORDER
+from phipsi.core.sweeps import entries
 from phipsi.core.sweeps.ir import (
     EACH,
     Body,
@@ -58,6 +59,7 @@ __all__ = [
     "RateRows",
     "RowElimination",
     "check",
+    "entries",
     "joint",
     "leaf",
     "operation",
@@ -91,7 +93,7 @@ def operation(
     The body gets the arithmetic `a` of a backend and the field `x`: ``a.column(x.args[0])`` are the
     numbers of its first argument, ``a.dense(rows)`` is a block of numbers. It is written once, for
     floats as for values of machine code: with the methods of `core/sweeps/arithmetic.py` and the
-    functions of `core/sweeps/entries.py`, without if on a number. It knows the blocks here only.
+    functions of `extensions.entries`, without if on a number. It knows the blocks here only.
     Machine code has bodies in axes of its own: constants in body axes are turned into these with
     ``a.turn()``; those of the world come with the pose of the body.
 

@@ -23,7 +23,6 @@ from phipsi import operators as ops
 from phipsi.core.expressions.row import REGISTERED
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalars import rotation_about
-from phipsi.core.sweeps.entries import dot, mul
 from phipsi.core.sweeps.ir import Operation
 from phipsi.errors import InputError, LoweringError, ModelError, ParseError
 from phipsi.operators import H, M, V, mass_matrix, phi
@@ -36,6 +35,7 @@ sys.modules["eddy_currents"] = eddy_currents  # where pickle looks for its row
 _SPEC.loader.exec_module(eddy_currents)
 EDDY = eddy_currents.EDDY
 _numbers = itertools.count()
+dot, mul = extensions.entries.dot, extensions.entries.mul
 
 
 def fresh(name: str = "new") -> str:
