@@ -6,6 +6,8 @@ nodes: their order, and so the code, does not depend on other graphs of the proc
 
 Signs stand outside: a node is a product, a sum or a difference of nodes without a sign, so that the
 code has no negation. LLVM looks for the best place of each negation in a chain of products.
+
+Reasons: docs/decisions/0072.
 """
 
 from __future__ import annotations

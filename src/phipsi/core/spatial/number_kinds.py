@@ -5,6 +5,8 @@ with fifty digits, residues, symbols, traced values and lanes of machine code. N
 support + − * / and unary minus with each other and with Python's numbers; all else is asked of the
 `ScalarOps` of the kind. Operations are known by their names in `arrays/law_operations.py`, whose
 values on NumPy's arrays are here.
+
+Reasons: docs/decisions/0072.
 """
 
 from __future__ import annotations
