@@ -202,10 +202,11 @@ GROUPS = (
               "body_forces", "elastic_couplings", "force", "frame_forces", "joint_forces",
               "joint_stops", "on_rates")),), 24, _FORCES),
     Group("steps", ("algorithms/kinematics/exponential_chart.py",
-          "simulation/runs/run_gradient.py", "simulation/analysis/step_derivatives.py",
+          "simulation/runs/gradients.py", "simulation/runs/run_gradient.py",
+          "simulation/analysis/step_derivatives.py",
           *(f"simulation/integrators/{name}.py" for name in (
-              "fixed_point", "graph_steps", "lagrangian", "stage_loop", "step_graph",
-              "stiff_modes", "tableaux")),
+              "fixed_point", "graph_steps", "implicit_steps", "lagrangian", "stage_loop",
+              "step_graph", "stiff_modes", "tableaux")),
           *(f"simulation/simulate/{name}.py" for name in (
               "adaptive_steps", "events", "fixed_steps", "quadratures"))), 24, _STEPS),
 )  # fmt: skip

@@ -62,7 +62,10 @@ def test_a_name_is_taken_once():
         Operation("mul", "again")
 
 
-@pytest.mark.parametrize("name", ROWS)
+_OURS = [name for name in ROWS if operation(name).source.startswith("phipsi.")]
+
+
+@pytest.mark.parametrize("name", _OURS)  # not what other tests register
 def test_rows_are_consistent(name):
     row = operation(name)
     assert row.name == name and row.meaning

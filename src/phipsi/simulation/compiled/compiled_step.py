@@ -9,9 +9,13 @@ as graphs (arrays/graph.py). Everything else is made from these graphs, and need
     recorded       `node`, a quantity between two steps
     differentiated `adjoint`, backward through a run
 
-Forward derivatives, A = ∂y⁺/∂y and B = ∂y⁺/∂u, have their place beside `adjoint`: tangents of the
-nodes in `after` with respect to those in `before` and to ``tau`` (arrays/law_derivatives.py), in
-coordinates along the rates, as `adjoint` has them (simulation/integrators/group_calls.py).
+Forward derivatives A = ∂y⁺/∂y and B = ∂y⁺/∂u are not here yet; their place is a method beside
+`adjoint`, in the same coordinates: those of q and q⁺ along the rates. It would push tangents from
+the nodes in `before` and ``tau`` to those in `after` (core/arrays/law_derivatives.py, `tangents`),
+which needs `Callee.pushed` of the calls in steps: programs of the algebra, formulas of joints,
+closed chains, iterations. None of them has it. Until then, A and B of a mechanism without laws are
+`step_derivatives`, those in continuous time with laws `linearize`, and `adjoint` gives the products
+w* A and w* B with weights w of the states.
 """
 
 from __future__ import annotations
@@ -352,6 +356,9 @@ class CompiledStep:
         self, records: Sequence[str], own: Iterable[str], wrt: Sequence[str], smoothing: float
     ) -> RunGradient:
         """The adjoint of a run of this step: the gradient of Σ weights · records (a vjp).
+
+        Its `gradient` runs forward and back, from arrays of states and parameters as a run has
+        them. Weights are by the records' entries; the gradient by q is along the rates (nv).
 
         **Arguments:** `records`, names out of the step's `records`; `own`, parameters that every
         trajectory has its own values of; `wrt`, the parameters that the gradient is with

@@ -41,7 +41,7 @@ joints, as Newton's method does. Functions of users have no derivatives: there D
 **Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
 Wanner 2006, VI.6.
 
-Reasons: docs/decisions/0031, 0073.
+Reasons: docs/decisions/0031 and 0073.
 """
 
 from __future__ import annotations

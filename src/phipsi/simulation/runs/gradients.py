@@ -3,7 +3,7 @@
 The run is one of graphs without laws, and its adjoint that of a `Simulator` (run_gradient.py).
 Where that is not possible, A and B of every step (step_derivatives.py) take its place.
 
-Reasons: docs/decisions/0021, 0073.
+Reasons: docs/decisions/0021 and 0073.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def rollout_gradient(
     is zero. `parameters` asks for the gradient by the inertial parameters and rotor inertias;
     `segment`, the number of steps between two kept states.
     **Returns:** `RolloutGradient`.
-    **Cost:** O(N) per step, some three to five rollouts; with A and B O(nv³ + rows³)
-    (`step_derivatives`).
+    **Cost:** O(N) per step, four to six rollouts, twice as much with `parameters`; with A and B
+    O(nv³ + rows³) per step (`step_derivatives`).
     **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
     >>> import numpy as np
