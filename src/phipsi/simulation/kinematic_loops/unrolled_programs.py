@@ -138,7 +138,7 @@ class Terms:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], Term] = {}
 
-    def make(self, name: str, *args: Any) -> Term:
+    def make(self, name: str, *args: float | Term | str) -> Term:
         """The term of this operation: the known one, if there is one."""
         key = (name, *(x.number if isinstance(x, Term) else ("known", x) for x in args))
         found = self._known.get(key)
