@@ -311,6 +311,6 @@ def true_or_false(
         return value
     from numpy import bool_
 
-    if isinstance(value, bool_):
+    if is_a(value, bool_):
         return bool(value)
     raise error(f"{name}={value!r} must be {allowed}")

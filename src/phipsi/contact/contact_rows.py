@@ -14,6 +14,7 @@ Formulas are for one configuration, in plain arithmetic: they run on arrays, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -105,7 +106,7 @@ def _materials(contacts: Contacts) -> Array:
 _BY_WEIGHT = np.isin(np.arange(len(COLUMNS)), (STIFFNESS, DISSIPATION))
 
 
-def weighted(materials: Any, weight: Any) -> Any:
+def weighted(materials: Any, weight: Any) -> Array:
     """Materials (k, 7) of slots that give, times their weights (k,); None for weights of 1."""
     if weight is None:
         return materials
@@ -113,7 +114,7 @@ def weighted(materials: Any, weight: Any) -> Any:
     return np.where(gives, materials * weight[:, None], materials)
 
 
-def is_rigid(materials: Any) -> Any:
+def is_rigid(materials: Array) -> Array:
     """Which slots (k,) do not give."""
     return materials[:, STIFFNESS] >= _FIRM
 
@@ -388,13 +389,13 @@ def turns_at_joints(model: Model, joints: JointRows) -> bool:
     return any(units[rate] == "rad/s" for rate in rates)
 
 
-def _root(parent: Any, body: int) -> int:
+def _root(parent: Sequence[int], body: int) -> int:
     while parent[body] >= 0:
         body = parent[body]
     return int(body)
 
 
-def contact_axes(normal: Any) -> Any:
+def contact_axes(normal: Array) -> Array:
     """[t1, t2, n] (k, 3, 3), axis by axis; continuous in n but where n passes −z."""
     t1, t2 = across(normal.T)
     return np.stack([t1.T, t2.T, normal], axis=1)
@@ -424,7 +425,13 @@ class ProblemParts(NamedTuple):
 
 
 def problem_parts(
-    plan: RowPlan, gap: Any, free: Any, before: Any | None, materials: Any, bounds: Any, h: Any
+    plan: RowPlan,
+    gap: Array,
+    free: Array,
+    before: Any | None,
+    materials: Array,
+    bounds: Any,
+    h: Array,
 ) -> ProblemParts:
     """What the impulses of a step have to obey.
 
@@ -483,7 +490,7 @@ _TINY = 1e-60
 """Instead of zero in denominators, whose squares derivatives divide by."""
 
 
-def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
+def rebound(gap: Array, before: Array, free: Array, e: Array, h: Array) -> Hits:
     """The rebound of contacts that close within a step, as exact as constant accelerations are.
 
     Rates of steps are those at the middle of the step before: with V = u + a h/2 at the start, a
@@ -526,7 +533,7 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     return Hits(there, later - speed, later, back)
 
 
-def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:
+def row_coefficients(layout: ConeLayout, table: RowTable, materials: Array) -> Array:
     """The coefficients of the rows of slots from their materials (k, 7)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
     letters = layout.letters[: len(table.slot)]
@@ -535,7 +542,7 @@ def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any
     return np.where(is_normal, 1.0, materials[table.slot, chosen])
 
 
-def row_impulses(plan: RowPlan, normal: Any, world: Any) -> Any:
+def row_impulses(plan: RowPlan, normal: Array, world: Array) -> Array:
     """Impulses (..., rows) of the rows of slots from [moment; force] (..., k, 6), world axes.
 
     `normal` (..., k, 3); the axes before the slots are a batch.

@@ -44,7 +44,7 @@ from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
 from phipsi.contact.solver.cone_problem import ROWS
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import call
-from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.trace import Traced, as_node
 
 
@@ -83,7 +83,7 @@ def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> Ro
     return RowBlocks(*map(_joined, parts))
 
 
-def slot_impulses(plan: RowPlan, slots: Any, world: Any) -> Any:
+def slot_impulses(plan: RowPlan, slots: Any, world: Any) -> Array:
     """Impulses of the rows of slots from [moment; force] (k, 6) in world axes, traced."""
     parts = []
     for run in _runs(plan):
@@ -96,7 +96,7 @@ def slot_impulses(plan: RowPlan, slots: Any, world: Any) -> Any:
     return _joined(parts)
 
 
-def world_impulses(plan: RowPlan, slots: Any, p: Any) -> Node:
+def world_impulses(plan: RowPlan, slots: Any, p: Array) -> Node:
     """[moment; force] (k, 6) of all slots on side a in world axes, from impulses p (n,); traced."""
     parts = []
     for run in _runs(plan):
@@ -114,7 +114,7 @@ def world_impulses(plan: RowPlan, slots: Any, p: Any) -> Node:
     return as_node(_joined(parts))
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -132,7 +132,7 @@ def _given(name: str, shape: tuple[int, ...]) -> Any:
     return Traced(ops.given(name, shape))
 
 
-def _axes() -> Any:
+def _axes() -> Array:
     """Of the slot of a loop."""
     return contact_axes(_given("normal", (3,))[None])[0]
 
@@ -141,7 +141,7 @@ def _items(chosen: range, count: int) -> tuple[int, ...] | None:
     return None if len(chosen) == count else tuple(chosen)
 
 
-def _blocks_of(plan: RowPlan, run: _Run, origins: Any, slots: Any) -> list[Any]:
+def _blocks_of(plan: RowPlan, run: _Run, origins: Array, slots: Any) -> list[Array]:
     """The rows of some slots of a kind at side a and at side b."""
     axes, sides = _axes(), plan.sides[list(run.slots)]
     there = np.array([1.0, -1.0]) * (sides >= 0)

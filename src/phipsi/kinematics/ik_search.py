@@ -441,7 +441,7 @@ class Attempt:
                 self.best_gap.value = now.gap.value
 
 
-def _inverse_left_jacobian(w: Sequence[Any], functions: Any) -> list[list[Any]]:
+def _inverse_left_jacobian(w: Sequence[Number], functions: Any) -> list[list[Any]]:
     """1 − ½ w~ + κ w~ w~ = (1 − κ θ²) − ½ w~ + κ w w*."""
     s = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
     k = cot_gap(s, functions)

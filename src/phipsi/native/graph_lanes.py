@@ -91,7 +91,7 @@ class _Host:
     e: Emitter
 
     @property
-    def b(self) -> Any:
+    def b(self) -> ir.IRBuilder:
         """The builder."""
         return self.e.builder
 
@@ -112,7 +112,7 @@ class GraphHost(_Host):
     def __init__(self, code: LawCode) -> None:
         self._code, self.e = code, code.e
 
-    def area(self, size: int) -> Any:
+    def area(self, size: int) -> ir.Value:
         """See `LaneHost`."""
         return self._code.area(size).base
 

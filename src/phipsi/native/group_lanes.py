@@ -10,11 +10,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from phipsi.core.machine.machine import Words
+from phipsi.core.machine.machine import Index, Words
 from phipsi.native.graph_lanes import GraphHost
 from phipsi.native.kernel.law_code import LawCode
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.native.lane_values import GraphValue, LaneCondition, LaneIndex, integer_of
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I64, WORD, i64, write_cases
 
 Integer = LaneIndex | int
@@ -41,7 +42,7 @@ class GroupLanes:
         """An integer that changes."""
         return LaneVariable(self._b, x)
 
-    def numbers(self, address: Any, *shape: Integer) -> LaneMemory:
+    def numbers(self, address: ir.Value, *shape: Integer) -> LaneMemory:
         """Numbers of every lane that are there already; all lanes change."""
         return LaneMemory(self.m, address, shape, False)  # type: ignore[arg-type]
 
@@ -65,7 +66,7 @@ class GroupLanes:
 
     # ---- integers and conditions
 
-    def index(self, x: Any) -> LaneIndex:
+    def index(self, x: ir.Value | int) -> LaneIndex:
         """An integer of the code, or one that is known."""
         return LaneIndex(self._b, integer_of(x) if isinstance(x, int) else x)
 
@@ -113,7 +114,7 @@ class GroupLanes:
         """The code body(i) for the case that an integer is i, for all i below count."""
         write_cases(self._b, which.whole, count, body)
 
-    def call(self, function: Any, args: Sequence[Any]) -> None:
+    def call(self, function: ir.Value, args: Sequence[ir.Value]) -> None:
         """Call a function of the module with addresses and integers."""
         self._b.call(function, args)
 
@@ -123,7 +124,7 @@ class GroupLanes:
         """The same number, so many times."""
 
         @self.m.loop(0, count)  # type: ignore[arg-type]
-        def _(i: Any) -> None:
+        def _(i: Index | int) -> None:
             target[i] = x
 
 
@@ -134,13 +135,13 @@ class LaneList(Words):
     **Attributes:** `base`, their address.
     """
 
-    def __init__(self, b: Any, base: Any) -> None:
+    def __init__(self, b: ir.IRBuilder, base: ir.Value) -> None:
         self._b, self.base = b, base
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> LaneIndex:
         return LaneIndex(self._b, self._b.word(self.base, integer_of(index)))
 
-    def put(self, index: Any, x: Any) -> None:
+    def put(self, index: Index | int, x: Index | int) -> None:
         """Store one."""
         self._b.store(integer_of(x), self._at(index))
 
@@ -148,7 +149,7 @@ class LaneList(Words):
         """Those behind so many."""
         return LaneList(self._b, self._at(count))
 
-    def _at(self, index: Any) -> Any:
+    def _at(self, index: Index | int) -> ir.Value:
         return self._b.at(self.base, self._b.mul(integer_of(index), i64(WORD)))
 
 
@@ -156,7 +157,7 @@ class LaneList(Words):
 class LaneVariable:
     """An integer in memory."""
 
-    def __init__(self, b: Any, x: Integer) -> None:
+    def __init__(self, b: ir.IRBuilder, x: Integer) -> None:
         self._b, self._place = b, b.alloca(I64)
         self.value = x
 

@@ -81,7 +81,7 @@ class LaneKernel:
         self.b.ret_void()
         return self._used
 
-    def area(self, size: int) -> Any:
+    def area(self, size: int) -> ir.Value:
         """Working memory for so many numbers of every lane."""
         here = self.b.at(self._work, self._used * self.e.bytes)
         self._used += size
@@ -90,12 +90,12 @@ class LaneKernel:
     # ---- failures
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """The lanes that have not failed."""
         return self.b.icmp_signed("==", self.bad, self.e.integer(0))
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         """The status of every lane so far."""
         return self.b.load(self._bad, typ=self.e.integers)
 
@@ -103,12 +103,12 @@ class LaneKernel:
         """The status of every lane becomes this."""
         self.b.store(status, self._bad)
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value) -> None:
         """Keep the first failure of every lane."""
         b, old = self.b, self.bad
         b.store(b.select(b.icmp_signed("==", old, self.e.integer(0)), status, old), self._bad)
 
-    def fail(self, condition: Any, code: int) -> None:
+    def fail(self, condition: ir.Value, code: int) -> None:
         """Note a failure where a condition holds."""
         e = self.e
         self.note(self.b.select(condition, e.integer(code), e.integer(0)))
@@ -133,7 +133,7 @@ class LaneKernel:
         return results
 
     @property
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """What the last call of a program reported, by lane."""
         return self.e.load_integers(self._status)
 
@@ -150,7 +150,7 @@ class LaneKernel:
         flag = ir.Constant(ir.IntType(1), 1)
         b.call(self._kernels[number], [data, scratch, buffers, flag])
 
-    def _whole(self, area: Area) -> Any:
+    def _whole(self, area: Area) -> ir.Value:
         assert not area.shared, "kernels read numbers of every lane"
         return self.b.at(area.base, self.e.bytes * area.start) if area.start else area.base
 
@@ -316,7 +316,9 @@ def graph_after_program(native: NativeCode, name: str, results: Mapping[str, Nod
         for result, value in zip(results, code.write(nodes), strict=True):
             value, out = code.stored(value), kernel.results[result]
 
-            def put(i: Any, so_far: list[Any], value: Any = value, out: Any = out) -> list[Any]:
+            def put(
+                i: ir.Value, so_far: Sequence[ir.Value], value: Area = value, out: Area = out
+            ) -> list[ir.Value]:
                 x = code.entry(value, i)
                 code.put(x, out, i)
                 return [kernel.e.spoiled(Lane(kernel.e, so_far[0]), x).value]

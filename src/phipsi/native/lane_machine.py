@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from phipsi.core.machine.machine import (
     Memory,
     Number,
     Pair,
+    Place,
     Values,
     Words,
 )
@@ -34,7 +35,7 @@ from phipsi.core.machine.solvers import (
     substitute_blocks,
 )
 from phipsi.native.kernel.entry_code import LaneNumbers
-from phipsi.native.kernel.law_code import SMALL, Area, LawCode
+from phipsi.native.kernel.law_code import SMALL, Area, LawCode, Value
 from phipsi.native.lane_values import (
     Entries,
     GraphValue,
@@ -47,6 +48,7 @@ from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import (
     I32,
     I64,
+    Emitter,
     Lane,
     LaneMask,
     fold_loop,
@@ -60,36 +62,45 @@ class LaneHost(Protocol):
     """What a machine of lanes needs of the kernel that it writes a part of."""
 
     @property
-    def b(self) -> Any:
+    def b(self) -> ir.IRBuilder:
         """The builder."""
+        ...
 
     @property
-    def e(self) -> Any:
+    def e(self) -> Emitter:
         """The emitter."""
+        ...
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         """The status of every lane so far."""
+        ...
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """The lanes that have not failed."""
+        ...
 
     @property
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """What the last call of a program reported, by lane."""
+        ...
 
-    def area(self, size: int) -> Any:
+    def area(self, size: Any, /) -> ir.Value:
         """Working memory for so many numbers of every lane."""
+        ...
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value, /) -> None:
         """Keep the first failure of every lane."""
+        ...
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value, /) -> None:
         """The status of every lane becomes this."""
+        ...
 
-    def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
+    def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area], /) -> None:
         """Call the kernel of a program with results in these places."""
+        ...
 
 
 _WORD = 8  # bytes of an integer of `LaneWords`
@@ -107,15 +118,15 @@ class LaneMachine(Machine):
 
     # ---- memory
 
-    def memory(self, area: Area, *shape: Any) -> LaneMemory:
+    def memory(self, area: Area, *shape: Index | int) -> LaneMemory:
         """Numbers that are there already, such as an input or a result of a kernel."""
         assert area.is_whole, "numbers of every lane, one after the other"
         return LaneMemory(self, area.base, shape, True)
 
-    def array(self, *shape: Any, kept: bool = True) -> LaneMemory:
+    def array(self, *shape: Index | int, kept: bool = True) -> LaneMemory:
         """See `Machine`."""
         # LLVM keeps a single number in a register where it can
-        base = self.kernel.area(math.prod(shape)) if shape else self.b.alloca(self.e.vector)
+        base = self.kernel.area(_product(shape)) if shape else self.b.alloca(self.e.vector)
         return LaneMemory(self, base, shape, kept)
 
     def words(self, values: Sequence[int]) -> LaneWords:
@@ -127,13 +138,14 @@ class LaneMachine(Machine):
         table = self.b.module.table_of(np.asarray(x, dtype=self.e.number.dtype))
         return LaneConstants(self.e, table, x.shape)
 
-    def gathered(self, x: Any, place: Any, steps: Sequence[int]) -> list[Any]:
+    def gathered(self, x: Memory, place: Number, steps: Sequence[int]) -> list[Number]:
         """See `Machine`; lane by lane."""
-        b, e = self.b, self.e
+        b, e, where = self.b, self.e, self.e.lift(place).value
+        assert isinstance(x, LaneConstants), "places are in constants"
         found = [e.constant(0.0).value] * len(steps)
         for lane in range(e.lanes):
             at = ir.Constant(I32, lane)
-            start = LaneIndex(b, b.fptosi(b.extract_element(place.value, at), I64))
+            start = LaneIndex(b, b.fptosi(b.extract_element(where, at), I64))
             for k, step in enumerate(steps):
                 number = e.load_one(x.at(start + step))
                 found[k] = b.insert_element(found[k], number, at)
@@ -141,11 +153,11 @@ class LaneMachine(Machine):
 
     # ---- control
 
-    def loop(self, first: Any, end: Any, step: int = 1) -> Callable[[Body], None]:
+    def loop(self, first: Index | int, end: Index | int, step: int = 1) -> Callable[[Body], None]:
         """See `Machine`."""
 
         def write(body: Body) -> None:
-            def turn(i: Any, _: Any) -> list[Any]:
+            def turn(i: Index, _: Sequence[Number]) -> Sequence[Number]:
                 body(i)
                 return []
 
@@ -156,12 +168,17 @@ class LaneMachine(Machine):
     each = loop
 
     def _turns(
-        self, first: Any, end: Any, body: Callable[[Any, Any], Any], starts: Any, step: int = 1
-    ) -> list[Any]:
+        self,
+        first: Index | int,
+        end: Index | int,
+        body: Callable[[Index, Sequence[Number]], Sequence[Number]],
+        starts: Sequence[Number | float],
+        step: int = 1,
+    ) -> list[Number]:
         """For i in range(first, end, step): numbers = body(i, numbers); the last ones."""
         b, start = self.b, integer_of(first)
 
-        def turn(i: Any, values: list[Any]) -> list[Any]:
+        def turn(i: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
             at = LaneIndex(b, i if first == 0 else b.add(start, i))
             numbers = [Lane(self.e, x) for x in values]
             return [self.e.lift(x).value for x in body(at, numbers)]
@@ -179,43 +196,43 @@ class LaneMachine(Machine):
         return write
 
     def each_case(
-        self, count: Any, cases: int, table: Words
+        self, count: Index | int, cases: int, table: Words
     ) -> Callable[[Callable[[int, Index, Index], None]], None]:
         """See `Machine`."""
 
-        def write(body: Callable[[int, Any, Any], None]) -> None:
-            def one(i: Any) -> None:
-                case: Any = table[i * 2]
+        def write(body: Callable[[int, Index, Index], None]) -> None:
+            def one(i: Index) -> None:
+                case = table[i * 2]
                 first = table[i * 2 + 1]
                 if cases == 1:
                     body(0, i, first)
                 else:
-                    write_cases(self.b, case.whole, cases, lambda j: body(j, i, first))
+                    write_cases(self.b, integer_of(case), cases, lambda j: body(j, i, first))
 
             self.loop(0, count)(one)
 
         return write
 
-    def while_any(self, condition: Callable[[], Mask], most: Any) -> Callable[[Body], None]:
+    def while_any(self, condition: Callable[[], Mask], most: Index | int) -> Callable[[Body], None]:
         """See `Machine`."""
 
         def write(body: Body) -> None:
-            live: list[Any] = []
+            live: list[LaneMask] = []
 
-            def goes_on() -> Any:
+            def goes_on() -> ir.Value:
                 live.append(self._also(self._also_fine(condition())))
                 return self.any(live[0])
 
-            def turn(i: Any) -> None:
+            def turn(i: ir.Value) -> None:
                 with self._masked(live[0]):
-                    body(LaneIndex(self.b, i))  # type: ignore[arg-type]
+                    body(LaneIndex(self.b, i))
 
             write_rounds(self.b, integer_of(most), goes_on, turn)
 
         return write
 
     def when(
-        self, mask: Any, otherwise: Callable[[], None] | None = None
+        self, mask: Mask, otherwise: Callable[[], None] | None = None
     ) -> Callable[[Callable[[], None]], None]:
         """See `Machine`."""
 
@@ -233,14 +250,14 @@ class LaneMachine(Machine):
 
         return write
 
-    def _also(self, mask: Any) -> LaneMask:
-        return mask if self.mask is None else mask & self.mask
+    def _also(self, mask: Mask) -> LaneMask:
+        return _of_lanes(mask if self.mask is None else mask & self.mask)
 
-    def _also_fine(self, mask: Any) -> LaneMask:
+    def _also_fine(self, mask: Mask) -> LaneMask:
         """The lanes of a mask that have not failed."""
-        return mask & LaneMask(self.e, self.kernel.fine)
+        return _of_lanes(mask) & LaneMask(self.e, self.kernel.fine)
 
-    def any(self, mask: LaneMask) -> Any:
+    def any(self, mask: LaneMask) -> ir.Value:
         """Whether a mask holds in some lane, as a bit of the code."""
         if self.e.lanes == 1:
             return mask.bits
@@ -251,101 +268,112 @@ class LaneMachine(Machine):
 
     def sums(
         self,
-        first: Any,
-        end: Any,
+        first: Index | int,
+        end: Index | int,
         terms: Callable[[Index], Sequence[Pair]],
         starts: Sequence[Number | float],
-    ) -> list[Any]:
+    ) -> list[Number]:
         """See `Machine`; short sums are written out."""
 
-        def more(i: Any, totals: Sequence[Any]) -> list[Any]:
-            pairs: Any = terms(i)
-            return [
-                self.e.lift(x).times_plus(y, z) for (x, y), z in zip(pairs, totals, strict=True)
-            ]
+        def more(i: Index, totals: Sequence[Number]) -> Sequence[Number]:
+            pairs = zip(terms(i), totals, strict=True)
+            return [self.e.lift(x).times_plus(y, z) for (x, y), z in pairs]
 
         if isinstance(first, int) and isinstance(end, int) and end - first <= _UNROLLED:
-            totals: list[Any] = [self.e.lift(x) for x in starts]
+            totals: Sequence[Number] = [self.e.lift(x) for x in starts]
             for i in range(first, end):
-                totals = more(i, totals)
-            return totals
+                totals = more(_known(i), totals)
+            return list(totals)
         return self._turns(first, end, more, starts)
 
     def largest(
-        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = 0.0
-    ) -> Any:
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Number],
+        start: float = 0.0,
+    ) -> Number:
         """See `Machine`."""
         return self._turns(first, end, lambda i, x: [self.larger(term(i), x[0])], [start])[0]
 
     def least(
-        self, first: Any, end: Any, term: Callable[[Index], Number], start: float = math.inf
-    ) -> Any:
+        self,
+        first: Index | int,
+        end: Index | int,
+        term: Callable[[Index], Number],
+        start: float = math.inf,
+    ) -> Number:
         """See `Machine`."""
 
-        def lesser(i: Any, least: Any) -> list[Any]:
-            x: Any = term(i)
+        def lesser(i: Index, least: Sequence[Number]) -> list[Number]:
+            x = term(i)
             return [self.where((x < least[0]) | ~self.equal(x, x), x, least[0])]
 
         return self._turns(first, end, lesser, [start])[0]
 
     def fold(
-        self, first: Any, end: Any, starts: Sequence[Any], body: Callable[[Any, Any], Any]
-    ) -> list[Any]:
+        self,
+        first: Index | int,
+        end: Index | int,
+        starts: Sequence[Number | float],
+        body: Callable[[Index, Sequence[Number]], Sequence[Number]],
+    ) -> list[Number]:
         """See `Machine`."""
         return self._turns(first, end, body, starts)
 
-    def count(self, x: Any) -> Any:
+    def count(self, x: Number) -> Index:
         """See `Machine`."""
         b = self.b
-        x = x if self.mask is None else self.where(self.mask, x, 0.0)
-        every = [b.extract_element(x.value, ir.Constant(I32, i)) for i in range(self.e.lanes)]
+        chosen = x if self.mask is None else self.where(self.mask, x, 0.0)
+        value = self.e.lift(chosen).value
+        every = [b.extract_element(value, ir.Constant(I32, i)) for i in range(self.e.lanes)]
         most = reduce(lambda x, y: b.select(b.fcmp_ordered(">", y, x), y, x), every)
         return LaneIndex(b, b.fptosi(most, I64))
 
     # ---- numbers
 
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
+    def fma(self, x: Number | float, y: Number | float, z: Number | float) -> Lane:
         """See `Machine`."""
         return self.e.lift(x).times_plus(self.e.lift(y), self.e.lift(z))
 
-    def where(self, mask: Any, x: Any, y: Any) -> Any:
+    def where(self, mask: Mask, x: Number | float, y: Number | float) -> Lane:
         """See `Machine`."""
-        return self.e.select(mask.bits, x, y)
+        return self.e.select(_of_lanes(mask).bits, x, y)
 
-    def equal(self, x: Any, y: Any) -> Any:
+    def equal(self, x: Number, y: Number | float) -> LaneMask:
         """See `Machine`."""
         return LaneMask(self.e, self.e.compare("==", x, y))
 
-    def at_least(self, i: Any, least: int) -> Any:
+    def at_least(self, i: Index | int, least: int) -> LaneMask:
         """See `Machine`."""
         if isinstance(i, int):
             return self.e.constant(float(i >= least)) > 0.0
         return self._everywhere(self.b.icmp_signed(">=", integer_of(i), i64(least)))
 
-    def _everywhere(self, condition: Any) -> LaneMask:
+    def _everywhere(self, condition: ir.Value) -> LaneMask:
         """One condition in every lane."""
         one, zero = (self.e.constant(x).value for x in (1.0, 0.0))
         return Lane(self.e, self.b.select(condition, one, zero)) > 0.0
 
-    def same(self, i: Any, j: Any) -> Any:
+    def same(self, i: Index | int, j: Index | int) -> LaneMask:
         """See `Machine`."""
         if isinstance(i, int) and isinstance(j, int):
             return self.at_least(1, 1) if i == j else self.at_least(0, 1)
         return self._everywhere(self.b.icmp_signed("==", integer_of(i), integer_of(j)))
 
-    def to_number(self, i: Any) -> Any:
+    def to_number(self, i: Index | int) -> Lane:
         """See `Machine`."""
         return self.e.splat(self.b.sitofp(integer_of(i), self.e.number.type))
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Number) -> Lane:
         """See `Machine`."""
         return self.e.intrinsic("sqrt", self.e.lift(x))
 
-    def abs(self, x: Any) -> Any:
+    def abs(self, x: Number) -> Lane:
         """See `Machine`."""
         return self.e.intrinsic("fabs", self.e.lift(x))
 
-    def functions(self) -> Any:
+    def functions(self) -> LaneNumbers:
         """See `Machine`."""
         return LaneNumbers(self.e)
 
@@ -354,25 +382,28 @@ class LaneMachine(Machine):
         given = {name: self._given(x) for name, x in inputs.items()}
         code = LawCode(self.b.module, self.e, given, self.kernel.area, self._calls)
 
-        def values(graph: Evaluation) -> list[Any]:
+        def values(graph: Evaluation) -> list[Sequence[Lane]]:
             found = code.write(graph.nodes)
             pairs = zip(found, graph.nodes, strict=True)
             return [x if isinstance(x, list) else Entries(code, x, y.size) for x, y in pairs]
 
         return values
 
-    def _given(self, x: Any) -> Any:
+    def _given(self, x: Sequence[Number] | Memory | Item) -> Value:
         """An input of a graph: registers if it is small, or where it is."""
         if isinstance(x, Item):
-            memory: Any = x.memory
+            memory = x.memory
+            assert isinstance(memory, LaneMemory | LaneConstants | GraphValue), "of this machine"
             if x.size > _LONG and isinstance(memory, LaneConstants):
                 return Area(memory.at(x.number * x.size), shared=True)
             return [memory.number(x.number * x.size + j) for j in range(x.size)]
         if isinstance(x, LaneMemory):
-            size = math.prod(x.shape)
+            size = _known_size(x.shape)
             return x.area if size > SMALL else [x.number(i) for i in range(size)]
-        known = isinstance(x, GraphValue | LaneConstants)
-        return x.known if known else [self.e.lift(y) for y in x]
+        if isinstance(x, GraphValue | LaneConstants):
+            return x.known
+        assert not isinstance(x, Memory), "a memory of this machine"
+        return [self.e.lift(y) for y in x]
 
     # ---- linear equations
 
@@ -387,11 +418,11 @@ class LaneMachine(Machine):
         """See `Machine`."""
         invert_by_elimination(self, n, A)
 
-    def eliminate(self, n: Any, J: Memory, d: Memory, ends: Words) -> None:
+    def eliminate(self, n: Index | int, J: Memory, d: Memory, ends: Words) -> None:
         """See `Machine`."""
         eliminate_blocks(self, n, J, d, ends)
 
-    def substitute(self, n: Any, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
+    def substitute(self, n: Index | int, J: Memory, d: Memory, lows: Words, ends: Words) -> None:
         """See `Machine`."""
         substitute_blocks(self, n, J, d, lows, ends)
 
@@ -404,10 +435,10 @@ class LaneMachine(Machine):
         kernel.call_into(program, [x.area for x in inputs], [x.area for x in results])
         status = kernel.status
         if self.mask is not None:
-            status = b.select(self.mask.bits, status, e.integer(0))
+            status = b.select(_of_lanes(self.mask).bits, status, e.integer(0))
         kernel.note(status)
 
-    def fail(self, mask: Any, code: int, part: Any = None) -> None:
+    def fail(self, mask: Mask, code: int, part: Index | None = None) -> None:
         """See `Machine`."""
         e, b, live = self.e, self.b, self._also(self._also_fine(mask))
         status = e.integer(code)
@@ -416,12 +447,12 @@ class LaneMachine(Machine):
             status = e.splat_integer(number)
         self.kernel.note(b.select(live.bits, status, e.integer(0)))
 
-    def attempt(self, body: Callable[[], None], keeps: Any) -> Any:
+    def attempt(self, body: Callable[[], None], keeps: Mask) -> LaneMask:
         """See `Machine`."""
         b, before = self.b, self.kernel.bad
         body()
         after = self.kernel.bad
-        self.kernel.set_bad(b.select(keeps.bits, after, before))
+        self.kernel.set_bad(b.select(_of_lanes(keeps).bits, after, before))
         return LaneMask(self.e, b.icmp_signed("!=", after, before))
 
 
@@ -429,25 +460,48 @@ class LaneMachine(Machine):
 class LaneWords(Words):
     """Integers of 64 bits, from an address on."""
 
-    def __init__(self, b: Any, base: Any) -> None:
+    def __init__(self, b: ir.IRBuilder, base: ir.Value) -> None:
         self._b, self._base = b, base
 
-    def put(self, index: Any, x: Any) -> None:
+    def put(self, index: Index | int, x: Index | int) -> None:
         """Store one."""
         self._b.store(integer_of(x), self._at(index))
 
-    def after(self, count: Any) -> LaneWords:
+    def after(self, count: Index | int) -> LaneWords:
         """Those behind so many."""
         return LaneWords(self._b, self._at(count))
 
-    def _at(self, index: Any) -> Any:
+    def _at(self, index: Index | int) -> ir.Value:
         return self._b.at(self._base, self._b.mul(integer_of(index), i64(_WORD)))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index | int) -> LaneIndex:
         return LaneIndex(self._b, self._b.load(self._at(index), typ=I64))
 
 
-def _difference(b: Any, end: Any, first: Any) -> Any:
+def _known(i: int) -> Index:
+    """A known number, where an index is wanted."""
+    return cast("Index", i)
+
+
+def _of_lanes(mask: Mask) -> LaneMask:
+    assert isinstance(mask, LaneMask), "a mask of this machine"
+    return mask
+
+
+def _product(sizes: Sequence[Index | int]) -> Index | int:
+    out: Index | int = 1
+    for size in sizes:
+        out = out * size
+    return out
+
+
+def _known_size(sizes: Sequence[Index | int]) -> int:
+    size: Any = _product(sizes)
+    assert not isinstance(size, LaneIndex), "a size that is known when the code is written"
+    return size
+
+
+def _difference(b: ir.IRBuilder, end: Index | int, first: Index | int) -> ir.Value:
     """How many indices there are; known now, if both are."""
     if isinstance(end, int) and isinstance(first, int):
         return i64(end - first)
@@ -458,7 +512,9 @@ def _difference(b: Any, end: Any, first: Any) -> Any:
 class LaneMemory(Memory):
     """Numbers of lanes that follow each other, from an address on."""
 
-    def __init__(self, m: LaneMachine, base: Any, shape: tuple[Any, ...], is_kept: bool) -> None:
+    def __init__(
+        self, m: LaneMachine, base: ir.Value, shape: tuple[Any, ...], is_kept: bool
+    ) -> None:
         self._m, self._base, self.shape, self.is_kept = m, base, shape, is_kept
 
     @property
@@ -466,21 +522,23 @@ class LaneMemory(Memory):
         """What kernels of programs are called with."""
         return Area(self._base)
 
-    def row(self, i: Any) -> LaneMemory:
+    def row(self, i: Index | int) -> LaneMemory:
         """See `Memory`."""
-        place = reduce(lambda x, size: x * size, self.shape[1:], i)
+        place = i
+        for size in self.shape[1:]:
+            place = place * size
         return LaneMemory(self._m, self._number(place), self.shape[1:], self.is_kept)
 
-    def _number(self, place: Any) -> Any:
+    def _number(self, place: Index | int) -> ir.Value:
         """The address of a number."""
         b = self._m.b
         return b.at(self._base, b.mul(integer_of(place), i64(self._m.e.bytes)))
 
-    def number(self, place: Any) -> Any:
+    def number(self, place: Index | int) -> Lane:
         """One of all of them, in the order of the rows."""
         return self._m.e.load(self._number(place))
 
-    def part(self, place: Any) -> LaneMemory:
+    def part(self, place: Index | int) -> LaneMemory:
         """The numbers from one of them on, in the order of the rows; their address is known."""
         return LaneMemory(self._m, self._number(place), (0,), self.is_kept)
 
@@ -488,15 +546,15 @@ class LaneMemory(Memory):
         """The numbers from this one on."""
         return Area(self._m.b.at(self._base, first * self._m.e.bytes))
 
-    def _at(self, index: Any) -> Any:
+    def _at(self, index: Place) -> ir.Value:
         return self._number(place_of(index, self.shape))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Place) -> Lane:
         return self._m.e.load(self._at(index))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Place, value: Number | float) -> None:
         m, where = self._m, self._at(index)
         new = m.e.lift(value)
         if self.is_kept and m.mask is not None:
-            new = m.e.select(m.mask.bits, new, m.e.load(where))
+            new = m.e.select(_of_lanes(m.mask).bits, new, m.e.load(where))
         m.e.store(new, where)

@@ -42,21 +42,21 @@ def lane_routine(
 class _RoutineHost:
     """Gives memory; a routine calls no programs, and says by its results what has failed."""
 
-    def __init__(self, e: Any, work: Any) -> None:
+    def __init__(self, e: Any, work: ir.Value) -> None:
         self.e, self.b, self._work = e, e.builder, work
 
-    def argument(self, kind: str, x: Any) -> Any:
+    def argument(self, kind: str, x: ir.Value) -> Any:
         """An argument of the function, as a text takes it."""
         makers = {"memory": Area, "words": self._words, "index": self._index}
         return makers[kind](x)
 
-    def _words(self, x: Any) -> LaneWords:
+    def _words(self, x: ir.Value) -> LaneWords:
         return LaneWords(self.b, x)
 
-    def _index(self, x: Any) -> LaneIndex:
+    def _index(self, x: ir.Value) -> LaneIndex:
         return LaneIndex(self.b, x)
 
-    def area(self, size: Any) -> Any:
+    def area(self, size: Any) -> ir.Value:
         """Memory of the function's own, or where the size is known at run time working memory."""
         if not isinstance(size, LaneIndex):
             return self.b.alloca(self.e.vector, size=size)
@@ -70,7 +70,7 @@ class _RoutineHost:
         return self.e.integer(0)
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """All lanes."""
         return ir.Constant(self.e.mask, [1] * self.e.lanes)
 

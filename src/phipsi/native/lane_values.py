@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from phipsi.core.machine.machine import Index, Memory, Place, RowOf
-from phipsi.native.kernel.law_code import Area, LawCode
-from phipsi.native.text.lane_arithmetic import I64, Emitter, i64
+from phipsi.core.machine.machine import Index, Memory, Number, Place, RowOf
+from phipsi.native.kernel.law_code import Area, LawCode, Value
+from phipsi.native.text import llvm_text as ir
+from phipsi.native.text.lane_arithmetic import I64, Emitter, Lane, i64
 
 
 @final
@@ -16,47 +17,47 @@ class LaneIndex:
 
     __slots__ = ("b", "whole")
 
-    def __init__(self, b: Any, whole: Any) -> None:
+    def __init__(self, b: ir.IRBuilder, whole: ir.Value) -> None:
         self.b, self.whole = b, whole
 
-    def __add__(self, k: Any) -> LaneIndex:
+    def __add__(self, k: Index | int) -> LaneIndex:
         return self if _is(k, 0) else LaneIndex(self.b, self.b.add(self.whole, integer_of(k)))
 
-    def __sub__(self, k: Any) -> LaneIndex:
+    def __sub__(self, k: Index | int) -> LaneIndex:
         return self if _is(k, 0) else LaneIndex(self.b, self.b.sub(self.whole, integer_of(k)))
 
-    def __rsub__(self, k: Any) -> LaneIndex:
+    def __rsub__(self, k: Index | int) -> LaneIndex:
         return LaneIndex(self.b, self.b.sub(integer_of(k), self.whole))
 
-    def __mul__(self, k: Any) -> LaneIndex:
+    def __mul__(self, k: Index | int) -> LaneIndex:
         return self if _is(k, 1) else LaneIndex(self.b, self.b.mul(self.whole, integer_of(k)))
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __mod__(self, k: Any) -> LaneIndex:
+    def __mod__(self, k: Index | int) -> LaneIndex:
         return LaneIndex(self.b, self.b.urem(self.whole, integer_of(k)))
 
-    def __floordiv__(self, k: Any) -> LaneIndex:
+    def __floordiv__(self, k: Index | int) -> LaneIndex:
         return LaneIndex(self.b, self.b.udiv(self.whole, integer_of(k)))
 
-    def __lt__(self, k: Any) -> LaneCondition:
+    def __lt__(self, k: Index | int) -> LaneCondition:
         return self._compared("<", k)
 
-    def __le__(self, k: Any) -> LaneCondition:
+    def __le__(self, k: Index | int) -> LaneCondition:
         return self._compared("<=", k)
 
-    def __ge__(self, k: Any) -> LaneCondition:
+    def __ge__(self, k: Index | int) -> LaneCondition:
         return self._compared(">=", k)
 
-    def equals(self, k: Any) -> LaneCondition:
+    def equals(self, k: Index | int) -> LaneCondition:
         """Whether two integers are equal."""
         return self._compared("==", k)
 
-    def differs(self, k: Any) -> LaneCondition:
+    def differs(self, k: Index | int) -> LaneCondition:
         """Whether two integers differ."""
         return self._compared("!=", k)
 
-    def _compared(self, relation: str, k: Any) -> LaneCondition:
+    def _compared(self, relation: str, k: Index | int) -> LaneCondition:
         return LaneCondition(self.b, self.b.icmp_signed(relation, self.whole, integer_of(k)))
 
 
@@ -66,7 +67,7 @@ class LaneCondition:
 
     __slots__ = ("b", "bit")
 
-    def __init__(self, b: Any, bit: Any) -> None:
+    def __init__(self, b: ir.IRBuilder, bit: ir.Value) -> None:
         self.b, self.bit = b, bit
 
     def __and__(self, other: LaneCondition) -> LaneCondition:
@@ -83,20 +84,23 @@ class LaneCondition:
         return LaneIndex(self.b, self.b.zext(self.bit, I64))
 
 
-def _is(k: Any, number: int) -> bool:
+def _is(k: Index | int, number: int) -> bool:
     return isinstance(k, int) and k == number
 
 
-def integer_of(i: Any) -> Any:
+def integer_of(i: Index | int) -> ir.Value:
     """An index as an integer of the code."""
-    return i.whole if isinstance(i, LaneIndex) else i64(i)
+    if isinstance(i, LaneIndex):
+        return i.whole
+    known: Any = i  # of Python or NumPy
+    return i64(known)
 
 
 @final
 class LaneConstants(Memory):
     """Numbers of a table, the same in all lanes."""
 
-    def __init__(self, e: Emitter, table: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, e: Emitter, table: ir.Value, shape: tuple[int, ...]) -> None:
         self._e, self._table, self.shape = e, table, shape
 
     @property
@@ -104,27 +108,27 @@ class LaneConstants(Memory):
         """As a value of a graph."""
         return Area(self._table, shared=True)
 
-    def at(self, place: Any) -> Any:
+    def at(self, place: Index | int) -> ir.Value:
         """The address of a number."""
         b = self._e.builder
         return b.at(self._table, b.mul(integer_of(place), i64(self._e.unit)))
 
-    def number(self, place: Any) -> Any:
+    def number(self, place: Index | int) -> Lane:
         """One of all of them, in the order of the rows."""
         return self._e.load_shared(self.at(place))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Place) -> Lane:
         return self.number(place_of(index, self.shape))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Place, value: Number | float) -> None:
         raise AssertionError("constants are not changed")
 
-    def row(self, i: Any) -> Memory:
+    def row(self, i: Index | int) -> Memory:
         """See `Memory`."""
         return RowOf(self, i)
 
 
-class Entries(Sequence[Any]):
+class Entries(Sequence[Lane]):
     """The entries of an array of a graph, read when they are asked for."""
 
     def __init__(self, code: LawCode, area: Area, size: int) -> None:
@@ -152,22 +156,22 @@ def place_of(index: Place, shape: tuple[Index | int, ...]) -> Index | int:
 class GraphValue(Memory):
     """A value of a graph: registers, or memory seen in any order."""
 
-    def __init__(self, code: LawCode, value: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, code: LawCode, value: Value, shape: tuple[int, ...]) -> None:
         self._code, self.known, self.shape = code, value, shape
 
-    def number(self, place: Any) -> Any:
+    def number(self, place: Index | int) -> Lane:
         """One of all of them, in the order of the rows."""
         if isinstance(place, int):
             return self._code.entry(self.known, place)
         assert isinstance(self.known, Area), "registers have no place that the code computes"
-        return self._code.entry(self.known, place.whole)
+        return self._code.entry(self.known, integer_of(place))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Place) -> Lane:
         return self.number(place_of(index, self.shape))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Place, value: Number | float) -> None:
         raise AssertionError("arguments are not changed")
 
-    def row(self, i: Any) -> Memory:
+    def row(self, i: Index | int) -> Memory:
         """See `Memory`."""
         return RowOf(self, i)

@@ -162,7 +162,8 @@ class _ArrayRows:
 
     def move(self) -> None:
         """See `RowEquations`."""
-        found, mask = self._move(self.q, self._step), self.m.mask
+        found = self._move(self.q, self._step)
+        mask: Any = self.m.mask
         self.q = found if mask is None else np.where(mask[:, None], found, self.q)
         self.at = None
 

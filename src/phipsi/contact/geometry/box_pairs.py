@@ -26,6 +26,7 @@ from phipsi.contact.geometry.placed_shapes import (
     largest_of_three,
     unit,
 )
+from phipsi.core.arrays.graph import Array
 
 _SIGNS = np.array([[1.0, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1],
                    [-1, 1, 1], [-1, 1, -1], [-1, -1, 1], [-1, -1, -1]])  # fmt: skip
@@ -73,7 +74,7 @@ class _Boxes:
         self.is_best = self.sep_edge > self.sep_face + _FACES_FIRST * size
         self.face = _Reference(a, b, axes, on_a | self.is_best, self.is_best, self.edge.normal)
 
-    def last(self, deepest: Any, some: Any) -> Slot:
+    def last(self, deepest: Array, some: Array) -> Slot:
         """The contact that no point between faces has; of these, the least gap, and if any are."""
         apart, least = self.apart, deepest - _SAME * self.size
         # edges count if their axis is better than those of faces and no point there is as near
@@ -191,7 +192,7 @@ def _corner_contact(a: Placed, b: Placed, axes: _Axes) -> Slot:
     return Slot(distance, n, x_a, x_b)
 
 
-def _nearest_corner(corners: Any, h: Any) -> tuple[Any, Any, Any]:
+def _nearest_corner(corners: Array, h: Array) -> tuple[Any, Any, Any]:
     """Of points (8, 3), the nearest to a box about 0, its nearest point there, their distance²."""
     near = np.clip(corners, -h, h)
     d = corners - near
@@ -217,7 +218,7 @@ class _Reference:
     """
 
     def __init__(
-        self, a: Placed, b: Placed, axes: _Axes, on_a: Any, tilted: Any, n_edge: Any
+        self, a: Placed, b: Placed, axes: _Axes, on_a: Array, tilted: Array, n_edge: Array
     ) -> None:
         self.on_a = on_a
         separations = np.where(on_a, axes.of_a, axes.of_b)
@@ -244,7 +245,7 @@ class _Reference:
         steep = 1.0 / np.where(tilted, t[2], 1.0)
         lean_u, lean_v = (np.where(tilted, t[i] * steep, 0.0) for i in range(2))
 
-        def seen(x: Any) -> Any:
+        def seen(x: Array) -> Array:
             return np.stack([x[0] - lean_u * x[2], x[1] - lean_v * x[2], steep * x[2]])
 
         self.f = seen(lowered + out * facing)
@@ -281,7 +282,7 @@ class _Reference:
         u, v, w, there = (np.concatenate([1.0 * g[i] for g in groups]) for i in range(4))
         return Points(u, v, w, there > 0.0)
 
-    def slot(self, p: Points, active: Any) -> Slot:
+    def slot(self, p: Points, active: Array) -> Slot:
         """The contact at a point of the polygon."""
         u, v, n = self.axes
         below = self.x + p.u * u + p.v * v + self.h[2] * n
@@ -292,7 +293,7 @@ class _Reference:
             gap, normal, np.where(self.on_a, below, above), np.where(self.on_a, above, below)
         )
 
-    def deepest(self, separation: Any) -> Slot:
+    def deepest(self, separation: Array) -> Slot:
         """The deepest corner of the other box, for overlaps in which faces do not meet."""
         n = self.along
         corner = self.x_i - self.R_i @ (np.where(self.R_i.T @ n > 0.0, 1.0, -1.0) * self.h_i)
@@ -302,11 +303,11 @@ class _Reference:
                     np.where(self.on_a, corner, below))  # fmt: skip
 
 
-def _entry(x: Any, k: tuple[Any, Any, Any], i: int) -> Any:
+def _entry(x: Array, k: tuple[Any, Any, Any], i: int) -> Array:
     """Entry (k + i) modulo 3."""
     return np.where(k[0], x[i], np.where(k[1], x[(1 + i) % 3], x[(2 + i) % 3]))
 
 
-def _column(x: Any, k: tuple[Any, Any, Any], i: int) -> Any:
+def _column(x: Array, k: tuple[Any, Any, Any], i: int) -> Array:
     """Column (k + i) modulo 3."""
     return np.where(k[0], x[:, i], np.where(k[1], x[:, (1 + i) % 3], x[:, (2 + i) % 3]))

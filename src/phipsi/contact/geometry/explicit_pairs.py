@@ -31,6 +31,7 @@ from phipsi.contact.geometry.placed_shapes import (
     unit,
     weighted,
 )
+from phipsi.core.arrays.graph import Array
 
 # the signs of a box's corners at one end of every diagonal
 _DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
@@ -40,7 +41,7 @@ _LEVEL = 0.02  # rad: a cylinder that gives and leans by less stands level
 _THIRDS = np.array([[0.5, 0.75**0.5], [-1.0, 0.0], [0.5, -(0.75**0.5)]])
 
 
-def _below(point: Any, plane: Placed) -> Slot:
+def _below(point: Array, plane: Placed) -> Slot:
     """The contact of a point of a with a plane."""
     n = plane.R[:, 2]
     gap = n @ (point - plane.x)
@@ -66,7 +67,7 @@ def box_plane(a: Placed, b: Placed) -> list[Slot]:
     return [_below(corner, b) for corner in low_corners(a, b.R[:, 2])]
 
 
-def low_corners(a: Placed, n: Any) -> list[Any]:
+def low_corners(a: Placed, n: Array) -> list[Array]:
     """The four corners of a box that are lowest along n."""
     down, arms = a.R.T @ n, [signs * a.p for signs in _DIAGONALS]
     return [a.x + a.R @ (np.where(arm @ down > 0.0, -1.0, 1.0) * arm) for arm in arms]
@@ -195,7 +196,7 @@ def sphere_cylinder(a: Placed, b: Placed) -> list[Slot]:
 _PARALLEL = 1e-10  # sin² of the angle below which two axes do not cross
 
 
-def _only(slot: Slot, there: Any) -> Slot:
+def _only(slot: Slot, there: Array) -> Slot:
     """The slot, inactive where a condition does not hold."""
     return slot._replace(gap=np.where(there, slot.gap, INACTIVE))
 
@@ -212,7 +213,7 @@ def capsule_capsule(a: Placed, b: Placed) -> list[Slot]:
     flip = np.where(c < 0.0, -1.0, 1.0)
     across, _ = unit(np.cross(u, w), a.R[:, 0])
 
-    def contact(s: Any, t: Any) -> Slot:
+    def contact(s: Array, t: Array) -> Slot:
         return between_balls(a.x + s * u, r_a, b.x + t * w, r_b, across)
 
     reach = half_b * np.abs(c)

@@ -24,6 +24,7 @@ from phipsi.contact.geometry.graph_calls import Choice, Repeated, called
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
 from phipsi.contact.geometry.row_tables import Constants, Row
 from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import Array
 from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.core.machine.machine import Machine, Memory, Number
 
@@ -48,7 +49,7 @@ class Cell(NamedTuple):
     normals: tuple[Any, Any]
 
 
-def cell_at(i: Any, j: Any, b: Placed) -> Cell:
+def cell_at(i: Array, j: Array, b: Placed) -> Cell:
     """The cell of point (i, j) of the grid, whole numbers."""
     rows, columns = b.shape.size
     h = called(_heights_of(b.shape), np.stack([i, j]))
@@ -63,7 +64,7 @@ def cell_at(i: Any, j: Any, b: Placed) -> Cell:
     ))  # fmt: skip
 
 
-def _unit(n: Any) -> Any:
+def _unit(n: Array) -> Array:
     return n / np.sqrt(n @ n)
 
 
@@ -81,7 +82,7 @@ class Below(NamedTuple):
     there: Any
 
 
-def below(p: Any, b: Placed) -> Below:
+def below(p: Array, b: Placed) -> Below:
     """What is below or over a point, along z."""
     rows, columns = b.shape.size
     x, y = p[0] / b.p[0] + 0.5 * (rows - 1), p[1] / b.p[1] + 0.5 * (columns - 1)
@@ -106,21 +107,21 @@ def ends_of(cell: Cell, edge: int) -> tuple[Any, tuple[Any, Any]]:
     return cell.e[_ENDS[edge]], (cell.e[first], cell.e[second])
 
 
-def is_there(i: Any, j: Any, feature: int, b: Placed) -> Any:
+def is_there(i: Array, j: Array, feature: int, b: Placed) -> Array:
     """Whether a face or edge of cell (i, j) is in the field: those of the last cells are beside."""
     rows, columns = b.shape.size
     in_x, in_y = i <= rows - 2.0, j <= columns - 2.0
     return {2: in_x, 3: in_y}.get(feature, in_x & in_y)
 
 
-def in_face(foot: Any, face: int, b: Placed) -> Any:
+def in_face(foot: Array, face: int, b: Placed) -> Array:
     """Whether a point of the plane of a face, from P, is in the face."""
     u, v = foot[0] / b.p[0], foot[1] / b.p[1]
     low, high = (v, u) if face == 0 else (u, v)
     return (low >= -INSIDE) & (low <= high + INSIDE) & (high <= 1.0 + INSIDE)
 
 
-def leans_on(n: Any, around: Sequence[Any], slack: float = INSIDE) -> Any:
+def leans_on(n: Array, around: Sequence[Array], slack: float = INSIDE) -> Array:
     """Whether n is a normal of an edge or point, whose faces go on to the points `around`.
 
     `slack`, by how much (rad) it may lean over these faces.
@@ -131,7 +132,7 @@ def leans_on(n: Any, around: Sequence[Any], slack: float = INSIDE) -> Any:
     return good
 
 
-def is_ridge(cell: Cell, edge: int) -> Any:
+def is_ridge(cell: Cell, edge: int) -> Array:
     """Whether an edge stands out of the faces beside it."""
     d, (p, q) = ends_of(cell, edge)
     n = np.cross(d, p)
@@ -139,7 +140,7 @@ def is_ridge(cell: Cell, edge: int) -> Any:
     return n @ q < -_BENT * np.sqrt((n @ n) * (q @ q))
 
 
-def is_peak(e: Any) -> Any:
+def is_peak(e: Sequence[Array]) -> Array:
     """Whether a point may stand out of the faces around it: no line through it bends up there."""
     bent = [e[k][2] + e[k + 3][2] for k in range(3)]
     size = np.sqrt(e[1] @ e[1])
@@ -165,7 +166,7 @@ class Entry(NamedTuple):
     feature: Any  # number of the feature + FEATURES (i + rows j)
 
 
-def no_entries(count: int, zero: Any) -> list[Entry]:
+def no_entries(count: int, zero: Array) -> list[Entry]:
     """So many without a contact."""
     nothing = np.stack([zero, zero, zero])
     return [Entry(INACTIVE + zero, nothing, zero) for _ in range(count)]
@@ -195,19 +196,19 @@ def feature_of(entry: Entry, b: Placed) -> tuple[Any, Any, Any]:
     return place - rows * j, j, entry.feature - FEATURES * place
 
 
-def number_of(i: Any, j: Any, feature: Any, b: Placed) -> Any:
+def number_of(i: Array, j: Array, feature: Any, b: Placed) -> Array:
     """The number of a feature of cell (i, j), see `Entry`."""
     return feature + FEATURES * (i + b.shape.size[0] * j)
 
 
-def packed(entries: Sequence[Entry]) -> Any:
+def packed(entries: Sequence[Entry]) -> Array:
     """Entries as one vector of five numbers each."""
     return np.concatenate(
         [np.concatenate([np.stack([x.value]), x.n, np.stack([x.feature])]) for x in entries]
     )
 
 
-def unpacked(vector: Any, count: int) -> list[Entry]:
+def unpacked(vector: Array, count: int) -> list[Entry]:
     """Inverse of `packed`."""
     return [Entry(x[0], x[1:4], x[4]) for x in (vector[5 * k : 5 * k + 5] for k in range(count))]
 
@@ -220,12 +221,12 @@ Visit = Callable[[Any, Any, Placed, Any, list[Entry]], list[Entry]]
 def over_cells(
     visit: Visit,
     entries: Sequence[Entry],
-    given: Any,
-    low: Any,
-    high: Any,
+    given: Array,
+    low: Array,
+    high: Array,
     b: Placed,
-    bottom: Any,
-    may_skip_level: Any = False,
+    bottom: Array,
+    may_skip_level: Array | bool = False,
 ) -> list[Entry]:
     """The entries after all cells between two corners of a box were visited.
 
@@ -299,7 +300,7 @@ def _tops_of(field: HeightField) -> Row:
     return Row(np.stack([top, 1.0 * level], -1).reshape(-1, 2))
 
 
-def is_level(under: Below, b: Placed) -> Any:
+def is_level(under: Below, b: Placed) -> Array:
     """Whether the cell below a point is level, with all cells around it."""
     found = called(_tops_of(b.shape), np.stack([under.i * b.shape.size[1] + under.j]))
     return under.there & (found[1] > 0.5)

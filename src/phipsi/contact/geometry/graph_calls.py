@@ -26,7 +26,7 @@ def all_called(callee: Callee, *args: Any) -> Sequence[Any]:
     return callee.arrays(*args)
 
 
-def called(callee: Callee, *args: Any) -> Any:
+def called(callee: Callee, *args: Any) -> Array:
     """The first of them."""
     return all_called(callee, *args)[0]
 

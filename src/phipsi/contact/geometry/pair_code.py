@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -162,7 +162,11 @@ class PairLoop(MachineCall):
         return out
 
     def _along(
-        self, results: Sequence[Node], reads: Mapping[str, Read], args: Any, given: Sequence[Node]
+        self,
+        results: Sequence[Node],
+        reads: Mapping[str, Read],
+        args: Sequence[Node],
+        given: Sequence[Node],
     ) -> tuple[Node, ...]:
         """A loop with more arguments, zero where this one leaves pairs out."""
         zeros = [0.0] * len(results) if self._far is not None else ()

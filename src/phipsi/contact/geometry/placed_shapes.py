@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phipsi.core.arrays.graph import Array
+
 INACTIVE = 1e6
 """The gap (m) of a slot without a contact; its points and its normal are finite all the same."""
 _SHORT = 1e-30  # m²; a vector with a smaller square has no direction
@@ -67,7 +69,7 @@ def weighted(slot: Slot, weight: Any) -> Weighted:
 Formula = Callable[[Placed, Placed], Sequence[Slot | Weighted]]
 
 
-def unit(d: Any, otherwise: Any) -> tuple[Any, Any]:
+def unit(d: Array, otherwise: Array) -> tuple[Any, Any]:
     """The direction of a vector and its length; `otherwise` if it has no direction."""
     square = d @ d
     there = square > _SHORT
@@ -75,7 +77,7 @@ def unit(d: Any, otherwise: Any) -> tuple[Any, Any]:
     return np.where(there, d / length, otherwise), np.where(there, length, 0.0)
 
 
-def across(n: Any) -> tuple[Any, Any]:
+def across(n: Array) -> tuple[Any, Any]:
     """Two unit vectors at right angles to n and to each other (Duff et al. 2017)."""
     sign = np.where(n[2] >= 0.0, 1.0, -1.0)
     c = -1.0 / (sign + n[2])
@@ -85,13 +87,13 @@ def across(n: Any) -> tuple[Any, Any]:
     return u, v
 
 
-def between_balls(x_a: Any, r_a: Any, x_b: Any, r_b: Any, otherwise: Any) -> Slot:
+def between_balls(x_a: Array, r_a: Array, x_b: Array, r_b: Array, otherwise: Array) -> Slot:
     """The contact of two balls about points; `otherwise` is the normal if these coincide."""
     n, distance = unit(x_a - x_b, otherwise)
     return Slot(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
 
 
-def chosen(condition: Any, x: Any, y: Any) -> Any:
+def chosen(condition: Array, x: Any, y: Any) -> Any:
     """Of two slots, or other tuples with names, the first where a condition holds."""
     return type(x)(*(np.where(condition, p, q) for p, q in zip(x, y, strict=True)))
 
@@ -103,7 +105,7 @@ def largest_of_three(x: Any) -> tuple[Any, Any, Any]:
     return first, second, ~(first | second)
 
 
-def one_of_three(x: Any) -> Any:
+def one_of_three(x: Array) -> Array:
     """1 at the largest of three numbers, at the first of several, and 0 at the others."""
     return np.stack([1.0 * is_it for is_it in largest_of_three(x)])
 
@@ -111,7 +113,9 @@ def one_of_three(x: Any) -> Any:
 _PARALLEL = 1e-8  # sin² of the angle below which lines have no common normal
 
 
-def common_normal(w: Any, e: Any, d: Any, parallel: float = _PARALLEL) -> tuple[Any, Any, Any, Any]:
+def common_normal(
+    w: Array, e: Array, d: Array, parallel: float = _PARALLEL
+) -> tuple[Any, Any, Any, Any]:
     """The common normal of lines w + s e and t d, upwards; s and t of their nearest points.
 
     The last is whether there is one.
@@ -126,7 +130,7 @@ def common_normal(w: Any, e: Any, d: Any, parallel: float = _PARALLEL) -> tuple[
     return n, s, t, good
 
 
-def nearest_on_axis(point: Any, b: Placed) -> Any:
+def nearest_on_axis(point: Array, b: Placed) -> Array:
     """The point of a capsule's segment that is nearest to a point; its numbers are (r, l/2)."""
     z = b.R[:, 2]
     return b.x + np.clip((point - b.x) @ z, -b.p[1], b.p[1]) * z
@@ -176,7 +180,7 @@ def four_of(points: Points) -> list[Points]:
     return [first, *(p._replace(there=p.there & first.there) for p in (second, third, fourth))]
 
 
-def _best(points: Points, score: Any, least: Any) -> Points:
+def _best(points: Points, score: Array, least: Any) -> Points:
     """The point with the largest score; `there` says whether one has more than `least`."""
     listed = [points.u, points.v, points.w, *([] if points.z is None else [points.z])]
     found = [x[0] for x in listed]

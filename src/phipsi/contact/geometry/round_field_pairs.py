@@ -75,6 +75,7 @@ from phipsi.contact.geometry.placed_shapes import (
     unit,
 )
 from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.graph import Array
 from phipsi.core.arrays.trace import Traced, as_node
 
 CONTACTS = 3
@@ -88,7 +89,7 @@ _CUT = 1.0 - 1e-9  # of the unit ball's square: where it is cut by more than rou
 _MOST, _DONE = 30, 1e-13  # Newton's steps for the nearest point of an ellipse, and the last of them
 
 
-def reach_of(b: Placed) -> Any:
+def reach_of(b: Placed) -> Array:
     """How far beside a body cells are looked at, at most."""
     return np.maximum(b.p[0], b.p[1])
 
@@ -101,7 +102,7 @@ def sphere_field(a: Placed, b: Placed) -> list[Slot]:
     return ball_contacts(a.x, a.p[0], b, CONTACTS)
 
 
-def ball_contacts(x: Any, r: Any, b: Placed, count: int) -> list[Slot]:
+def ball_contacts(x: Array, r: Array, b: Placed, count: int) -> list[Slot]:
     """The nearest contacts of a ball about x, world axes."""
     c = b.R.T @ (x - b.x)
     under = below(c, b)
@@ -141,13 +142,13 @@ def ball_contacts(x: Any, r: Any, b: Placed, count: int) -> list[Slot]:
     return slots
 
 
-def _ball_slot(x: Any, r: Any, normal: Any, distance: Any, there: Any) -> Slot:
+def _ball_slot(x: Array, r: Array, normal: Array, distance: Array, there: Array) -> Slot:
     """The contact of a ball about x with a surface at a distance from x, if it is there."""
     gap = np.where(there, distance - r, INACTIVE)
     return Slot(gap, normal, x - r * normal, x - np.where(there, distance, 0.0) * normal)
 
 
-def _ball_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+def _ball_at_cell(i: Array, j: Array, b: Placed, given: Array, entries: list[Entry]) -> list[Entry]:
     """Contacts of a ball with what belongs to a cell, by distance from the surface."""
     c, side = given[:3], given[3]
     cell = cell_at(i, j, b)
@@ -426,7 +427,7 @@ def capsule_field(a: Placed, b: Placed) -> list[Slot]:
     return [*(x[k] for k in range(_AT_ENDS) for x in ends), *_middle(a, b, ends_above)]
 
 
-def _middle(a: Placed, b: Placed, ends_above: Any) -> list[Slot]:
+def _middle(a: Placed, b: Placed, ends_above: Array) -> list[Slot]:
     r, half = a.p[0], a.p[1]
     c, u = b.R.T @ (a.x - b.x), b.R.T @ a.R[:, 2]
     away = c - below(c, b).point
@@ -466,14 +467,14 @@ def _middle(a: Placed, b: Placed, ends_above: Any) -> list[Slot]:
     return slots
 
 
-def _crossing(w: Any, u: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+def _crossing(w: Array, u: Array, d: Array) -> tuple[Any, Any, Any, Any]:
     """Upward unit normal to axis and edge, their distance along it, places t on d and s on u."""
     n, s, t, crosses = common_normal(w, u, d, _PARALLEL)
     n = np.where(crosses, n, _UP)
     return n, n @ w, np.where(crosses, t, -1.0), s
 
 
-def _is_under(x: Any, faces: Sequence[tuple[Any, Any]]) -> Any:
+def _is_under(x: Array, faces: Sequence[tuple[Any, Any]]) -> Array:
     """Whether a point from P is below one of the faces at P, given by their other two corners."""
     found: Any = False
     for p, q in faces:

@@ -130,7 +130,7 @@ class ConeCall(Callee):
         smoothed = SmoothedCall(self.layout, self.smoothing, self.masks)
         return call(smoothed, W, b, now, coefficients, none)[0]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: Any, args: Sequence[Any]) -> list[Area]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
         W, b, s, *calm, coefficients, start = (code.stored(x) for x in args)
         if not self.rebounds:
@@ -148,7 +148,7 @@ class ConeCall(Callee):
 
     def written(
         self, code: Any, args: Sequence[Any], fill: Callable[[ContactGroup], None]
-    ) -> Sequence[Any]:
+    ) -> list[Area]:
         """The same from b, s, coefficients and start, with W of the group from code of `fill`."""
         b, s, coefficients, start = (code.stored(x) for x in args)
         group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
@@ -158,7 +158,13 @@ class ConeCall(Callee):
         return [p, *(Area(after(code, found, i)) for i in range(3))]
 
     def _solved(
-        self, group: ContactGroup, s: Any, start: Any, text: Any, shape: tuple[int, ...], found: Any
+        self,
+        group: ContactGroup,
+        s: Area,
+        start: Area,
+        text: Any,
+        shape: tuple[int, ...],
+        found: Any,
     ) -> Area:
         """Gather the rest of a problem, call its solver, and scatter the impulses."""
         code, n = group.code, self.layout.n_rows
@@ -199,6 +205,6 @@ class ConeProduct(Callee):
         left, _, *others = self.cone.pulled(args[count:-1], args[:count], weights[0])
         return [*[None] * (count + 1), *others, None, left]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: Any, args: Sequence[Any]) -> list[Area]:
         """What was found."""
         return [code.stored(args[0])]

@@ -73,7 +73,9 @@ def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, 
     return found.to_b, found.to_s, found.to_mu
 
 
-def _on_arrays(problem: ConeProblem, y: Array, weight: Array, text: Any, *options: Any) -> Smoothed:
+def _on_arrays(
+    problem: ConeProblem, y: Array, weight: Array, text: Any, *options: float
+) -> Smoothed:
     """What a text finds on arrays."""
     flat, batch, layout = problem.flat(), problem.batch, problem.layout
     n = layout.n_rows
@@ -103,7 +105,12 @@ class _Derivatives(Callee):
         raise NotImplementedError("the adjoint of contacts has no adjoint")
 
     def solved(
-        self, code: Any, args: Sequence[Any], what: str, text: Any, *options: Any
+        self,
+        code: Any,
+        args: Sequence[Sequence[Number] | Area],
+        what: str,
+        text: Any,
+        *options: float,
     ) -> tuple[ContactGroup, Any, list[Any]]:
         """The contacts that are there, what a routine found for them, and areas for the results.
 
@@ -137,7 +144,7 @@ class AdjointCall(_Derivatives):
         W, b, s, coefficients, p, weight = args
         return cone_adjoint(ConeProblem(self.layout, W, b, s, coefficients), p, weight)
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: Any, args: Sequence[Sequence[Number] | Area]) -> list[Area]:
         """Gather, solve the transposed equations, scatter."""
         group, results, out = self.solved(code, args, "cone_adjoint", adjoint_of_modes)
         many = group.size
@@ -299,7 +306,7 @@ class _Adjoint:
             self.to_s[i] = -(by_u[0, 0] * found[0])
 
 
-def _product(m: Machine, factors: Mapping[int, Any], x: Sequence[Number]) -> Any:
+def _product(m: Machine, factors: Mapping[int, Any], x: Sequence[Number]) -> Number | float:
     """Σ factors x, of the factors that there are."""
     total: Any = 0.0
     for t, factor in factors.items():
@@ -341,7 +348,7 @@ class SmoothedCall(_Derivatives):
         *found, status = smoothed_adjoint(problem, self.kappa, weight)
         return [*found, status.astype(float)]
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: Any, args: Sequence[Sequence[Number] | Area]) -> list[Area]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
         group, results, out = self.solved(code, args, "smoothed", adjoint_inside, self.kappa)
         many = group.size

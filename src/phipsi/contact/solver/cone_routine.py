@@ -22,7 +22,7 @@ the profile, `lows` and `ends` of `ProblemMemory`.
 
 def cone_routine(
     module: Any, e: Any, what: str, text: Callable[..., None], kinds: Sequence[str],
-    results: tuple[int, ...], *options: Any,
+    results: tuple[int, ...], *options: float,
 ) -> Any:  # fmt: skip
     """A function of the module with `ARGUMENTS`, written once for these kinds and options.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from phipsi.contact.solver.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.solver.scaled_problem import KINDS, order_of, padded, work_size
+from phipsi.core.machine.machine import Index
 from phipsi.core.machine.solvers import BLOCK
 from phipsi.native.group_lanes import GroupLanes, LaneList
 from phipsi.native.kernel.law_code import Area
@@ -59,13 +60,13 @@ class ContactGroup:
         self.k, self.used, self.n = self._k.whole, self._used.whole, self._n.whole
         self._matrix = g.numbers(self.places[0], self._n, self._n)  # type: ignore[arg-type]
 
-    def _list_contacts(self, s: Any) -> None:
+    def _list_contacts(self, s: GraphValue) -> None:
         """Which contacts are there; limits always are."""
         g = self._g
         k, used = g.variable(), g.variable()
 
         @g.m.loop(0, self.count)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             kind, first = self._kinds[i], self._ends[i]
 
             def add(number: int) -> None:
@@ -93,7 +94,7 @@ class ContactGroup:
         self._n = more - more % BLOCK
         self._find_profile()
 
-    def meet(self, i: Any, j: Any) -> LaneCondition | None:
+    def meet(self, i: Index, j: Index) -> LaneCondition | None:
         """Whether two contacts may move the same bodies; None if all do."""
         if self._masks is None:
             return None
@@ -107,7 +108,7 @@ class ContactGroup:
         self._ends_of_blocks = ends = lows.after(blocks)
 
         @m.loop(0, blocks)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             lows.put(i, i * BLOCK if self._masks else 0)
             ends.put(i, self._n)
 
@@ -116,7 +117,7 @@ class ContactGroup:
         other = g.variable()
 
         @m.loop(0, self._k)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             other.value = 0
 
             def is_apart() -> LaneCondition:
@@ -130,18 +131,18 @@ class ContactGroup:
             first, end = self._rows_of(i)
 
             @m.loop(first // BLOCK, (end - 1) // BLOCK + 1)
-            def _(block: Any) -> None:
+            def _(block: Index) -> None:
                 lows.put(block, g.smaller(start, lows[block]))
 
         @m.loop(0, blocks)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             end = (i + 1) * BLOCK
             m.loop(lows[i] // BLOCK, i + 1)(lambda j: ends.put(j, end))
 
         other.value = 0
 
         @m.loop(0, blocks)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             first = i * BLOCK
             g.repeat(
                 lambda: ends[other.value] <= first,
@@ -155,7 +156,7 @@ class ContactGroup:
         self._g.m.loop(0, self._used)(lambda i: places.put(self._rows[i], i))
         return places
 
-    def _rows_of(self, i: Any) -> tuple[Any, Any]:
+    def _rows_of(self, i: Index) -> tuple[Any, Any]:
         """The first row of a contact, and that after its last."""
         return self._firsts[i], self._firsts[i + 1]
 
@@ -172,13 +173,13 @@ class ContactGroup:
 
         self._meeting(self._g.index(i), self._g.index(count), rows)
 
-    def _meeting(self, i: Any, count: Any, body: Callable[[Any, Any], None]) -> None:
+    def _meeting(self, i: Index, count: Index, body: Callable[[Any, Any], None]) -> None:
         if self._masks is None:
             body(self._g.index(0), self._firsts[count])
             return
 
         @self._g.m.loop(0, count)
-        def _(j: Any) -> None:
+        def _(j: Index) -> None:
             with self._g.where(self.meet(i, j)):
                 body(*self._rows_of(j))
 
@@ -194,7 +195,7 @@ class ContactGroup:
         g.fill(0.0, out, n)
 
         @g.m.loop(0, self._used)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             out[self._rows[i]] = numbers[i]
 
     def scatter_heads(self, source: Any, target: Area) -> None:
@@ -204,7 +205,7 @@ class ContactGroup:
         g.fill(0.0, out, k)
 
         @g.m.loop(0, self._k)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             slot = self.numbers_of_slots[i]
             with g.where(slot < k):
                 out[slot] = numbers[i]
@@ -215,11 +216,11 @@ class ContactGroup:
         numbers, out = g.value(source, n), g.numbers(target, n)
 
         @g.m.loop(0, self._used)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             out[i] = numbers[self._rows[i]]
 
         @g.m.loop(self._used, self._n)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             out[i] = 0.0
 
     def gather_rest(self, s: Callable[[Any], Any], start: Area) -> None:
@@ -229,7 +230,7 @@ class ContactGroup:
         gathered = g.numbers(heads, k)
 
         @g.m.loop(0, self._k)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             slot = self.numbers_of_slots[i]
             with g.where(slot < k):
                 gathered[i] = s(slot.whole)
@@ -245,12 +246,12 @@ class ContactGroup:
             m.loop(0, self._k)(lambda i: self._copy_blocks(given, i))
             return
 
-        def copy(i: Any, first: Any, last: Any) -> None:
+        def copy(i: Index, first: Index, last: Index) -> None:
             """Row i with the rows of a contact, and its mirror image."""
             mine = self._rows[i]
 
             @m.loop(first, last)
-            def _(j: Any) -> None:
+            def _(j: Index) -> None:
                 x = given[mine, self._rows[j]]
                 self._matrix[i, j] = x
                 self._matrix[j, i] = x
@@ -258,10 +259,10 @@ class ContactGroup:
         self.clear_matrix()
 
         @m.loop(0, self._k)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             first, end = self._rows_of(i)
 
-            def pair(start: Any, stop: Any) -> None:
+            def pair(start: Index, stop: Index) -> None:
                 m.loop(first, end)(lambda r: copy(r, start, stop))
 
             self._meeting(i, i + 1, pair)
@@ -277,33 +278,33 @@ class ContactGroup:
         """Zeros where contacts do not meet, and in rows that are padded."""
         g, m = self._g, self._g.m
 
-        def clear(first: Any, end: Any) -> None:
+        def clear(first: Index, end: Index) -> None:
             """Rows, in the columns that one of them needs."""
             low, last = self._lows[first // BLOCK], self._ends_of_blocks[(end - 1) // BLOCK]
 
             @m.loop(first, end)
-            def _(i: Any) -> None:
+            def _(i: Index) -> None:
                 row = self._matrix.row(i)
 
                 @m.loop(low, last)
-                def _(j: Any) -> None:
+                def _(j: Index) -> None:
                     row[j] = 0.0
 
         if self._masks is None:  # nothing is zero but what is padded
 
             @m.loop(0, self._used)
-            def _(i: Any) -> None:
+            def _(i: Index) -> None:
                 row = self._matrix.row(i)
 
                 @m.loop(self._used, self._n)
-                def _(j: Any) -> None:
+                def _(j: Index) -> None:
                     row[j] = 0.0
         else:
             m.loop(0, self._k)(lambda i: clear(*self._rows_of(i)))
         with g.where(self._used < self._n):
             clear(self._used, self._n)
 
-    def _copy_blocks(self, W: GraphValue | None, i: Any) -> None:
+    def _copy_blocks(self, W: GraphValue | None, i: Index) -> None:
         """The rows of contact i with those of contacts up to it, and their mirror images.
 
         Without W, zeros only.
@@ -318,7 +319,7 @@ class ContactGroup:
         mine = self._rows[first] - order[0]
         low = self._lows[first // BLOCK]
 
-        def pair(j: Any, entry: Callable[[Any, int, int], Any]) -> None:
+        def pair(j: Index, entry: Callable[[Any, int, int], Any]) -> None:
             start = self._firsts[j]
             other = self._rows[start] - order[0]
             down = self._matrix.part(first * n + start)
@@ -329,14 +330,14 @@ class ContactGroup:
                     down[n * t + u] = x
                     along[n * u + t] = x
 
-        def known(other: Any, t: int, u: int) -> Any:
+        def known(other: Index, t: int, u: int) -> Any:
             assert W is not None
             return W[mine + t, other + u]
 
         def nothing(*_: Any) -> float:
             return 0.0
 
-        def both(j: Any) -> None:
+        def both(j: Index) -> None:
             meet = self.meet(i, j)
             if meet is None:
                 pair(j, known)

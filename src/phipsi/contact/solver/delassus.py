@@ -29,7 +29,7 @@ from phipsi.contact.solver.row_products import outer
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Node
-from phipsi.core.machine.machine import Words
+from phipsi.core.machine.machine import Index, Words
 from phipsi.core.machine.solvers import BLOCK
 from phipsi.native.group_lanes import GroupLanes
 from phipsi.native.lane_machine import LaneMemory
@@ -167,20 +167,20 @@ class _Writer:
         known = g.packed(s, self.heads)
 
         @m.loop(0, self.heads)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             self.there.put(i, g.any(known[i] < INACTIVE).as_index())
 
         m.loop(self.heads, self.k)(lambda i: self.there.put(i, 1))
         for count, first, end in ((self.rows, 0, self.contacts), (1, self.contacts, self.k)):
 
-            def slot(i: Any, count: int = count) -> None:
+            def slot(i: Index, count: int = count) -> None:
                 with g.where(self._is_true(self.there, i)):
                     self._slot(i, count)
 
             m.loop(first, end)(slot)
 
         @m.loop(0, self.heads)
-        def _(i: Any) -> None:
+        def _(i: Index) -> None:
             with g.where(self._is_true(self.there, i)):
                 self._soften(i)
 
@@ -191,51 +191,52 @@ class _Writer:
         g, m, slots = self.g, self.g.m, group.numbers_of_slots
 
         @m.loop(0, g.index(group.k))
-        def _(c: Any) -> None:
+        def _(c: Index) -> None:
             i = slots[c]
 
             @m.loop(*self._rows_of(i), self.rows)
-            def _(r: Any) -> None:
+            def _(r: Index) -> None:
                 self._reach(i, r, self.rows)
 
                 @m.loop(0, c + 1)
-                def _(d: Any) -> None:
+                def _(d: Index) -> None:
                     with g.where(group.meet(c, d)):
                         self._entries(i, slots[d], r, self.rows, self.rows)
 
             self._soften(i)
 
-    def _rows_of(self, i: Any) -> tuple[Any, Any]:
+    def _rows_of(self, i: Index) -> tuple[Any, Any]:
         """The first row of a contact or joint, and that after its last."""
         return self.ends[i], self.ends[i + 1]
 
-    def _soften(self, i: Any) -> None:
+    def _soften(self, i: Index) -> None:
         """Add the compliance of a contact to the diagonal."""
         normal = self._rows_of(i)[1] - 1
         normal = normal if self.group is None else self.places[normal]
         self.W[normal, normal] = self.W[normal, normal] + self.compliance[i]
 
-    def _is_true(self, table: Words, i: Any) -> LaneCondition:
+    def _is_true(self, table: Words, i: Index) -> LaneCondition:
         """Whether word i is not 0."""
         word: Any = table[i]
         return ~word.equals(0)
 
-    def _sides_of(self, i: Any) -> list[tuple[LaneMemory, Any]]:
+    def _sides_of(self, i: Index) -> list[tuple[LaneMemory, Any]]:
         """The rows at each side, and their host; −1 for the world."""
         pairs = enumerate(self.blocks)
         return [(rows, self.sides[i * 2 + t]) for t, rows in pairs if rows is not None]
 
-    def _slot(self, i: Any, count: int) -> None:
+    def _slot(self, i: Index, count: int) -> None:
         """Entries of the rows of slot i with those of slots up to it, `count` rows at once."""
         g, m, mask = self.g, self.g.m, self.masks[i]
         parts = (self.rows, 0, self.contacts), (1, self.contacts, self.k)
+        after: Any = i + 1
 
         @m.loop(*self._rows_of(i), count)
         def _(r: Any) -> None:
             self._reach(i, r, count)
             for other, start, stop in parts:
 
-                def meets(j: Any, other: int = other) -> None:
+                def meets(j: Index, other: int = other) -> None:
                     with (
                         g.where(g.share_bits(mask, self.masks[j])),
                         g.where(self._is_true(self.there, j)),
@@ -243,14 +244,14 @@ class _Writer:
                         self._entries(i, j, r, count, other)
 
                 if start < stop:
-                    m.loop(start, g.smaller(i + 1, stop))(meets)
+                    m.loop(start, g.smaller(after, stop))(meets)
 
-    def _reach(self, i: Any, r: Any, count: int) -> None:
+    def _reach(self, i: Index, r: Index, count: int) -> None:
         """y = Λ C_r*: the motions that impulses of rows r, r + 1, … give the hosts they reach."""
         g, sides = self.g, self._sides_of(i)
 
         @g.m.loop(0, self.hosts)
-        def _(c: Any) -> None:
+        def _(c: Index) -> None:
             with g.where(self._is_true(self.reached, i * self.hosts + c)):
                 y = self.y.row(c)
                 for t in range(6 * count):
@@ -262,7 +263,7 @@ class _Writer:
                     ):
                         self._add(rows, r, own, c, count)
 
-    def _add(self, rows: LaneMemory, r: Any, own: Any, c: Any, count: int) -> None:
+    def _add(self, rows: LaneMemory, r: Index, own: Index, c: Index, count: int) -> None:
         """The part of one side in y of a host: columns of Λ's block, which is symmetric."""
         m, y, numbers = self.g.m, self.y.row(c), rows.part(r * 6)
         sums = [[y[6 * t + u] for u in range(6)] for t in range(count)]
@@ -277,12 +278,12 @@ class _Writer:
             for u in range(6):
                 y[6 * t + u] = sums[t][u]
 
-    def _entries(self, i: Any, j: Any, r: Any, count: int, other: int) -> None:
+    def _entries(self, i: Index, j: Index, r: Index, count: int, other: int) -> None:
         """Entries of `count` rows from r on with all rows of slot j, `other` of them at once."""
         first, end = self._rows_of(j)
         self.g.m.loop(first, end, other)(lambda c: self._block(i, j, r, c, count, other))
 
-    def _block(self, i: Any, j: Any, r: Any, c: Any, count: int, other: int) -> None:
+    def _block(self, i: Index, j: Index, r: Index, c: Index, count: int, other: int) -> None:
         """Entries of rows with columns, and their mirror images."""
         g, sides, known = self.g, self._sides_of(j), list[LaneCondition]()
         for _, host in sides:
@@ -300,7 +301,9 @@ class _Writer:
             with g.where(holds):
                 self._sums(r, c, [sides[t] for t in chosen], count, other)
 
-    def _sums(self, r: Any, c: Any, sides: Any, count: int, other: int) -> None:
+    def _sums(
+        self, r: Index, c: Index, sides: Sequence[tuple[LaneMemory, Index]], count: int, other: int
+    ) -> None:
         """C_c y of the hosts that rows r reach."""
         m = self.g.m
         out: list[list[Any]] = [[0.0] * other for _ in range(count)]
@@ -314,7 +317,7 @@ class _Writer:
                         out[t][u] = m.fma(x, moves[t], out[t][u])
         self._put(r, c, out)
 
-    def _put(self, r: Any, c: Any, out: list[list[Any]]) -> None:
+    def _put(self, r: Index, c: Index, out: list[list[Any]]) -> None:
         """Entries of rows from r and columns from c on, and their mirror images."""
         if self.group is None:
             down, along = (self.W.part(x * self.n + y) for x, y in ((r, c), (c, r)))

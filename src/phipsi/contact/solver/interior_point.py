@@ -291,7 +291,7 @@ class InteriorPoint:
         for t in rows:
             square = square - Y[t] * Y[t]
 
-        def along(v: dict[int, Any], x: list[Any]) -> Any:
+        def along(v: dict[int, Any], x: Sequence[Number | float]) -> Number:
             total: Any = 0.0
             for t in rows:
                 total = m.fma(x[t], v[t], total)
@@ -403,7 +403,9 @@ class InteriorPoint:
                 reach = self._nearer(reach, *mine, h, k)
         of[i, FOUND] = m.where(self.is_there(first), reach, math.inf)
 
-    def _nearer(self, reach: Any, x: Vector, d: Vector, h: Any, k: Any) -> Number:
+    def _nearer(
+        self, reach: Number | float, x: Vector, d: Vector, h: Number, k: Number | float
+    ) -> Number:
         """The longest step that stays in a cone, if it is shorter than another."""
         m, larger = self.m, self.x.larger
         half, a, square = h * k, k * k, 0.0

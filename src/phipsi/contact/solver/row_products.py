@@ -32,7 +32,7 @@ def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any, *, normals: bool =
     return Traced(rates[0])
 
 
-def row_forces(plan: RowPlan, blocks: RowBlocks, p: Any) -> Node:
+def row_forces(plan: RowPlan, blocks: RowBlocks, p: Array) -> Node:
     """C* p (hosts, 6) of the impulses p (n,), traced."""
     return call(RowForces(plan), *map(as_node, (*blocks, p)))[0]
 

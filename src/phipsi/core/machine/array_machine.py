@@ -61,6 +61,8 @@ class ArrayMachine(Machine):
     **Attributes:** `status` (lanes,), 0 or the code of the first failure.
     """
 
+    mask: Any = None  # an array, which the stubs of NumPy do not know as a `Mask`
+
     def __init__(
         self, lanes: int, *, strict: bool = False, exact: bool = False, whole: bool = False
     ) -> None:
@@ -466,9 +468,9 @@ def _batched(x: Sequence[Any] | Memory | Item, shape: tuple[int, ...]) -> Array:
     """An input of a graph (…, lanes, *shape), with an axis for every `each` around it."""
     if isinstance(x, ArrayMemory):
         return np.moveaxis(x.data, -1, 0).reshape(x.data.shape[-1], *shape)
-    assert not isinstance(x, Memory), "a memory of this machine"
     if not isinstance(x, Item):
-        flat = np.stack(np.broadcast_arrays(*x), axis=-1) if x else np.zeros((1, 0))
+        numbers: Any = x
+        flat = np.stack(np.broadcast_arrays(*numbers), axis=-1) if numbers else np.zeros((1, 0))
         return flat.reshape(*flat.shape[:-1], *shape)
     memory = x.memory
     assert isinstance(memory, ArrayMemory), "items are of memories"

@@ -167,7 +167,7 @@ Values = Callable[[Evaluation], Sequence[Sequence["Number"]]]
 class Machine(ABC):
     """What an algorithm may do; see the module."""
 
-    mask: Any = None  # lanes whose memory may change; None for all
+    mask: Mask | None = None  # lanes whose memory may change; None for all
 
     # ---- memory
 
@@ -455,7 +455,7 @@ class Machine(ABC):
                 target[i, j] = source[i, j]
 
     @contextmanager
-    def _masked(self, live: Any) -> Generator[None]:
+    def _masked(self, live: Mask | None) -> Generator[None]:
         outer, self.mask = self.mask, live
         try:
             yield

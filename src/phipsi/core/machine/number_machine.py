@@ -49,6 +49,8 @@ class NumberMachine(Machine):
     **Attributes:** `status`, 0 or the code of the first failure.
     """
 
+    mask: Any = None  # a boolean, which the stubs of NumPy do not know as a `Mask`
+
     def __init__(self) -> None:
         self.status = 0
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -148,7 +148,7 @@ class _BatchLoop:
         self._groups(b.load(finished, typ=I64), i64(1))
         self._end(block, without)
 
-    def _end(self, block: Any, without: ir.Block) -> None:
+    def _end(self, block: ir.Value, without: ir.Block) -> None:
         """Give the scratch back and return; where there was none, all configurations failed."""
         b = self.b
         release(b, self.data, self.words, block)
@@ -161,7 +161,7 @@ class _BatchLoop:
         write_loop(b, self.count, lambda i: b.store(failed, self._bases(last, [i])[0]))
         b.ret_void()
 
-    def _groups(self, done: Any, fewest: Any) -> Any:
+    def _groups(self, done: ir.Value, fewest: ir.Value) -> ir.Value:
         """All groups behind the configurations that are done; how many are then.
 
         The last group is filled up if at least `fewest` are left.
@@ -178,7 +178,7 @@ class _BatchLoop:
         write_loop(b, whole, lambda i: self._group(done, b.add(done, i), buffers), lanes)
         return at_most(b, b.add(done, whole), self.count)
 
-    def _group(self, first: Any, start: Any, buffers: list[Any]) -> None:
+    def _group(self, first: ir.Value, start: ir.Value, buffers: Sequence[ir.Value]) -> None:
         """Pack the inputs of one group, run the kernel, and unpack the results."""
         b, lanes = self.b, self.lanes
         last = b.sub(b.sub(self.count, start), i64(1))
@@ -196,7 +196,7 @@ class _BatchLoop:
                 self._note_failures(buffer)
             self._move(i, bases, buffer, last)
 
-    def _bases(self, i: int, rows: list[Any]) -> list[Any]:
+    def _bases(self, i: int, rows: Sequence[ir.Value]) -> list[ir.Value]:
         """The address of argument i for every lane."""
         b = self.b
         base = b.inttoptr(b.word(self.args, i), POINTER)
@@ -205,7 +205,7 @@ class _BatchLoop:
 
     # -- between arrays and lanes ------------------------------------------------------------------
 
-    def _move(self, i: int, bases: list[Any], buffer: Any, last: Any) -> None:
+    def _move(self, i: int, bases: Sequence[ir.Value], buffer: ir.Value, last: ir.Value) -> None:
         """Argument i of a group into its buffer, or out of it."""
         b = self.b
 
@@ -222,12 +222,14 @@ class _BatchLoop:
         define = define_pack if i < self.n_inputs else define_unpack
         function, stride = define(self.module, self.e), b.word(self.steps, i)
 
-        def by_function(total: Any) -> None:
+        def by_function(total: ir.Value) -> None:
             b.call(function, [bases[0], stride, last, total, buffer])
 
         self._if_contiguous(i, by_function, one_by_one)
 
-    def _move_one(self, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any) -> None:
+    def _move_one(
+        self, i: int, bases: Sequence[ir.Value], buffer: ir.Value, index: ir.Value, offset: ir.Value
+    ) -> None:
         """One number of every lane."""
         b, e = self.b, self.e
         place = b.at(buffer, b.mul(index, i64(e.bytes)))
@@ -250,12 +252,12 @@ class _BatchLoop:
         b, sizes = self.b, self.sizes[i]
         strides = [b.word(self.steps, self.places[i] + d) for d in range(len(sizes))]
 
-        def nest(d: int, index: Any, offset: Any) -> None:
+        def nest(d: int, index: ir.Value, offset: ir.Value) -> None:
             if d == len(sizes):
                 body(index, offset)
                 return
 
-            def inner(j: Any) -> None:
+            def inner(j: ir.Value) -> None:
                 position = b.add(b.mul(index, sizes[d]), j)
                 nest(d + 1, position, b.add(offset, b.mul(j, strides[d])))
 
@@ -281,7 +283,9 @@ class _BatchLoop:
             with other:
                 otherwise()
 
-    def _write_tiles(self, i: int, bases: list[Any], source: Any, count: Any) -> None:
+    def _write_tiles(
+        self, i: int, bases: Sequence[ir.Value], source: ir.Value, count: ir.Value
+    ) -> None:
         """Numbers of all lanes to arrays of their own, a tile at a time, and those of a line.
 
         The data record may have a table of the tiles that are not all zero.
@@ -300,7 +304,7 @@ class _BatchLoop:
                 found = tile(b.add(i, i64(t * lanes)), found)
             return found
 
-        def tile(i: Any, found: list[Any]) -> list[Any]:
+        def tile(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
             dense, empty, done, look = (
                 b.function.append_basic_block(name) for name in ("dense", "empty", "done", "look")
             )
@@ -325,7 +329,7 @@ class _BatchLoop:
             sums.add_incoming(inspected, dense)
             return [sums]
 
-        def one(i: Any, found: list[Any]) -> list[Any]:
+        def one(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
             x = e.load(b.at(source, b.mul(i, i64(e.bytes)))).value
             for lane, base in enumerate(bases):
                 entry = b.extract_element(x, ir.Constant(I32, lane))
@@ -340,7 +344,7 @@ class _BatchLoop:
         b.store(sums[0], self.found)
 
     def _whole_pieces(
-        self, count: Any, first: Any, step: int, values: list[Any], body: Fold
+        self, count: ir.Value, first: ir.Value, step: int, values: Sequence[ir.Value], body: Fold
     ) -> tuple[list[Any], Any]:
         """values = body(i, values) for i from `first` on, as long as a whole step is left."""
         b = self.b
@@ -348,19 +352,19 @@ class _BatchLoop:
         out = fold_loop(b, whole, step, values, lambda i, x: body(b.add(first, i), x))
         return out, b.add(first, whole)
 
-    def _prefetch(self, where: Any) -> None:
+    def _prefetch(self, where: ir.Value) -> None:
         """Ask for a line of memory that is going to be written."""
         hints = [ir.Constant(I32, x) for x in (1, 3, 1)]
         self.b.call_named("llvm.prefetch.p0", ir.VOID, [where, *hints])
 
     # -- numbers that are not finite ---------------------------------------------------------------
 
-    def _inspect(self, rows: list[Any]) -> None:
+    def _inspect(self, rows: Sequence[ir.Value]) -> None:
         """Add x − x of all lanes to what is in memory."""
         so_far = self.b.load(self.found, typ=self.e.vector)
         self.b.store(self._inspected(rows, so_far), self.found)
 
-    def _inspected(self, rows: list[Any], so_far: Any) -> Any:
+    def _inspected(self, rows: Sequence[ir.Value], so_far: ir.Value) -> ir.Value:
         """The sum of x − x of all lanes: zero exactly as long as every number is finite."""
         b = self.b
         parts = [b.fsub(x, x) for x in rows]
@@ -368,7 +372,7 @@ class _BatchLoop:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
         return b.fadd(so_far, parts[0])
 
-    def _note_failures(self, status: Any) -> None:
+    def _note_failures(self, status: ir.Value) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""
         b, e = self.b, self.e
         sums = b.load(self.found, typ=e.vector)
@@ -402,7 +406,7 @@ def define_unpack(module: ir.Module, like: Emitter) -> ir.Function:
 
 
 def _write_pack(module: ir.Module, like: Emitter) -> ir.Function:
-    def tile(s: _Tiles, i: Any, mask: Any) -> None:
+    def tile(s: _Tiles, i: ir.Value, mask: ir.Value | None) -> None:
         for j, column in enumerate(
             transpose(s.b, [s.read(s.row(r, i), mask) for r in range(like.lanes)])
         ):
@@ -412,7 +416,7 @@ def _write_pack(module: ir.Module, like: Emitter) -> ir.Function:
 
 
 def _write_unpack(module: ir.Module, like: Emitter) -> ir.Function:
-    def tile(s: _Tiles, i: Any, mask: Any) -> None:
+    def tile(s: _Tiles, i: ir.Value, mask: ir.Value | None) -> None:
         columns = [s.e.load(s.of_lanes(i, j)).value for j in range(like.lanes)]
         for r, row in enumerate(transpose(s.b, columns)):
             s.write(row, s.row(r, i), mask)
@@ -423,29 +427,29 @@ def _write_unpack(module: ir.Module, like: Emitter) -> ir.Function:
 class _Tiles:
     """Where the numbers of a tile are."""
 
-    def __init__(self, builder: Any, e: Emitter, arguments: Any) -> None:
+    def __init__(self, builder: ir.IRBuilder, e: Emitter, arguments: Sequence[ir.Value]) -> None:
         self.b, self.e = builder, e
         self.vectors, stride, last, self.count, self.lanes = arguments
         numbers = [at_most(builder, i64(lane), last) for lane in range(e.lanes)]
         self.starts = [builder.mul(stride, number) for number in numbers]
 
-    def row(self, lane: int, i: Any) -> Any:
+    def row(self, lane: int, i: ir.Value) -> ir.Value:
         """Number i of a configuration's vector."""
         offset = self.b.add(self.starts[lane], self.b.mul(i, i64(self.e.unit)))
         return self.b.at(self.vectors, offset)
 
-    def of_lanes(self, i: Any, j: int) -> Any:
+    def of_lanes(self, i: ir.Value, j: int) -> ir.Value:
         """Number i + j of all configurations."""
         offset = self.b.mul(self.b.add(i, i64(j)), i64(self.e.bytes))
         return self.b.at(self.lanes, offset)
 
-    def read(self, where: Any, mask: Any) -> Any:
+    def read(self, where: ir.Value, mask: ir.Value | None) -> ir.Value:
         """Numbers that follow each other."""
         if mask is None:
             return self.e.load(where).value
         return self.e.masked_load(where, mask)
 
-    def write(self, value: Any, where: Any, mask: Any) -> None:
+    def write(self, value: ir.Value, where: ir.Value, mask: ir.Value | None) -> None:
         """Numbers that follow each other."""
         if mask is None:
             self.e.store(Lane(self.e, value), where)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, final
@@ -90,11 +91,11 @@ class _DirectCall:
         b.call_named("Py_IncRef", ir.VOID, [self.none])
         b.ret(self.none)
 
-    def _give(self, i: int, address: Any) -> None:
+    def _give(self, i: int, address: ir.Value) -> None:
         """Argument i of the kernel is at this address."""
         self.b.store(address, self.b.at(self.buffers, WORD * i))
 
-    def _checked_input(self, i: int) -> Any:
+    def _checked_input(self, i: int) -> ir.Value:
         """The address of the numbers of argument i, if it is a plain array of the right shape."""
         b, rank = self.b, len(self.pattern[i])
         a = self._at(self.args, WORD * i, POINTER)
@@ -109,7 +110,7 @@ class _DirectCall:
             self._require(b.icmp_signed("==", self._at(shape, WORD * d, I64), wanted))
         return self._at(a, _DATA, POINTER)
 
-    def _new_result(self, i: int, others: list[Any]) -> Any:
+    def _new_result(self, i: int, others: Sequence[ir.Value]) -> ir.Value:
         """An array for argument i; the others are released if there is no memory for it."""
         b, null, zero = self.b, ir.Constant(POINTER, None), ir.Constant(I32, 0)
         rank, kind = ir.Constant(I32, len(self.pattern[i])), ir.Constant(I32, _DOUBLE)
@@ -134,22 +135,22 @@ class _DirectCall:
             b.call_named("PyTuple_SetItem", I32, [whole, i64(j), a])
         b.ret(whole)
 
-    def _at(self, base: Any, offset: int, kind: Any) -> Any:
+    def _at(self, base: ir.Value, offset: int, kind: Any) -> ir.Value:
         """What stands `offset` bytes after an address."""
         return self.b.load(self.b.at(base, offset), typ=kind)
 
-    def _require(self, condition: Any) -> None:
+    def _require(self, condition: ir.Value) -> None:
         """Continue if the condition holds, otherwise return None."""
         following = self.function.append_basic_block("so_far")
         self.b.cbranch(condition, following, self.refuse)
         self.b.position_at_end(following)
 
-    def _drop(self, objects: list[Any]) -> None:
+    def _drop(self, objects: Sequence[ir.Value]) -> None:
         """Release references."""
         for x in objects:
             self.b.call_named("Py_DecRef", ir.VOID, [x])
 
-    def _made(self, x: Any, others: list[Any]) -> None:
+    def _made(self, x: ir.Value, others: Sequence[ir.Value]) -> None:
         """Leave with Python's error if an object could not be created."""
         nothing, following = (self.function.append_basic_block(n) for n in ("nothing", "made"))
         null = ir.Constant(POINTER, None)

@@ -204,7 +204,7 @@ class MachineFunction:
         batches = [np.shape(a)[: np.ndim(a) - r] for a, r in zip(args, self._ranks, strict=True)]
         return self.ufunc_for(math.prod(np.broadcast_shapes(*batches)))
 
-    def quick(self, args: tuple[_Given, ...], threads: Any, out: Any) -> Any:
+    def quick(self, args: tuple[_Given, ...], threads: int, out: Array | None) -> Any:
         """One call of the gufunc; None if anything is out of the ordinary, or fails."""
         if len(args) != self._count:
             return None
@@ -290,7 +290,9 @@ class MachineFunction:
 _FINE = np.zeros((), dtype=np.int64)  # the status of a batch in which nothing failed
 
 
-def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: list[Array]) -> bool:
+def _fits(
+    targets: Sequence[Sequence[Array] | Array], shapes: list[tuple[int, ...]], inputs: list[Array]
+) -> bool:
     """Whether results can be written straight into these arrays."""
     if len(targets) != len(shapes):
         return False

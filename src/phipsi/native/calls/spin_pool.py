@@ -189,29 +189,29 @@ def _function(module: ir.Module, name: str, gives: ir.Type, takes: list[ir.Type]
     return function.begin(), function.args
 
 
-def _slot(b: Any, pool: Any, i: Any) -> Any:
+def _slot(b: ir.IRBuilder, pool: ir.Value, i: ir.Value) -> ir.Value:
     return b.at(pool, b.mul(b.add(i, i64(1)), i64(WORD * _LINE)))
 
 
-def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
+def _task(b: ir.IRBuilder, tasks: ir.Value, step: ir.Value, i: ir.Value) -> ir.Value:
     return b.at(tasks, b.mul(i, step))
 
 
-def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
+def _swap(b: ir.IRBuilder, base: ir.Value, i: int, x: ir.Value) -> ir.Value:
     """Write a word, in one order that all threads see; what was there."""
     return exchange(b, "xchg", b.at(base, WORD * i), x, "seq_cst")
 
 
-def _swap_if(b: Any, base: Any, i: int, old: Any, new: Any) -> Any:
+def _swap_if(b: ir.IRBuilder, base: ir.Value, i: int, old: ir.Value, new: ir.Value) -> ir.Value:
     """The same if a certain word is there; whether it was."""
     return exchange_if(b, b.at(base, WORD * i), old, new, "seq_cst", "seq_cst")
 
 
-def _seen(b: Any, base: Any, i: int) -> Any:
+def _seen(b: ir.IRBuilder, base: ir.Value, i: int) -> ir.Value:
     return load_atomic(b, b.at(base, WORD * i), typ=I64, ordering="seq_cst", align=WORD)
 
 
-def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
+def _call_word(b: ir.IRBuilder, pool: ir.Value, i: int, arguments: Sequence[ir.Value]) -> None:
     """Call the function whose address the pool's memory has."""
     kind = ir.FunctionType(ir.VOID, [x.type for x in arguments])
     b.call_address(kind, b.inttoptr(b.word(pool, i), POINTER), arguments)
@@ -224,7 +224,7 @@ def _define_run(module: ir.Module) -> None:
     kind = ir.FunctionType(ir.VOID, [POINTER] * 4)
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
-    def add(i: Any, found: list[Any]) -> list[Any]:
+    def add(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
         return [b.or_(found[0], b.word(words[_STATUS], i))]
 
     (found,) = fold_loop(b, b.word(task, _COUNT), 1, [i64(0)], add)
@@ -292,7 +292,7 @@ def _define_lead(module: ir.Module) -> None:
     b.position_at_end(free)
     posted = at_most(b, count, i64(MOST))
 
-    def post(i: Any) -> None:
+    def post(i: ir.Value) -> None:
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         _swap(b, slot, _JOB, b.ptrtoint(task, I64))
         with b.if_then(b.icmp_signed("!=", _swap(b, slot, _ASLEEP, i64(0)), i64(0))):
@@ -302,7 +302,7 @@ def _define_lead(module: ir.Module) -> None:
     run = module.globals["phipsi_run"]
     b.call(run, [tasks])
 
-    def finish(i: Any, found: list[Any]) -> list[Any]:
+    def finish(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
         names = ("offered", "here", "look", "rest", "done")
         offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
@@ -328,7 +328,7 @@ def _define_lead(module: ir.Module) -> None:
 def _define_alone(module: ir.Module) -> None:
     b, (tasks, step, count) = _function(module, "alone", I64, [POINTER, I64, I64])
 
-    def one(i: Any, found: list[Any]) -> list[Any]:
+    def one(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
         task = _task(b, tasks, step, i)
         b.call(module.globals["phipsi_run"], [task])
         return [b.or_(found[0], b.word(task, _FAILED))]
@@ -337,7 +337,7 @@ def _define_alone(module: ir.Module) -> None:
     b.ret(_whether(b, found))
 
 
-def _whether(b: Any, x: Any) -> Any:
+def _whether(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return b.zext(b.icmp_signed("!=", x, i64(0)), I64)
 
 

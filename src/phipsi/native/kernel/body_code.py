@@ -28,6 +28,7 @@ from phipsi.native.kernel.place import Place
 from phipsi.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.tables import JointCode
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.native.text.sine_and_logarithm import log_of
 
@@ -96,7 +97,7 @@ def solving_inverse(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl
     return bl.Inverse(a, low, recip), _not_positive(e, d, scale)
 
 
-def _not_positive(e: Emitter, d: list[Any], scale: list[Any] | None) -> Any:
+def _not_positive(e: Emitter, d: Sequence[Lane], scale: list[Any] | None) -> ir.Value:
     """The mask of configurations with a pivot that is not positive, or next to nothing."""
     bad: Any = None
     least = e.number.tolerance(HINGE_TOLERANCE)
@@ -236,7 +237,7 @@ class BodyCode:
         pairs = zip(known_then, out.entries, strict=True)
         return out.like([now if then is None else self._again(then) for then, now in pairs])
 
-    def _again(self, then: Any) -> Any:
+    def _again(self, then: int | _InTable) -> int | Lane:
         return self.place.constant(then.place) if isinstance(then, _InTable) else then
 
     def _kind(self) -> str:
@@ -306,7 +307,7 @@ class BodyCode:
         """All entries of a block that is not that of a field."""
         return block.dense()
 
-    def column(self, x: Field) -> list[Any]:
+    def column(self, x: Field) -> list[int | Lane]:
         """The entries of the first column."""
         return [row[0] for row in self.rows(x)]
 
@@ -334,11 +335,11 @@ class BodyCode:
             return bl.Rigid(identity(3), [0] * 3)
         return self.stored_form(x, bl.Dense(rows))
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Lane) -> Lane:
         """Sine."""
         return self._sincos(x)[0]
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Lane) -> Lane:
         """Cosine."""
         return self._sincos(x)[1]
 
@@ -348,7 +349,7 @@ class BodyCode:
             self._trig[key] = self.inputs.sincos(x)
         return self._trig[key]
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Lane) -> Lane:
         """Square root."""
         return self.emitter.intrinsic("sqrt", self.emitter.lift(x))
 
@@ -358,23 +359,23 @@ class BodyCode:
             return getattr(self, name)(*args)
         return entry_code(self.emitter, name, [self.emitter.lift(x) for x in args], data)
 
-    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
+    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Lane:
         """A power series in s, or the closed form beyond its range."""
         return self.emitter.pick(s, series, closed, self)
 
-    def scaled(self, entries: Sequence[Any]) -> list[Any]:
+    def scaled(self, entries: Sequence[Lane]) -> list[Lane]:
         """Entries times a power of two: the exponent of the largest one, by its bits."""
         e, b = self.emitter, self.emitter.builder
         bits = b.and_(b.bitcast(self.largest(entries).value, e.integers), e.integer(0x7FF << 52))
         factor = 1.0 / Lane(e, b.bitcast(bits, e.vector))
         return [x * factor for x in entries]
 
-    def largest(self, entries: Sequence[Any]) -> Any:
+    def largest(self, entries: Sequence[Lane]) -> Lane:
         """The largest absolute value."""
         e = self.emitter
         return reduce(self.maximum, (e.intrinsic("fabs", e.lift(x)) for x in entries))
 
-    def maximum(self, x: Any, y: Any) -> Any:
+    def maximum(self, x: Lane, y: Lane) -> Lane:
         """The larger of two."""
         return self.emitter.intrinsic("maxnum", x, y)
 
@@ -386,7 +387,7 @@ class BodyCode:
         assert self.code is not None
         return self.code.joint
 
-    def params(self) -> list[Any]:
+    def params(self) -> list[int | Lane]:
         """The parameters of the joint: numbers, or places in the table of bodies."""
         assert self.code is not None
         return [
@@ -394,7 +395,7 @@ class BodyCode:
             for i, p in enumerate(self.code.params)
         ]
 
-    def coordinates(self, name: str) -> list[Any]:
+    def coordinates(self, name: str) -> list[Lane]:
         """The part of q or v of the joint, read once, so that sines are computed once."""
         assert self.code is not None
         count = self.code.nq if name == "q" else self.code.nv
@@ -409,7 +410,7 @@ class BodyCode:
         count = self.size("m")
         return [self.inputs.parent_mode(name, i, count) for i in range(count)]
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
+    def once(self, name: str, make: Callable[[], Any]) -> list[Lane]:
         """What `make` returned the first time here."""
         if name not in self._made:
             self._made[name] = make()
@@ -430,11 +431,11 @@ class BodyCode:
         """The rotation from the simple frame of the body to its own frame."""
         return self.place.turn()
 
-    def outboard_size(self, half: int) -> Any:
+    def outboard_size(self, half: int) -> Lane:
         """How large the inertias outboard are."""
         return self.place.constant(tables.SIZES + half)
 
-    def point_offset(self) -> list[Any]:
+    def point_offset(self) -> list[Lane]:
         """Where this point is on its body."""
         return [self.place.point_constant(i) for i in range(3)]
 
@@ -458,7 +459,7 @@ class BodyCode:
         assert isinstance(out, bl.Rigid)
         return out.turn, out.arm
 
-    def at_mate(self, make: Callable[[], Any]) -> Any:
+    def at_mate(self, make: Callable[[], Any]) -> tuple[list[list[Lane] | Lane], ...]:
         """What `make` returns at the mate of this point."""
         return self.place.at_mate(make)
 

@@ -85,7 +85,7 @@ class Kernel:
         count = k.count_of(space_of(phase.columns))
         computed = {x for s in phase.steps for x in s.fields}
 
-        def column(c: Any) -> None:
+        def column(c: ir.Value) -> None:
             self.columns.begin(c, b.sub(count, c), c)
             self._run(phase.steps)
             self.results.write_world_results(phase.columns, self._code())
@@ -116,7 +116,7 @@ class Kernel:
         count = k.word(record.N_CARRIERS)
         k.loop(count, False, lambda i: self._at_body(step, k.b.word(table, i)))
 
-    def _at_body(self, step: Step, k: Any) -> None:
+    def _at_body(self, step: Step, k: ir.Value) -> None:
         """A step at body k, once per joint type."""
         kind, codes = self.place.at_body(k), self.k.codes
         if step.kind is StepKind.PATH:
@@ -135,6 +135,7 @@ class Kernel:
             self._visit(step)
 
         if any(x.operation.variant is Variant.LINK for x in step.fields):
+            assert kind is not None, "links have kinds"
             write_cases(self.k.b, kind, len(codes), at_link)
         else:
             self._visit(step)
@@ -225,7 +226,7 @@ class Kernel:
     def _clear_records(self, x: Field, domain: Domain, start: int) -> None:
         k, before = self.k, i64(int(domain is Domain.BODY))  # the first body record is the world's
 
-        def body(i: Any) -> None:
+        def body(i: ir.Value) -> None:
             k.clear_entries(x, k.record(domain, is_column(x), k.b.add(i, before)), start)
 
         k.loop(k.count(domain), False, body)

@@ -117,7 +117,7 @@ class LawCode:
         known = {z: self.stored(v) if z.shape else v for z, v in known.items()}
         places = {y: self.area(size) for y in batch if y in kept}
 
-        def one(i: Any) -> None:
+        def one(i: ir.Value) -> None:
             here: dict[Node, Lane] = {}
             for y in batch:
                 for z in y.args:
@@ -140,7 +140,7 @@ class LawCode:
     def entry(self, value: Value, i: int | ir.Value) -> Lane:
         """Entry i of a value; a number that is known now, or for areas one of the code."""
         if not isinstance(value, Area):
-            assert isinstance(i, int), "registers have no place that the code computes"
+            assert not isinstance(i, ir.Value), "registers have no place that the code computes"
             return value[i]
         if isinstance(i, int):
             return self._number(value, i64(value.places(i)))
@@ -149,19 +149,19 @@ class LawCode:
             return self.element(value, b.udiv(i, columns), b.urem(i, columns), 0)
         return self._number(value, self.e.builder.add(i, i64(value.start)))
 
-    def element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
+    def element(self, value: Area, i: ir.Value, j: ir.Value, columns: int) -> Lane:
         """Entry (i, j), numbers of the code, of a matrix of so many columns."""
         b = self.e.builder
         down, along = (value.down, value.along) if value.columns else (columns, 1)
         place = b.add(b.mul(i, i64(down)), b.mul(j, i64(along)))
         return self._number(value, b.add(place, i64(value.start)))
 
-    def _number(self, value: Area, place: Any) -> Lane:
+    def _number(self, value: Area, place: ir.Value) -> Lane:
         b, e = self.e.builder, self.e
         where = b.at(value.base, b.mul(place, i64(e.unit if value.shared else e.bytes)))
         return e.load_shared(where) if value.shared else e.load(where)
 
-    def put(self, x: Lane, area: Area, i: Any) -> None:
+    def put(self, x: Lane, area: Area, i: ir.Value | int) -> None:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
@@ -217,14 +217,15 @@ class LawCode:
 
     # ---- calls
 
-    def _call(self, x: Node, *args: Value) -> Any:
+    def _call(self, x: Node, *args: Value) -> list[list[Lane] | Area]:
         if x.data.takes_views:
             return x.data.write(self, args)
         whole = [self.whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
         return x.data.write(self, whole)
 
-    def _result(self, x: Node, found: Any) -> Value:
-        return found[x.data]
+    def _result(self, x: Node, found: Sequence[Value]) -> Value:
+        number: int = x.data
+        return found[number]
 
     # ---- moving entries, sums, products
 
@@ -245,7 +246,7 @@ class LawCode:
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
         return lambda i: b.word(table, i)
 
-    def _copy(self, source: Area, to: Area, i: Any) -> None:
+    def _copy(self, source: Area, to: Area, i: ir.Value) -> None:
         self.put(self.entry(source, i), to, i)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
@@ -263,12 +264,12 @@ class LawCode:
             out[place] = out[place] + self.entry(value, i)
         return self._gathered([self.e.lift(y) for y in out])
 
-    def _added_up(self, size: int, places: Any, value: Area) -> Value:
+    def _added_up(self, size: int, places: Array, value: Area) -> Value:
         """Entries of a value added to zeros at places, in their order."""
         out, place = self.area(size), self._listed(places)
         self._loop(size, lambda i: self.put(self.e.constant(0.0), out, i))
 
-        def add(i: Any) -> None:
+        def add(i: ir.Value) -> None:
             at = place(i)
             self.put(self.entry(out, at) + self.entry(value, i), out, at)
 
@@ -314,7 +315,7 @@ class LawCode:
         b, out = self.e.builder, self.area(size)
         count, inner = shape[axis], int(np.prod(shape[axis + 1 :], dtype=int))
 
-        def one(i: Any) -> None:
+        def one(i: ir.Value) -> None:
             first = b.mul(i, i64(count))
             if inner > 1:
                 within = b.urem(i, i64(inner))
@@ -329,7 +330,7 @@ class LawCode:
         if not isinstance(value, Area):
             return _added(value)
 
-        def more(i: Any, sums: list[Any]) -> list[Any]:
+        def more(i: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
             return [(Lane(self.e, sums[0]) + self.entry(value, i)).value]
 
         start = [self.e.constant(0.0).value]
@@ -354,7 +355,7 @@ class LawCode:
             for i in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - i)
 
-                def factor(j: Any, k: int = k) -> Lane:
+                def factor(j: ir.Value, k: int = k) -> Lane:
                     where = (j, i64(k)) if len(b.shape) == 2 else (i64(0), j)
                     return self.element(right, *where, columns)
 
@@ -369,7 +370,7 @@ class LawCode:
         """Rows `first` to `first + count` of the left times a column of the right."""
         b, e = self.e.builder, self.e
 
-        def more(j: Any, sums: list[Any]) -> list[Any]:
+        def more(j: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
             factor = right(j)
             return [
                 self.element(left, i64(first + n), j, between)

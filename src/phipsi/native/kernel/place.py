@@ -14,6 +14,7 @@ from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.plan import is_column
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I32, I64, WORD, Lane, i64
 
 
@@ -43,7 +44,7 @@ class Place:
 
     # -- going there -------------------------------------------------------------------------------
 
-    def at_body(self, k: Any) -> Any:
+    def at_body(self, k: ir.Value) -> ir.Value:
         """Go to body k; the number of its joint's type."""
         m, b = self.k, self.k.b
         self.domain, self.index = Domain.BODY, k
@@ -64,7 +65,7 @@ class Place:
         self.records[Reads.CHILDREN] = m.both(Domain.BODY, numbers[tables.SUM])
         return numbers[tables.KIND]
 
-    def _go_to_row(self, k: Any) -> None:
+    def _go_to_row(self, k: ir.Value) -> None:
         """The numbers of body k: its row of the table, or one that equal bodies share."""
         m, b = self.k, self.k.b
         start = m.table(record.DOUBLES)
@@ -74,7 +75,7 @@ class Place:
         self._head = m.at(start, b.mul(k, i64(WORD * tables.HEAD)))
         self._table = m.at(start, b.load(self._head, typ=I64))
 
-    def at_other(self, domain: Domain, k: Any) -> Any:
+    def at_other(self, domain: Domain, k: ir.Value) -> ir.Value | None:
         """Go to point, link or row k; for a link, the number of its kind."""
         self.domain, self.index = domain, k
         here = self.k.both(domain, k)
@@ -86,7 +87,7 @@ class Place:
         self.records[Reads.HERE] = here
         return kind
 
-    def _at_point(self, p: Any) -> None:
+    def _at_point(self, p: ir.Value) -> None:
         m = self.k
         size = i64(m.unit * tables.N_POINT_NUMBERS)
         self._point_table = m.at(m.table(record.POINT_DOUBLES), m.b.mul(p, size))
@@ -97,7 +98,7 @@ class Place:
         self.records[Reads.HOST] = m.both(Domain.BODY, m.b.add(self._host, i64(1)))
         self.records[Reads.MATE] = m.both(Domain.POINT, self._mate)
 
-    def _at_link(self, link: Any) -> Any:
+    def _at_link(self, link: ir.Value) -> ir.Value:
         m = self.k
         point, row, kind = (
             m.integer(record.LINK_INTEGERS, tables.N_LINK_INTEGERS, link, i)
@@ -110,7 +111,7 @@ class Place:
         self._link_table = m.at(m.table(record.LINK_DOUBLES), m.b.mul(link, size))
         return kind
 
-    def at_mate(self, make: Callable[[], Any]) -> Any:
+    def at_mate(self, make: Callable[[], Any]) -> tuple[list[list[Lane] | Lane], ...]:
         """What `make` returns at the mate of the current point."""
         saved = dict(vars(self), records=dict(self.records))
         self._at_point(self._mate)
@@ -120,7 +121,7 @@ class Place:
 
     # -- numbers of the model ----------------------------------------------------------------------
 
-    def _number(self, table: Any, i: int) -> Lane:
+    def _number(self, table: ir.Value, i: int) -> Lane:
         k, e = self.k, self.k.emitter
         return e.splat(k.b.load(k.at(table, i64(k.unit * i)), typ=e.number.type))
 
@@ -201,7 +202,7 @@ class Place:
             base, start = self.records[where][is_column(x)], plan.slots(x.type.domain)[x]
         return like.like([m.entry_load(x, base, start, i) for i in range(len(like.entries))])
 
-    def choose(self, condition: Any, yes: bl.Block, no: bl.Block) -> bl.Block:
+    def choose(self, condition: ir.Value, yes: bl.Block, no: bl.Block) -> bl.Block:
         """One block if the condition holds, another if not."""
         e, b = self.k.emitter, self.k.b
         entries = [
@@ -232,7 +233,9 @@ class Place:
 
     # -- status ------------------------------------------------------------------------------------
 
-    def fail(self, mask: Any, code: int, row: Any = None, *, over: int | None = None) -> None:
+    def fail(
+        self, mask: ir.Value, code: int, row: ir.Value | None = None, *, over: int | None = None
+    ) -> None:
         """Note the first failure of each configuration: code + CODES (body or row + 1).
 
         It replaces one of the code `over`.

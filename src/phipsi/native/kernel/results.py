@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -36,7 +36,7 @@ class Results:
 
     # -- blocks of a body --------------------------------------------------------------------------
 
-    def _row(self, space: Space, i: int) -> Any:
+    def _row(self, space: Space, i: int) -> ir.Value:
         """Number of component i of the block here in a vector of the space."""
         at, b = self.place, self.k.b
         if space.index == "joint":
@@ -144,7 +144,7 @@ class Results:
                 for j, row in enumerate(values.value(r.field).dense()):
                     self._put_row(r, row[0], base, i64(j))
 
-    def _put_row(self, r: Result, entry: Any, base: Any, row: Any) -> None:
+    def _put_row(self, r: Result, entry: Lane, base: ir.Value, row: ir.Value) -> None:
         """Write an entry of the current columns, or of a vector."""
         k, b, cs = self.k, self.k.b, self.columns
         if not r.layout.startswith("matrix"):
@@ -197,7 +197,7 @@ def write_first_status(k: Emission) -> None:
     k.b.store(k.b.select(bad, e.integer(NOT_FINITE), e.integer(0)), k.status)
 
 
-def not_finite(k: Emission, buffers: list[int]) -> Any:
+def not_finite(k: Emission, buffers: list[int]) -> ir.Value:
     """Whether a number in these buffers is NaN or infinite, for every lane.
 
     Σ (x − x) is zero exactly if all are finite.
@@ -207,8 +207,10 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
     width, unrolled = (g.lanes, 4) if k.several else (1, _SUMS)
     sums: list[Any] = [g.constant(0.0).value] * unrolled
 
-    def adding(base: Any, start: Any, count: Any = None) -> Callable[[Any, list[Any]], list[Any]]:
-        def add(i: Any, old: list[Any]) -> list[Any]:
+    def adding(
+        base: ir.Value, start: ir.Value, count: ir.Value | None = None
+    ) -> Callable[[Any, list[Any]], list[Any]]:
+        def add(i: ir.Value, old: Sequence[ir.Value]) -> list[ir.Value]:
             out: list[Any] = []
             for j, so_far in enumerate(old):  # sums of their own do not wait for each other
                 at = b.add(start, b.add(i, i64(j * width)))
@@ -240,13 +242,13 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
     return b.fcmp_unordered("!=", total, e.constant(0.0).value)
 
 
-def not_symmetric(k: Emission, slot: Slot) -> Any:
+def not_symmetric(k: Emission, slot: Slot) -> ir.Value:
     """Whether a given block differs from its transpose, for every lane, as `check_symmetric`."""
     b, e, base = k.b, k.config, k.buffer(slot.buffer)
     width = (slot.gives and slot.gives.width) or k.widest
     size = width * width
 
-    def worst(start: Any, old: list[Any]) -> list[Any]:
+    def worst(start: ir.Value, old: Sequence[ir.Value]) -> list[ir.Value]:
         """The largest excess over the tolerance so far."""
         rows = [
             [
@@ -271,7 +273,7 @@ def not_symmetric(k: Emission, slot: Slot) -> Any:
     return b.fcmp_ordered(">", found, zero)
 
 
-def _sum(b: Any, terms: list[Any]) -> Any:
+def _sum(b: ir.IRBuilder, terms: Sequence[ir.Value]) -> ir.Value:
     """The sum of 2ⁿ numbers, pair by pair."""
     while len(terms) > 1:
         terms = [b.fadd(x, y) for x, y in zip(terms[::2], terms[1::2], strict=True)]

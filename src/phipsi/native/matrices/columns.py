@@ -9,7 +9,7 @@ Reasons: docs/decisions/0016.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from phipsi.core.expressions.spaces import space_named
@@ -20,6 +20,7 @@ from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.place import Place
 from phipsi.native.kernel.plan import shown
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I32, Lane, i64, plus_scaled, scaled
 from phipsi.native.text.llvm_values import Constant, Undefined
 
@@ -47,7 +48,7 @@ class Columns:
         self._component: Any = None  # of the seed's block
         self._element: Any = None  # body, point or link at which the current path starts
 
-    def begin(self, column: Any, count: Any, rank: Any) -> None:
+    def begin(self, column: ir.Value, count: ir.Value, rank: ir.Value) -> None:
         """Set the current columns: `count` of them from `column` on."""
         self.column, self.rank = column, rank
         if self.several:
@@ -56,7 +57,7 @@ class Columns:
             self.columns = b.add(e.splat_integer(column), e.numbers)
             self.ranks = b.add(e.splat_integer(rank), e.numbers)
 
-    def begin_path(self, start: Any, element: Any) -> None:
+    def begin_path(self, start: ir.Value, element: ir.Value) -> None:
         """Set what the paths of the current columns start from."""
         b, e = self.k.b, self.k.group
         self._element = element
@@ -76,7 +77,7 @@ class Columns:
 
     # -- seeds -------------------------------------------------------------------------------------
 
-    def _one_hot(self, rows: list[Any], wanted: Any) -> list[Lane]:
+    def _one_hot(self, rows: Sequence[ir.Value], wanted: ir.Value) -> list[Lane]:
         """1 where the row's number is the wanted one, 0 elsewhere."""
         e, b = self.k.emitter, self.k.b
         if not self.several:
@@ -85,7 +86,7 @@ class Columns:
         masks = [b.icmp_signed("==", e.splat_integer(row), wanted) for row in rows]
         return [Lane(e, b.uitofp(mask, e.vector)) for mask in masks]
 
-    def _identity(self, start: Any, rows: int) -> bl.Dense:
+    def _identity(self, start: ir.Value, rows: int) -> bl.Dense:
         """The rows from `start` on of the current columns of the identity."""
         numbers = [self.k.b.add(start, i64(i)) for i in range(rows)]
         wanted = self.columns if self.several else self.column
@@ -137,7 +138,7 @@ class Columns:
             out.append([scaled(Lane(e, entry), factor)])
         return bl.Dense(out)
 
-    def _gather(self, address: Callable[[int], Any]) -> Any:
+    def _gather(self, address: Callable[[int], Any]) -> ir.Value:
         """A vector of numbers from a place per lane."""
         b, e = self.k.b, self.k.group
         out: Any = Constant(e.vector, Undefined)
@@ -159,12 +160,25 @@ class Columns:
 
     # -- entries of the current columns in a matrix ------------------------------------------------
 
-    def put(self, entry: Any, base: Any, index: Any, stride: Any, mask: Any = None) -> None:
+    def put(
+        self,
+        entry: Lane,
+        base: ir.Value,
+        index: ir.Value,
+        stride: ir.Value | None,
+        mask: ir.Value | None = None,
+    ) -> None:
         """Write an entry of every current column; the next column's is `stride` numbers on."""
         self._write(self.k.group.lift(entry), base, index, stride, mask)
 
     def add(
-        self, entry: Any, coefficient: Any, base: Any, index: Any, stride: Any, mask: Any = None
+        self,
+        entry: int | Lane,
+        coefficient: int,
+        base: ir.Value,
+        index: ir.Value,
+        stride: ir.Value | None,
+        mask: ir.Value | None = None,
     ) -> None:
         """Add to an entry of every current column."""
         if en.is_zero(entry):
@@ -174,7 +188,9 @@ class Columns:
         new = plus_scaled(old, coefficient, e.lift(entry))
         self._write(new, base, index, stride, mask)
 
-    def _read(self, base: Any, index: Any, stride: Any, mask: Any) -> Any:
+    def _read(
+        self, base: ir.Value, index: ir.Value, stride: ir.Value | None, mask: ir.Value | None
+    ) -> ir.Value:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
         if not self.several:
@@ -183,7 +199,14 @@ class Columns:
             return e.masked_load(where, self._allowed(mask))
         return self._gather(lambda lane: self._lane_address(where, stride, lane))
 
-    def _write(self, value: Lane, base: Any, index: Any, stride: Any, mask: Any) -> None:
+    def _write(
+        self,
+        value: Lane,
+        base: ir.Value,
+        index: ir.Value,
+        stride: ir.Value | None,
+        mask: ir.Value | None,
+    ) -> None:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
         if not self.several:
@@ -199,10 +222,10 @@ class Columns:
                 entry = b.extract_element(value.value, number)
                 b.store(entry, self._lane_address(where, stride, lane), align=e.unit)
 
-    def _allowed(self, mask: Any) -> Any:
+    def _allowed(self, mask: ir.Value | None) -> ir.Value:
         return self.valid if mask is None else self.k.b.and_(self.valid, mask)
 
-    def _lane_address(self, where: Any, stride: Any, lane: int) -> Any:
+    def _lane_address(self, where: ir.Value, stride: ir.Value, lane: int) -> ir.Value:
         b = self.k.b
         # lanes without a column read the first one's entry, and never write
         number = Constant(I32, lane)

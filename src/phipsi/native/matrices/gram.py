@@ -20,6 +20,7 @@ from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.place import Place
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.tiles import MeetingTiles, Shape
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Lane, i64, write_loop
 
 
@@ -58,7 +59,7 @@ class Gram:
 
     # -- the product -------------------------------------------------------------------------------
 
-    def emit(self, out: Any) -> None:
+    def emit(self, out: ir.Value) -> None:
         """The upper half of C* S C in a matrix between joints, where it takes the place of all.
 
         Sums run over the joints that two columns share, from the base on.
@@ -92,11 +93,11 @@ class Gram:
 
     # -- lanes are columns of one configuration ----------------------------------------------------
 
-    def _along(self, out: Any) -> None:
+    def _along(self, out: ir.Value) -> None:
         k, b = self.k, self.k.b
         widths = sorted({code.nv for code in k.codes} - {0})
 
-        def body(k0: Any) -> None:
+        def body(k0: ir.Value) -> None:
             start, end, last, top = k.body_integers(
                 k0, tables.V_OFFSET, tables.V_END, tables.V_SUBTREE, tables.TOP
             )
@@ -123,7 +124,9 @@ class Gram:
 
         write_loop(b, k.word(record.N_BODIES), body)
 
-    def _row(self, out: Any, r: int, start: Any, i: Any, last: Any, first: bool) -> None:
+    def _row(
+        self, out: ir.Value, r: int, start: ir.Value, i: ir.Value, last: ir.Value, first: bool
+    ) -> None:
         """What a joint with r rates adds to row i, from the diagonal to the end of its subtree.
 
         The joint at the top of a tree comes first, and finds nothing there.
@@ -136,12 +139,12 @@ class Gram:
         lefts = [k.group.load_shared(k.at(sc, b.mul(b.add(row, i), unit))) for row in starts]
         count, g = b.sub(last, i), k.group
 
-        def entries(j: Any) -> None:
+        def entries(j: ir.Value) -> None:
             """Some entries of row i from column i + j on."""
             column = b.add(i, j)
             mask = g.first(b.sub(last, column))
 
-            def load(base: Any, at: Any) -> Lane:
+            def load(base: ir.Value, at: ir.Value) -> Lane:
                 return Lane(g, g.masked_load(k.at(base, b.mul(at, unit)), mask))
 
             at = b.add(mine, column)

@@ -63,7 +63,7 @@ class MatrixMemory:
             if of_blocks(x):
                 self.from_blocks.append(as_matrix(x, "small"))
 
-    def base(self, r: Result) -> Any:
+    def base(self, r: Result) -> ir.Value:
         """The address of a matrix."""
         if r.layout == "factor":
             return self._places[r.field]
@@ -87,7 +87,7 @@ class MatrixMemory:
         same = (s for s in self.k.results if s.field is x.field and s.left is None)
         return self.base(next(same, x))
 
-    def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
+    def entry_index(self, r: Result, row: ir.Value, column: ir.Value) -> tuple[Any, Any]:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
         b, width = self.k.b, self.k.count_of(r.takes)
         return b.add(b.mul(row, width), column), width
@@ -119,7 +119,7 @@ class MatrixMemory:
         for rows in self.rows.values():
             self._clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
 
-    def _clear(self, base: Any, entries: Any) -> None:
+    def _clear(self, base: ir.Value, entries: ir.Value) -> None:
         k, b = self.k, self.k.b
         if k.module.standalone:  # memset is a function of a library
             k.loop(entries, False, lambda i: k.store(0.0, base, i))
@@ -143,11 +143,11 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         base, n = self.base(r), k.count_of(r.takes)
 
-        def body(k0: Any) -> None:
+        def body(k0: ir.Value) -> None:
             start, end = k.body_integers(k0, tables.V_OFFSET, tables.V_END)
             width = b.sub(end, start)
 
-            def row(i: Any) -> None:
+            def row(i: ir.Value) -> None:
                 first = b.add(b.mul(b.add(start, i), n), start)
                 k.loop(width, False, lambda j: k.store(0.0, base, b.add(first, j)))
 
@@ -243,13 +243,13 @@ class DenseInverse:
             k.at(self.matrix, b.mul(stride, i64(2))),
         )
 
-    def _index(self, row: Any, column: Any) -> Any:
+    def _index(self, row: ir.Value, column: ir.Value) -> ir.Value:
         return self.k.b.add(self.k.b.mul(row, self.size), column)
 
-    def _load(self, base: Any, row: Any, column: Any) -> Lane:
+    def _load(self, base: ir.Value, row: ir.Value, column: ir.Value) -> Lane:
         return self.k.load(base, self._index(row, column))
 
-    def _store(self, value: Any, base: Any, row: Any, column: Any) -> None:
+    def _store(self, value: Lane, base: ir.Value, row: ir.Value, column: ir.Value) -> None:
         self.k.store(value, base, self._index(row, column))
 
     def _each(self, body: Callable[[ir.Value], None]) -> None:
@@ -264,7 +264,7 @@ class DenseInverse:
         """Write the current columns of the matrix, when all of them have been computed."""
         k, cs, source = self.k, self.columns, self.field.args[0]
 
-        def row(i: Any) -> None:
+        def row(i: ir.Value) -> None:
             index = self._index(i, cs.column)
             cs.put(k.load_entry(source, i), self.matrix, index, None)
 
@@ -276,8 +276,8 @@ class DenseInverse:
         largest = b.alloca(e.vector)
         b.store(e.constant(0.0).value, largest)
 
-        def start(i: Any) -> None:
-            def entry(j: Any) -> None:
+        def start(i: ir.Value) -> None:
+            def entry(j: ir.Value) -> None:
                 x = self._load(self.matrix, i, j)
                 self._store(x, self.work, i, j)
                 one = b.uitofp(b.icmp_signed("==", i, j), e.number.type)
@@ -292,13 +292,13 @@ class DenseInverse:
         count = e.splat(b.uitofp(self.size, e.number.type))
         limit = Lane(e, b.load(largest, typ=e.vector)) * count * e.number.tolerance(_EPS)
 
-        def eliminate(i: Any) -> None:
-            def exchange(below: Any) -> None:
+        def eliminate(i: ir.Value) -> None:
+            def exchange(below: ir.Value) -> None:
                 j = b.add(b.add(i, i64(1)), below)
                 mine, other = self._load(self.work, i, i), self._load(self.work, j, i)
                 swap = e.compare(">", e.intrinsic("fabs", other), e.intrinsic("fabs", mine))
 
-                def change(base: Any, row: Any, c: Any) -> None:
+                def change(base: ir.Value, row: ir.Value, c: ir.Value) -> None:
                     upper, lower = self._load(base, row, c), self._load(base, j, c)
                     self._store(e.select(swap, lower, upper), base, row, c)
                     self._store(e.select(swap, upper, lower), base, j, c)
@@ -312,11 +312,11 @@ class DenseInverse:
             recip = 1.0 / pivot
             self._row(i, lambda base, r, c: self._store(self._load(base, r, c) * recip, base, r, c))
 
-            def clear(j: Any) -> None:
+            def clear(j: ir.Value) -> None:
                 with b.if_then(b.icmp_signed("!=", i, j)):
                     factor = -self._load(self.work, j, i)
 
-                    def change(base: Any, row: Any, c: Any) -> None:
+                    def change(base: ir.Value, row: ir.Value, c: ir.Value) -> None:
                         new = self._load(base, i, c).times_plus(factor, self._load(base, row, c))
                         self._store(new, base, row, c)
 
@@ -331,10 +331,10 @@ class DenseInverse:
         k, e = self.k, self.k.emitter
         u = x.args[1]
 
-        def row(i: Any) -> None:
+        def row(i: ir.Value) -> None:
             k.store_entry(x, i, e.constant(0.0))
 
-            def term(j: Any) -> None:
+            def term(j: ir.Value) -> None:
                 old = k.load_entry(x, i)
                 factor = self._load(self.inverse, i, j)
                 new = factor.times_plus(k.load_entry(u, j), old)

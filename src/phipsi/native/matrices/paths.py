@@ -9,7 +9,7 @@ meet at each body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -35,6 +35,7 @@ from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.gram import Gram
 from phipsi.native.matrices.matrix_memory import MatrixMemory
 from phipsi.native.matrices.structural_zeros import on_path
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I64, WORD, Lane, at_most, i64, scaled, write_loop
 
 
@@ -65,7 +66,7 @@ class Paths:
         word = record.SEEDS[cs.kind] + (record.TOGETHER if cs.several else record.SINGLE)
         groups, count = k.table(word), k.word(word + 1)
 
-        def group(g: Any) -> None:
+        def group(g: ir.Value) -> None:
             row = k.at(groups, b.mul(g, i64(WORD * record.GROUP_SIZE)))
             start, column, size, rank, element = (
                 b.word(row, i)
@@ -77,7 +78,7 @@ class Paths:
 
         write_loop(b, count, group)
 
-    def _walk(self, step: Step, start: Any) -> None:
+    def _walk(self, step: Step, start: ir.Value) -> None:
         k, b, cs, at = self.k, self.k.b, self.columns, self.place
         inside, head, onward, after = (
             b.function.append_basic_block(n) for n in ("start", "walk", "onward", "end")
@@ -164,7 +165,7 @@ class Paths:
                 ready.remove(x)
                 del left[x]
 
-    def _keep(self, x: Field, entry: Any, i: int) -> None:
+    def _keep(self, x: Field, entry: float | Lane, i: int) -> None:
         k = self.k
         assert is_column(x)
         k.entry_store(x, entry, k.records(Domain.WORLD, True), k.plan.carried[x], i)
@@ -259,18 +260,18 @@ class Pairs:
             with elsewhere:
                 meetings()
 
-    def _of_seed(self, word: int, index: Any) -> Any:
+    def _of_seed(self, word: int, index: ir.Value) -> ir.Value:
         """A word of a table of the seeds."""
         return self.k.b.word(self.k.table(record.SEEDS[self.columns.kind] + word), index)
 
-    def _first(self, body: Any) -> Any:
+    def _first(self, body: ir.Value) -> ir.Value:
         """How many seeds there are before a body, in the order of paths."""
         return self._of_seed(record.FIRST, body)
 
-    def _column(self, rank: Any) -> Any:
+    def _column(self, rank: ir.Value) -> ir.Value:
         return rank if self.columns.kind == "joint" else self._of_seed(record.SEED_COLUMN, rank)
 
-    def _place(self, slot: Any) -> tuple[Any, list[Any]]:
+    def _place(self, slot: ir.Value) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""
         k, b = self.k, self.k.b
         seeds = k.word(record.SEEDS[self.columns.kind] + record.SINGLE + 1)
@@ -288,7 +289,7 @@ class Pairs:
         every = [(r, part, y) for r in self.matrices.from_blocks for part, y in parts_of(r.field)]
         return [(r, part.coefficient) for r, part, y in every if y is self.field]
 
-    def _leave(self, z: bl.Dense, starts_at: Any, slot: Any) -> None:
+    def _leave(self, z: bl.Dense, starts_at: ir.Value, slot: ir.Value) -> None:
         """Keep z for later columns: that of seeds whose paths begin here, and at branches."""
         k, b, cs = self.k, self.k.b, self.columns
         first, last = self._first(starts_at), self._first(b.add(starts_at, i64(1)))
@@ -307,13 +308,13 @@ class Pairs:
         with b.if_then(b.icmp_signed(">", slot, i64(0))):
             self._write(z, slot, None)
 
-    def _write(self, z: bl.Dense, slot: Any, mask: Any) -> None:
+    def _write(self, z: bl.Dense, slot: ir.Value, mask: ir.Value | None) -> None:
         k, cs = self.k, self.columns
         start, offsets = self._place(slot)
         for (entry,), offset in zip(z.rows, offsets, strict=False):
             cs.put(entry, k.at(start, offset), cs.rank, None, mask)
 
-    def _meet(self, rank: Any, kept: tuple[Any, list[Any]], w: list[Any]) -> None:
+    def _meet(self, rank: ir.Value, kept: tuple[Any, list[Any]], w: Sequence[Lane]) -> None:
         """The entries of the current columns and the column with this rank."""
         k, b, cs = self.k, self.k.b, self.columns
         column = self._column(rank)
@@ -348,7 +349,9 @@ class Pairs:
                     mirror, _ = self.matrices.entry_index(r, cs.column, column)
                     cs.add(entry, coefficient, base, mirror, None)
 
-    def _meet_rows(self, entry: Any, coefficient: Any, r: Result, column: Any, rank: Any) -> None:
+    def _meet_rows(
+        self, entry: Lane, coefficient: int, r: Result, column: ir.Value, rank: ir.Value
+    ) -> None:
         """The same between constraint rows, of which each pair may meet up to four times.
 
         Within a block only (earlier, later) is added to, and on the diagonal twice, in an order
@@ -369,7 +372,7 @@ class Pairs:
             mask, same = None, b.icmp_signed("==", column, cs.column)
             other = b.and_(same, b.icmp_signed("!=", rank, cs.rank))
 
-        def add(index: Any, stride: Any) -> None:
+        def add(index: ir.Value, stride: ir.Value | None) -> None:
             cs.add(entry, coefficient, base, index, stride, mask)
             if cs.several:
                 cs.add(entry, coefficient, base, index, stride, again)

@@ -7,7 +7,7 @@ row that depends on those before it: its multiplier is zero, and the others solv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from phipsi.core.backends import failures, rank_limits
@@ -50,16 +50,16 @@ class RowMatrix:
         self.recips = k.at(self.sizes, b.mul(self.places, unit))  # of the pivots, by place
         self.work = k.at(self.recips, b.mul(self.places, unit))  # a vector, by place
 
-    def integer(self, row: Any, what: int) -> Any:
+    def integer(self, row: ir.Value, what: int) -> ir.Value:
         """A number of the table of rows."""
         b = self.k.b
         return b.word(self.table, b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what)))
 
-    def index(self, row: Any, column: Any) -> Any:
+    def index(self, row: ir.Value, column: ir.Value) -> ir.Value:
         """Where entry (row, column) stands, the row's block not being before the column's."""
         return self.k.b.add(self.integer(row, ROW_BASE), self.integer(column, ROW_PLACE))
 
-    def meets(self, other: Any, current: Any) -> tuple[Any, Any, Any]:
+    def meets(self, other: ir.Value, current: ir.Value) -> tuple[Any, Any, Any]:
         """Where the entry of an earlier and a current column stands, and how far the next is.
 
         (swapped, index, stride): between different blocks the later one is the row; `swapped` says
@@ -71,11 +71,11 @@ class RowMatrix:
         index = b.select(swapped, self.index(current, other), self.index(other, current))
         return swapped, index, self.integer(current, ROW_WIDTH)
 
-    def size_index(self, column: Any) -> Any:
+    def size_index(self, column: ir.Value) -> ir.Value:
         """Where the size of a row stands in `sizes`."""
         return self.integer(column, ROW_PLACE)
 
-    def at_hub(self, hub: Any, component: int, column: Any) -> Any:
+    def at_hub(self, hub: ir.Value, component: int, column: ir.Value) -> Any:
         """Where the entry of a hub's row and a column stands, and how far the next row is.
 
         Closures outside the hub's subtree are eliminated after it: then the column is the row.
@@ -83,7 +83,7 @@ class RowMatrix:
         row = self.k.b.add(self._hub_row(hub), i64(component))
         return self.meets(row, column)
 
-    def _hub_row(self, hub: Any) -> Any:
+    def _hub_row(self, hub: ir.Value) -> ir.Value:
         b = self.k.b
         return b.add(self.k.word(record.N_ROWS), b.mul(hub, i64(6)))
 
@@ -99,7 +99,7 @@ class RowMatrix:
         """start − Σ over places in [first, last) of the products of two numbers."""
         k, b, e = self.k, self.k.b, self.k.emitter
 
-        def step(n: Any, sums: list[Any]) -> list[Any]:
+        def step(n: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
             x, y = term(b.add(first, n))
             return [(-x).times_plus(y, Lane(e, sums[0])).value]
 
@@ -110,13 +110,13 @@ class RowMatrix:
         """In the blocks on the diagonal, add to the lower half what pairs left in the upper."""
         b = self.k.b
 
-        def row(p: Any) -> None:
+        def row(p: ir.Value) -> None:
             mine = self.integer(p, ROW_AT)
             base = self.integer(mine, ROW_BASE)
             end = b.add(self.integer(mine, ROW_FIRST), self.integer(mine, ROW_WIDTH))
             after = b.add(p, i64(1))
 
-            def entry(n: Any) -> None:
+            def entry(n: ir.Value) -> None:
                 q = b.add(after, n)
                 here = b.add(self.integer(self.integer(q, ROW_AT), ROW_BASE), p)
                 total = self.k.load(self.matrix, here) + self.k.load(self.matrix, b.add(base, q))
@@ -132,7 +132,7 @@ class RowMatrix:
         admittance = root(self.field.args[0].args[1])
         start = k.plan.body[admittance]
 
-        def hub(n: Any) -> None:
+        def hub(n: ir.Value) -> None:
             body = b.word(k.table(record.HUBS), n)
             where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
@@ -156,12 +156,12 @@ class RowMatrix:
         if self.local:
             self._write_hubs()
 
-        def eliminate(p: Any) -> None:
+        def eliminate(p: ir.Value) -> None:
             _, base, first = self._row_at(p)
             diagonal = self.k.load(self.matrix, b.add(base, p))
 
             # first the entries of L D, then of L, because D L* of earlier columns is needed
-            def column(n: Any) -> None:
+            def column(n: ir.Value) -> None:
                 j = b.add(first, n)
                 _, base_j, first_j = self._row_at(j)
                 start = b.select(b.icmp_signed(">", first, first_j), first, first_j)
@@ -179,7 +179,7 @@ class RowMatrix:
 
             write_loop(b, b.sub(p, first), column)
 
-            def scale(n: Any, sums: list[Any]) -> list[Any]:
+            def scale(n: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
                 j = b.add(first, n)
                 here = b.add(base, j)
                 product = self.k.load(self.matrix, here)
@@ -206,7 +206,7 @@ class RowMatrix:
         if y.in_work:  # rows of hubs have a zero on the right
             write_loop(b, self.places, lambda p: y.put(p, e.constant(0.0)))
 
-        def given(row: Any, largest: list[Any]) -> list[Any]:
+        def given(row: ir.Value, largest: Sequence[ir.Value]) -> list[ir.Value]:
             value = k.load_entry(x.args[1], row)
             y.put(self.integer(row, ROW_PLACE), value)
             return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
@@ -223,7 +223,7 @@ class RowMatrix:
                 lambda row: k.store_entry(x, row, y.get(self.integer(row, ROW_PLACE))),
             )
 
-    def _row_at(self, p: Any) -> tuple[Any, Any, Any]:
+    def _row_at(self, p: ir.Value) -> tuple[Any, Any, Any]:
         """The row at a place, where its entries begin, and the first place of its stretch."""
         row = self.integer(p, ROW_AT)
         return row, self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
@@ -235,7 +235,7 @@ class RowMatrix:
         limit = largest * rank_limits.ROW_GAP + tolerance(rank_limits.ROW_GAP_LEAST)
         doubt = largest * tolerance(rank_limits.ROW_DOUBT) + tolerance(rank_limits.ROW_DOUBT_LEAST)
 
-        def forward(p: Any) -> None:
+        def forward(p: ir.Value) -> None:
             row, base, first = self._row_at(p)
             value = self._dot(
                 first, p, y.get(p), lambda m: (k.load(self.matrix, b.add(base, m)), y.get(m))
@@ -258,12 +258,12 @@ class RowMatrix:
         """L⁻* y."""
         k, b = self.k, self.k.b
 
-        def back(n: Any) -> None:
+        def back(n: ir.Value) -> None:
             p = b.sub(b.sub(self.places, n), i64(1))
             _, base, first = self._row_at(p)
             value = y.get(p)
 
-            def spread(m: Any) -> None:
+            def spread(m: ir.Value) -> None:
                 j = b.add(first, m)
                 entry = -k.load(self.matrix, b.add(base, j))
                 y.put(j, entry.times_plus(value, y.get(j)))
@@ -280,14 +280,14 @@ class _Unknowns:
     def __init__(self, matrix: RowMatrix, x: Field) -> None:
         self.matrix, self.x, self.in_work = matrix, x, x.type.cols == "1"
 
-    def get(self, p: Any) -> Lane:
+    def get(self, p: ir.Value) -> Lane:
         """The number at a place."""
         m = self.matrix
         if self.in_work:
             return m.k.load(m.work, p)
         return m.k.load_entry(self.x, m.integer(p, ROW_AT))
 
-    def put(self, p: Any, value: Lane) -> None:
+    def put(self, p: ir.Value, value: Lane) -> None:
         """Write the number at a place."""
         m = self.matrix
         if self.in_work:

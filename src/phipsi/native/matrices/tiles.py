@@ -15,6 +15,7 @@ import numpy as np
 
 from phipsi.native import data_record as record
 from phipsi.native.kernel.emission import Emission
+from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import (
     I32,
     I64,
@@ -49,14 +50,14 @@ def transpose(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def mirror_tiles(k: Emission, base: Any, n: Any) -> None:
+def mirror_tiles(k: Emission, base: ir.Value, n: ir.Value) -> None:
     """Fill the lower half of an n × n matrix of one configuration from its upper half."""
     b, g = k.b, k.group
 
-    def where(row: Any, column: Any) -> Any:
+    def where(row: ir.Value, column: ir.Value) -> ir.Value:
         return k.at(base, b.mul(b.add(b.mul(row, n), column), i64(k.unit)))
 
-    def tile(i: Any, j: Any) -> None:
+    def tile(i: ir.Value, j: ir.Value) -> None:
         """Rows from i and columns from j on, to rows from j and columns from i on."""
         inside = g.splat_integer(b.sub(n, j))
         rows: list[Any] = []
@@ -71,7 +72,7 @@ def mirror_tiles(k: Emission, base: Any, n: Any) -> None:
             mask = g.first(below)
             g.masked_store(column, where(row, i), mask)
 
-    def strip(i: Any) -> None:
+    def strip(i: ir.Value) -> None:
         write_loop(b, b.sub(n, i), lambda j: tile(i, b.add(i, j)), g.lanes)
 
     write_loop(b, n, strip, g.lanes)

@@ -40,7 +40,7 @@ class FrozenLanes:
                 chosen = b.select(b.extract_element(over.bits, number), chosen, number)
             for area, kept, size in self._areas:
 
-                def lend(i: Any, area: Any = area, kept: Any = kept) -> None:
+                def lend(i: ir.Value, area: ir.Value = area, kept: ir.Value = kept) -> None:
                     x = r.load(area, i)
                     r.store(x, kept, i)
                     other = Lane(r.e, r.e.splat(b.extract_element(x.value, chosen)).value)
@@ -55,7 +55,7 @@ class FrozenLanes:
         with r.when(r.any(over)):
             for area, kept, size in self._areas:
 
-                def back(i: Any, area: Any = area, kept: Any = kept) -> None:
+                def back(i: ir.Value, area: ir.Value = area, kept: ir.Value = kept) -> None:
                     r.store(r.e.select(over.bits, r.load(kept, i), r.load(area, i)), area, i)
 
                 write_loop(b, i64(size), back)

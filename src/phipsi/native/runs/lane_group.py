@@ -16,13 +16,14 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.core.machine.machine import Place
 from phipsi.core.spatial.joint_groups import Group
 from phipsi.native import tables
 from phipsi.native.data_record import INTEGERS, N_BODIES
 from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
-from phipsi.native.lane_values import LaneCondition, LaneIndex
+from phipsi.native.lane_values import LaneCondition, LaneIndex, integer_of
 from phipsi.native.tables import JointCode
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import (
@@ -78,16 +79,16 @@ class LaneGroup(ABC):
     def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
         """See `LaneHost`."""
 
-    def word(self, base: Any, i: int) -> Any:
+    def word(self, base: ir.Value, i: int) -> ir.Value:
         """Word i of a record."""
         return self.b.word(base, i)
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value) -> None:
         """Keep the first failure of every lane in this step."""
         b, old = self.b, self.bad
         b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
 
-    def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
+    def note_status(self, place: ir.Value, allowed: Sequence[int] = ()) -> None:
         """Note the status of every lane; codes that are `allowed` are not failures."""
         b, e = self.b, self.e
         status = e.load_integers(place)
@@ -97,11 +98,11 @@ class LaneGroup(ABC):
         self.note(status)
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value) -> None:
         """What has failed in this step, by lane."""
         self.b.store(status, self._bad)
 
@@ -129,7 +130,7 @@ class LaneGroup(ABC):
         end = count.whole if isinstance(count, LaneIndex) else i64(count)
         write_loop(self.b, end, lambda i: body(LaneIndex(self.b, i)))
 
-    def as_number(self, x: Any) -> Any:
+    def as_number(self, x: ir.Value) -> ir.Value:
         """A whole number that is not negative, as one to compute with."""
         b, kind = self.b, self.e.number
         return whole_number(b, x, kind) if b.module.narrow else b.sitofp(x, kind.type)
@@ -142,7 +143,7 @@ class LaneGroup(ABC):
         """Numbers or integers in the code."""
         return LaneTable(self, numbers)
 
-    def fill(self, area: Any, size: int, x: float) -> None:
+    def fill(self, area: ir.Value, size: int, x: float) -> None:
         """A known number into so many places of an area."""
         number = self.e.constant(x)
         write_loop(self.b, i64(size), lambda i: self.store(number, area, i))
@@ -151,17 +152,17 @@ class LaneGroup(ABC):
         """Where a number is not y; false where it is NaN."""
         return LaneMask(self.e, self.e.compare("!=", x, y))
 
-    def load(self, base: Any, i: Any) -> Lane:
+    def load(self, base: ir.Value, i: ir.Value) -> Lane:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         return self.e.load(where)
 
-    def store(self, value: Any, base: Any, i: Any) -> None:
+    def store(self, value: Any, base: ir.Value, i: ir.Value) -> None:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         self.e.store(value, where)
 
-    def each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
+    def each(self, value: Sequence[Lane] | Area, size: int, one: Callable[[Any], None]) -> None:
         """Code for every entry of a value: a loop over memory, registers one by one."""
         if isinstance(value, Area):
             write_loop(self.b, i64(size), one)
@@ -175,7 +176,7 @@ class LaneGroup(ABC):
         self.copy_value(code, value, size, area)
         return area
 
-    def copy_value(self, code: LawCode, value: Any, size: int, area: Area) -> None:
+    def copy_value(self, code: LawCode, value: Area, size: int, area: Area) -> None:
         """A value into memory."""
         self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
 
@@ -186,7 +187,9 @@ class LaneGroup(ABC):
             total = e.spoiled(total, x)
         return LaneMask(e, e.compare("==", total, 0.0))
 
-    def all_finite(self, code: LawCode, values: Sequence[Any], sizes: Sequence[int]) -> LaneMask:
+    def all_finite(
+        self, code: LawCode, values: Sequence[Sequence[Lane] | Area], sizes: Sequence[int]
+    ) -> LaneMask:
         """Where no number of some values is infinite or not a number."""
         e, total = self.e, self.e.constant(0.0)
         for value, size in zip(values, sizes, strict=True):
@@ -202,11 +205,11 @@ class LaneGroup(ABC):
                     total = Lane(e, add(i, [total.value])[0])
         return LaneMask(e, e.compare("==", total, 0.0))
 
-    def pack(self, bases: Values, packed: Any, count: Any) -> None:
+    def pack(self, bases: Values, packed: ir.Value, count: ir.Value) -> None:
         """Rows of numbers, one per lane, into vectors."""
         b = self.b
 
-        def one(i: Any) -> None:
+        def one(i: ir.Value) -> None:
             out: Any = ir.Constant(self.e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
                 entry = self.e.load_one(b.at(base, b.mul(i, i64(self.e.unit))))
@@ -215,11 +218,11 @@ class LaneGroup(ABC):
 
         write_loop(b, count, one)
 
-    def unpack(self, packed: Any, bases: Values, count: Any) -> None:
+    def unpack(self, packed: ir.Value, bases: Values, count: ir.Value) -> None:
         """Vectors into rows of numbers, one per lane."""
         b = self.b
 
-        def one(i: Any) -> None:
+        def one(i: ir.Value) -> None:
             value = self.load(packed, i).value
             for lane, base in enumerate(bases):
                 entry = b.extract_element(value, ir.Constant(I32, lane))
@@ -233,7 +236,7 @@ class LaneGroup(ABC):
         b = self.b
         integers, count = self.joint_table()
 
-        def one(k: Any) -> None:
+        def one(k: ir.Value) -> None:
             row = b.at(integers, b.mul(k, i64(WORD * tables.N_INTEGERS)))
             kind, q, v = (
                 self.word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
@@ -250,7 +253,7 @@ class LaneGroup(ABC):
     def each_part(self, visit: Callable[[JointPart], None]) -> None:
         """Code for every joint, or part of a composite one."""
 
-        def joint(code: JointCode, q: Any, v: Any) -> None:
+        def joint(code: JointCode, q: ir.Value, v: ir.Value) -> None:
             numbers = self.numbers()
             for group, i, j in code.joint.parts():
                 first_q, first_v = LaneIndex(self.b, q), LaneIndex(self.b, v)
@@ -289,7 +292,7 @@ class LaneGroup(ABC):
         return results
 
 
-def _read(part: JointPart, kind: str, memory: LaneMemory) -> list[Any]:
+def _read(part: JointPart, kind: str, memory: LaneMemory) -> list[Lane]:
     if kind == "one":
         return [memory[0]]
     return part.places(memory) if kind == "q" else part.rates(memory)
@@ -317,20 +320,20 @@ class JointPart:
     j: int
     numbers: LaneNumbers
 
-    def places(self, memory: LaneMemory) -> list[Any]:
+    def places(self, memory: LaneMemory) -> list[Lane]:
         """Its numbers in memory with the layout of q."""
         return [memory[self.q + (self.i + k)] for k in range(self.group.nq)]
 
-    def rates(self, memory: LaneMemory) -> list[Any]:
+    def rates(self, memory: LaneMemory) -> list[Lane]:
         """Its numbers in memory with the layout of v."""
         return [memory[self.v + (self.j + k)] for k in range(self.group.nv)]
 
-    def put_places(self, values: Sequence[Any], memory: LaneMemory) -> None:
+    def put_places(self, values: Sequence[Lane], memory: LaneMemory) -> None:
         """Store numbers with the layout of q."""
         for k, x in enumerate(values):
             memory[self.q + (self.i + k)] = x
 
-    def put_rates(self, values: Sequence[Any], memory: LaneMemory) -> None:
+    def put_rates(self, values: Sequence[Lane], memory: LaneMemory) -> None:
         """Store numbers with the layout of v."""
         for k, x in enumerate(values):
             memory[self.v + (self.j + k)] = x
@@ -338,9 +341,6 @@ class JointPart:
 
 _MOST_CALLS = 62
 """Places in the code that have a bit each; calls at further ones clear always."""
-
-
-_Place = LaneIndex | int
 
 
 @final
@@ -355,13 +355,13 @@ class LaneTable:
         self._is_integer = numbers.dtype.kind == "i"
         self.base = group.module.table_of(numbers)
 
-    def __getitem__(self, index: _Place | tuple[_Place, ...]) -> Any:
+    def __getitem__(self, index: Place) -> Any:
         b, e = self._group.b, self._group.e
         places = index if isinstance(index, tuple) else (index,)
         place = places[0]
         for i, size in zip(places[1:], self._shape[1:], strict=True):
             place = place * size + i
-        i = place.whole if isinstance(place, LaneIndex) else i64(place)
+        i = integer_of(place)
         if self._is_integer:
             return LaneIndex(b, b.word(self.base, i))
         return e.load_shared(b.at(self.base, b.mul(i, i64(e.unit))))
@@ -371,7 +371,7 @@ class LaneTable:
 class FirstCalls:
     """A word of the running function with a bit for each place in its code that calls a kernel."""
 
-    def __init__(self, b: Any) -> None:
+    def __init__(self, b: ir.IRBuilder) -> None:
         self._b, self._word, self._count = b, b.alloca(I64), 0
         b.store(i64(0), self._word)
 
@@ -382,7 +382,7 @@ class FirstCalls:
             return always
         self._count += 1
 
-        def is_first() -> Any:
+        def is_first() -> ir.Value:
             before = b.load(self._word, typ=I64)
             b.store(b.or_(before, i64(bit)), self._word)
             return b.icmp_signed("==", b.and_(before, i64(bit)), i64(0))
@@ -390,6 +390,6 @@ class FirstCalls:
         return is_first
 
 
-def always() -> Any:
+def always() -> ir.Value:
     """As if every call were the first."""
     return ir.Constant(ir.IntType(1), 1)

@@ -102,7 +102,7 @@ class RunKernel(LaneGroup):
     def each_group(self, body: Callable[[], None]) -> None:
         """The code of one group of trajectories, in a loop over all of them."""
 
-        def group(first: Any) -> None:
+        def group(first: ir.Value) -> None:
             self._begin_group(first)
             body()
 
@@ -187,19 +187,19 @@ class RunKernel(LaneGroup):
         nothing = ir.Constant(e.number.type, float("nan"))
         for rows, size in places:
 
-            def one(i: Any, rows: Rows = rows) -> None:
+            def one(i: ir.Value, rows: Rows = rows) -> None:
                 for row in rows:
                     b.store(nothing, b.at(row, b.mul(i, i64(e.unit))), align=e.unit)
 
             write_loop(b, i64(size), one)
 
-    def pool_rows(self, chosen: Lane) -> list[Any]:
+    def pool_rows(self, chosen: Lane) -> list[ir.Value]:
         """The numbers of rows of a pool that the lanes have chosen."""
         b = self.b
         integers = b.fptosi(chosen.value, self.e.integers)
         return [b.extract_element(integers, ir.Constant(I32, k)) for k in range(self.lanes)]
 
-    def read_pool(self, name: str, rows: Sequence[Any], size: int) -> Area:
+    def read_pool(self, name: str, rows: Sequence[ir.Value], size: int) -> Area:
         """These rows of a shared port, with so many entries each."""
         b, pool = self.b, self._job[self._word_of(name)]
         base, new = b.inttoptr(pool, POINTER), Area(self.area(size))
@@ -207,7 +207,7 @@ class RunKernel(LaneGroup):
         self.pack(places, new.base, i64(size))
         return new
 
-    def _begin_group(self, first: Any) -> None:
+    def _begin_group(self, first: ir.Value) -> None:
         """The rows of a group of trajectories, one for each lane, and their numbers."""
         b, e = self.b, self.e
         last = b.sub(self._job[run_job.COUNT], i64(1))
@@ -223,7 +223,7 @@ class RunKernel(LaneGroup):
 
     # ---- memory
 
-    def area(self, size: int) -> Any:
+    def area(self, size: int) -> ir.Value:
         """Working memory for so many numbers of every lane."""
         here = self.b.at(self._work, self._used * self.bytes)
         self._used += size
@@ -263,7 +263,7 @@ class RunKernel(LaneGroup):
         base = self.b.inttoptr(self._job[word], POINTER)
         return [self.b.at(base, self.b.mul(row, i64(self.e.unit))) for row in self._rows]
 
-    def _integers(self, word: int) -> Any:
+    def _integers(self, word: int) -> ir.Value:
         out: Any = ir.Constant(self.e.integers, ir.Undefined)
         for lane, where in enumerate(self._integer_rows(word)):
             entry = self.b.load(where, align=self.e.unit, typ=self.e.number.integer)
@@ -285,7 +285,7 @@ class RunKernel(LaneGroup):
         return ~self.all(self.has_failed())
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """The lanes that have not failed, neither before nor in this evaluation."""
         b, before = self.b, self.is_alive().bits
         return b.and_(before, b.icmp_signed("==", self.bad, self.zero))
@@ -361,7 +361,7 @@ class RunKernel(LaneGroup):
         return self.e.load_integers(self._status)
 
     def caller(
-        self, native: KernelSource, places: Sequence[Any], allowed: Sequence[int] = (),
+        self, native: KernelSource, places: Sequence[ir.Value], allowed: Sequence[int] = (),
         fresh: Callable[[], Any] = always,
     ) -> Callable[[], None]:  # fmt: skip
         """Code that calls a kernel with inputs and results in these places.
@@ -377,7 +377,7 @@ class RunKernel(LaneGroup):
         return call_and_note
 
     def _kernel_call(
-        self, native: KernelSource, places: Sequence[Any], fresh: Callable[[], Any]
+        self, native: KernelSource, places: Sequence[ir.Value], fresh: Callable[[], Any]
     ) -> Callable[[], None]:
         b, number = self.b, [x is native for x in self.natives].index(True)
         words = self._job[self._programs + 2 * number :]

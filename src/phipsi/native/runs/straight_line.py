@@ -70,7 +70,7 @@ class StraightLine:
 
     # ---- memory
 
-    def load(self, base: Place, i: int) -> Any:
+    def load(self, base: Place, i: int) -> Lane:
         """Number i of every lane."""
         return self._e.load(self._b.at(base, self._e.bytes * i))
 
@@ -78,7 +78,7 @@ class StraightLine:
         """Number i of every lane."""
         self._e.store(x, self._b.at(base, self._e.bytes * i))
 
-    def load_shared(self, base: Place, i: int) -> Any:
+    def load_shared(self, base: Place, i: int) -> Lane:
         """Number i of a table, the same in every lane."""
         return self._e.load_shared(self._b.at(base, self._e.unit * i))
 
@@ -88,27 +88,27 @@ class StraightLine:
 
     # ---- numbers
 
-    def number(self, x: Any) -> Any:
+    def number(self, x: Any) -> Lane:
         """A number that may be known as one of lanes; operations on it are not folded."""
         return self._e.lift(x)
 
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
+    def fma(self, x: Any, y: Any, z: Any) -> Lane:
         """Return x y + z, rounded once where the machine can."""
         return x.times_plus(y, z)
 
-    def abs(self, x: Any) -> Any:
+    def abs(self, x: Any) -> Lane:
         """Absolute value."""
         return self._e.intrinsic("fabs", x)
 
-    def larger(self, x: Any, y: Any) -> Any:
+    def larger(self, x: Any, y: Any) -> Lane:
         """The larger of two numbers; the other one if one is NaN."""
         return self._e.intrinsic("maxnum", x, y)
 
-    def where(self, mask: Any, x: Any, y: Any) -> Any:
+    def where(self, mask: Any, x: Any, y: float | Lane) -> Lane:
         """Return x in the lanes of a mask, y in the others."""
         return self._e.select(mask.bits, x, y)
 
-    def equal(self, x: Any, y: Any) -> Any:
+    def equal(self, x: Lane, y: float) -> LaneMask:
         """Where two numbers are equal."""
         return LaneMask(self._e, self._e.compare("==", x, y))
 
@@ -123,7 +123,7 @@ class LaneStatus:
 
     __slots__ = ("_e", "value")
 
-    def __init__(self, e: Emitter, value: Any) -> None:
+    def __init__(self, e: Emitter, value: ir.Value) -> None:
         self._e, self.value = e, value
 
     def replaced(self, mask: Any, code: int) -> LaneStatus:
@@ -131,7 +131,7 @@ class LaneStatus:
         e = self._e
         return LaneStatus(e, e.builder.select(mask.bits, e.integer(code), self.value))
 
-    def kept(self, mask: Any, code: int) -> LaneStatus:
+    def kept(self, mask: LaneMask, code: int) -> LaneStatus:
         """The status in the lanes of a mask, this code in the others."""
         e = self._e
         return LaneStatus(e, e.builder.select(mask.bits, self.value, e.integer(code)))

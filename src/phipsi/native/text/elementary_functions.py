@@ -122,7 +122,9 @@ class _Tools:
         sine, cosine = (self.e.builder.extract_value(pair, i) for i in range(2))
         return Lane(self.e, sine), Lane(self.e, cosine)
 
-    def pick(self, relation: str, x: Any, y: Any, then: Any, other: Any) -> Lane:
+    def pick(
+        self, relation: str, x: Lane, y: float | Lane, then: float | Lane, other: float | Lane
+    ) -> Lane:
         return self.e.select(self.e.compare(relation, x, y), then, other)
 
     def abs(self, x: Lane) -> Lane:
@@ -158,7 +160,7 @@ class _Tools:
         b.position_at_end(after)
         return values
 
-    def two_to(self, whole: Any) -> Lane:
+    def two_to(self, whole: ir.Value) -> Lane:
         """2^k of whole numbers within the range of exponents."""
         e, b = self.e, self.e.builder
         bits = b.shl(b.add(whole, e.integer(e.number.bias)), e.integer(e.number.fraction))
@@ -390,10 +392,10 @@ def _fmod(t: _Tools, x: Lane, y: Lane) -> Lane:
     rest, least = e.select(defined, size, 0.0), e.select(defined, least, 1.0)
     half = rest * 0.5
 
-    def doubled(which: Any, step: Lane) -> list[Lane]:
+    def doubled(which: ir.Value, step: Lane) -> list[Lane]:
         return [e.select(which, step + step, step)]
 
-    def reduced(which: Any, rest: Lane, step: Lane) -> list[Lane]:
+    def reduced(which: ir.Value, rest: Lane, step: Lane) -> list[Lane]:
         fits = b.and_(which, e.compare(">=", rest, step))
         return [e.select(fits, rest - step, rest), step * 0.5]
 

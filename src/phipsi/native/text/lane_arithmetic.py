@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from phipsi.core.spatial.number_kinds import SERIES_BELOW, polynomial
 from phipsi.native.text import llvm_text as ir
+
+if TYPE_CHECKING:
+    from phipsi.core.machine.machine import Mask
+    from phipsi.core.machine.machine import Number as AnyNumber
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
 DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD
@@ -105,34 +109,37 @@ class Emitter:
             known = self._constants[key] = ir.Constant(self.vector, [number] * self.lanes)
         return Lane(self, known)
 
-    def lift(self, x: Any) -> Lane:
+    def lift(self, x: AnyNumber | float) -> Lane:
         """A lane value of a lane value or a Python number."""
-        return x if isinstance(x, Lane) else self.constant(x)
+        if isinstance(x, Lane):
+            return x
+        known: Any = x
+        return self.constant(known)
 
-    def splat(self, scalar: Any) -> Lane:
+    def splat(self, scalar: ir.Value) -> Lane:
         """A single number in every lane."""
         return Lane(self, self._everywhere(scalar, self.vector))
 
-    def splat_integer(self, scalar: Any) -> Any:
+    def splat_integer(self, scalar: ir.Value) -> ir.Value:
         """A 64-bit integer in every lane."""
         narrow = self.number.integer
         short = scalar if narrow is I64 else self.builder.trunc(scalar, narrow)
         return self._everywhere(short, self.integers)
 
-    def integer(self, x: int) -> Any:
+    def integer(self, x: int) -> ir.Value:
         """The same known integer in every lane."""
         return ir.Constant(self.integers, [x] * self.lanes)
 
     @property
-    def numbers(self) -> Any:
+    def numbers(self) -> ir.Value:
         """0, 1, 2, …: the numbers of the lanes."""
         return ir.Constant(self.integers, list(range(self.lanes)))
 
-    def first(self, count: Any) -> Any:
+    def first(self, count: ir.Value) -> ir.Value:
         """The mask of so many lanes."""
         return self.builder.icmp_signed("<", self.numbers, self.splat_integer(count))
 
-    def _everywhere(self, scalar: Any, kind: Any) -> Any:
+    def _everywhere(self, scalar: ir.Value, kind: ir.Type) -> ir.Value:
         b, undefined = self.builder, ir.Constant(kind, ir.Undefined)
         one = b.insert_element(undefined, scalar, _FIRST)
         return b.shuffle_vector(one, undefined, self._zeros)
@@ -145,11 +152,11 @@ class Emitter:
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
-    def compare(self, relation: str, x: Any, y: Any) -> Any:
+    def compare(self, relation: str, x: AnyNumber | float, y: AnyNumber | float) -> ir.Value:
         """Lanewise comparison that is false where an operand is NaN."""
         return self.builder.fcmp_ordered(relation, self.lift(x).value, self.lift(y).value)
 
-    def select(self, condition: Any, x: Any, y: Any) -> Lane:
+    def select(self, condition: ir.Value, x: AnyNumber | float, y: AnyNumber | float) -> Lane:
         """x where the condition holds, y elsewhere."""
         return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
 
@@ -167,37 +174,37 @@ class Emitter:
 
     # -- memory
 
-    def load(self, where: Any) -> Lane:
+    def load(self, where: ir.Value) -> Lane:
         """One number of every lane."""
         return Lane(self, self.builder.load(where, align=self.unit, typ=self.vector))
 
-    def store(self, x: Any, where: Any) -> None:
+    def store(self, x: AnyNumber | float, where: ir.Value) -> None:
         """Write one number of every lane."""
         self.builder.store(self.lift(x).value, where, align=self.unit)
 
-    def load_one(self, where: Any) -> Any:
+    def load_one(self, where: ir.Value) -> ir.Value:
         """A single number."""
         return self.builder.load(where, align=self.unit, typ=self.number.type)
 
-    def load_shared(self, where: Any) -> Lane:
+    def load_shared(self, where: ir.Value) -> Lane:
         """A single number, in every lane."""
         return self.splat(self.load_one(where))
 
-    def load_integers(self, where: Any) -> Any:
+    def load_integers(self, where: ir.Value) -> ir.Value:
         """One integer of every lane, such as the status."""
         return self.builder.load(where, align=self.unit, typ=self.integers)
 
-    def store_integers(self, x: Any, where: Any) -> None:
+    def store_integers(self, x: ir.Value, where: ir.Value) -> None:
         """Write one integer of every lane."""
         self.builder.store(x, where, align=self.unit)
 
-    def masked_load(self, where: Any, mask: Any) -> Any:
+    def masked_load(self, where: ir.Value, mask: ir.Value) -> ir.Value:
         """A vector of which only the lanes in the mask are read; the others are zero."""
         name = f"llvm.masked.load.v{self.lanes}{self.number.suffix}.p0"
         aligned, nothing = self.number.alignment, self.constant(0.0).value
         return self.builder.call_named(name, self.vector, [where, aligned, mask, nothing])
 
-    def masked_store(self, value: Any, where: Any, mask: Any) -> None:
+    def masked_store(self, value: ir.Value, where: ir.Value, mask: ir.Value) -> None:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}{self.number.suffix}.p0"
         self.builder.call_named(name, ir.VOID, [value, where, self.number.alignment, mask])
@@ -254,10 +261,12 @@ def _floor(e: Emitter, x: Lane) -> Lane:
 _WITHOUT_LIBRARY: dict[str, Callable[..., Lane]] = {"maxnum": _largest, "floor": _floor}
 
 
-def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
+def write_loop(
+    b: ir.IRBuilder, count: ir.Value, body: Callable[[ir.Value], None], step: int = 1
+) -> None:
     """For i in range(0, count, step): body(i)."""
 
-    def once(i: Any, _: list[Any]) -> list[Any]:
+    def once(i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         body(i)
         return []
 
@@ -265,7 +274,10 @@ def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -
 
 
 def write_rounds(
-    b: Any, most: Any, condition: Callable[[], Any], body: Callable[[Any], None]
+    b: ir.IRBuilder,
+    most: ir.Value,
+    condition: Callable[[], ir.Value],
+    body: Callable[[ir.Value], None],
 ) -> None:
     """While a condition holds, `most` times at most: body(number)."""
     head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
@@ -283,12 +295,12 @@ def write_rounds(
     b.position_at_end(after)
 
 
-def at_most(b: Any, x: Any, limit: Any) -> Any:
+def at_most(b: ir.IRBuilder, x: ir.Value, limit: ir.Value) -> ir.Value:
     """The smaller of two integers."""
     return b.select(b.icmp_signed("<", x, limit), x, limit)
 
 
-def write_cases(b: Any, which: Any, count: int, body: Callable[[int], None]) -> None:
+def write_cases(b: ir.IRBuilder, which: ir.Value, count: int, body: Callable[[int], None]) -> None:
     """The code body(i) for the case that `which` is i, for all i below count."""
     done = b.function.append_basic_block("done")
     switch = b.switch(which, done)
@@ -302,12 +314,16 @@ def write_cases(b: Any, which: Any, count: int, body: Callable[[int], None]) -> 
 
 
 def fold_loop(
-    b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
-) -> list[Any]:
+    b: ir.IRBuilder,
+    count: ir.Value,
+    step: int,
+    starts: Sequence[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+) -> list[ir.Value]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
     f, most = b.function, count.number
     if most is not None and most <= 0:
-        return starts
+        return list(starts)
     kind = I32 if b.module.narrow and most is not None and most + step < 2**31 else I64
     head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
     before = b.block
@@ -315,15 +331,16 @@ def fold_loop(
     b.position_at_end(head)
     counter = b.phi(kind)
     counter.add_incoming(ir.Constant(kind, 0), before)
-    values = [b.phi(x.type) for x in starts]
-    for phi, start in zip(values, starts, strict=True):
+    phis = [b.phi(x.type) for x in starts]
+    values = list[ir.Value](phis)
+    for phi, start in zip(phis, starts, strict=True):
         phi.add_incoming(start, before)
     end = count if kind is I64 else ir.Constant(kind, most)
     b.cbranch(b.icmp_signed("<", counter, end), inside, after)
     b.position_at_end(inside)
     new = body(counter if kind is I64 else b.zext(counter, I64), values)
     counter.add_incoming(b.add(counter, ir.Constant(kind, step)), b.block)
-    for phi, value in zip(values, new, strict=True):
+    for phi, value in zip(phis, new, strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)
     b.position_at_end(after)
@@ -335,7 +352,7 @@ class Lane:
 
     __slots__ = ("emitter", "place", "value")
 
-    def __init__(self, emitter: Emitter, value: Any, place: int | None = None) -> None:
+    def __init__(self, emitter: Emitter, value: ir.Value, place: int | None = None) -> None:
         self.emitter, self.value, self.place = emitter, value, place
 
     def _binary(self, name: str, x: Any, y: Any) -> Any:
@@ -384,19 +401,19 @@ class Lane:
     def __neg__(self) -> Lane:
         return Lane(self.emitter, self.emitter.builder.fneg(self.value))
 
-    def __lt__(self, other: Any) -> LaneMask:
+    def __lt__(self, other: AnyNumber | float) -> LaneMask:
         return LaneMask(self.emitter, self.emitter.compare("<", self, other))
 
-    def __le__(self, other: Any) -> LaneMask:
+    def __le__(self, other: AnyNumber | float) -> LaneMask:
         return LaneMask(self.emitter, self.emitter.compare("<=", self, other))
 
-    def __gt__(self, other: Any) -> LaneMask:
+    def __gt__(self, other: AnyNumber | float) -> LaneMask:
         return LaneMask(self.emitter, self.emitter.compare(">", self, other))
 
-    def __ge__(self, other: Any) -> LaneMask:
+    def __ge__(self, other: AnyNumber | float) -> LaneMask:
         return LaneMask(self.emitter, self.emitter.compare(">=", self, other))
 
-    def times_plus(self, y: Any, z: Any) -> Lane:
+    def times_plus(self, y: AnyNumber | float, z: AnyNumber | float) -> Lane:
         """self · y + z, with one rounding where the machine can."""
         e = self.emitter
         if e.fused:
@@ -409,20 +426,22 @@ class LaneMask:
 
     __slots__ = ("bits", "emitter")
 
-    def __init__(self, emitter: Emitter, bits: Any) -> None:
+    def __init__(self, emitter: Emitter, bits: ir.Value) -> None:
         self.emitter, self.bits = emitter, bits
 
-    def __and__(self, other: LaneMask) -> LaneMask:
+    def __and__(self, other: Mask) -> LaneMask:
+        assert isinstance(other, LaneMask), "a mask of lanes"
         return LaneMask(self.emitter, self.emitter.builder.and_(self.bits, other.bits))
 
-    def __or__(self, other: LaneMask) -> LaneMask:
+    def __or__(self, other: Mask) -> LaneMask:
+        assert isinstance(other, LaneMask), "a mask of lanes"
         return LaneMask(self.emitter, self.emitter.builder.or_(self.bits, other.bits))
 
     def __invert__(self) -> LaneMask:
         return LaneMask(self.emitter, self.emitter.builder.not_(self.bits))
 
 
-def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:
+def plus_scaled(old: Lane, coefficient: float, term: Lane) -> Lane:
     """old + coefficient · term, without a product for ±1."""
     return old - term if coefficient == -1 else old + scaled(term, coefficient)
 
@@ -434,6 +453,6 @@ def scaled(x: Lane, factor: Any) -> Lane:
     return -x if factor == -1 else x * float(factor)
 
 
-def known(x: Any) -> bool:
+def known(x: object) -> bool:
     """True for a number that is known when the code is written."""
     return not isinstance(x, Lane)

@@ -116,7 +116,7 @@ class Value:
     """An operand of instructions; `typed` is its type and name, `number` a known integer."""
 
     __slots__ = ("name", "type", "typed")
-    number: Any = None
+    number: int | None = None
 
     def __init__(self, type_: Type, name: str) -> None:
         self.type, self.name = type_, name
@@ -213,7 +213,7 @@ class Constant(Value):
     __slots__ = ("number",)
 
     def __init__(self, type_: Type, value: Any) -> None:
-        self.number: Any = None
+        self.number: int | None = None
         if isinstance(type_, VectorType):
             name = _known(type_, value)
         else:

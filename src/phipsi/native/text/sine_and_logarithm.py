@@ -5,6 +5,7 @@ What a lane gets depends on its own argument only, never on its neighbours, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +136,7 @@ def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> 
     return values
 
 
-def _reduced_if_small(e: Emitter, x: Lane, inside: Any) -> tuple[Lane, Lane, Any]:
+def _reduced_if_small(e: Emitter, x: Lane, inside: ir.Value) -> tuple[Lane, Lane, Any]:
     """The reduced angle of one lane, by whole numbers if it is large."""
     b = e.builder
     near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
@@ -170,7 +171,7 @@ def _reduced(e: Emitter, x: Lane) -> tuple[Lane, Lane, Any]:
     return y0, y1, e.builder.bitcast(shifted.value, e.integers)
 
 
-def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: Any) -> Any:
+def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: ir.Value) -> ir.Value:
     """{sin, cos} of the reduced angle, exchanged and with signs as the quadrant asks for."""
     b = e.builder
     z = y0 * y0
@@ -203,7 +204,7 @@ def _kernel_cosine(c: tuple[float, ...], x: Lane, y: Lane, z: Lane) -> Lane:
     return w + (((1.0 - w) - half) + z.times_plus(r, -(x * y)))
 
 
-def _horner(z: Lane, coefficients: tuple[float, ...]) -> Any:
+def _horner(z: Lane, coefficients: tuple[float, ...]) -> Lane:
     out: Any = coefficients[-1]
     for c in reversed(coefficients[:-1]):
         out = z.times_plus(out, c)
@@ -285,7 +286,9 @@ def _define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
     return function
 
 
-def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], Any]:
+def _turns(
+    b: ir.IRBuilder, table: ir.Value, whole: ir.Value, place: ir.Value
+) -> tuple[Any, list[Any], Any]:
     """Quarter turns of whole · 2^e, and the rest to the nearest one.
 
     `place` is the bit of the table that counts 2 quarter turns. The rest is a fraction of 192 bits,
@@ -305,7 +308,7 @@ def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], 
     return b.add(quarters, b.zext(mirrored, I64)), rest, mirrored
 
 
-def _window(b: Any, table: Any, place: Any, count: int) -> list[Any]:
+def _window(b: ir.IRBuilder, table: ir.Value, place: ir.Value, count: int) -> list[ir.Value]:
     """So many words of the table from a bit on."""
     first, shift = b.lshr(place, i64(6)), b.and_(place, i64(63))
     words = [
@@ -340,7 +343,7 @@ def _short_radians(b: Any, rest: Any, number: Number) -> tuple[Any, Any]:
     return _sum_of_parts(b, parts, (-23, -53), shift, number)
 
 
-def _zeros_before(b: Any, x: Any) -> Any:
+def _zeros_before(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """How many bits come before the first that is set."""
     kind, name = ir.FunctionType(I64, [I64, I1]), "llvm.ctlz.i64"
     zeros = b.module.globals.get(name) or ir.Function(b.module, kind, name)
@@ -348,7 +351,11 @@ def _zeros_before(b: Any, x: Any) -> Any:
 
 
 def _sum_of_parts(
-    b: Any, parts: list[Any], units: tuple[int, int], shift: Any, number: Number
+    b: ir.IRBuilder,
+    parts: Sequence[ir.Value],
+    units: tuple[int, int],
+    shift: ir.Value,
+    number: Number,
 ) -> tuple[Any, Any]:
     """Two whole numbers in units of powers of 2, less a shift: their sum, and what it lacks."""
     integer, numbers = number.integer, list[Any]()
@@ -363,7 +370,7 @@ def _sum_of_parts(
     return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
 
 
-def _radians(b: Any, rest: list[Any], number: Number) -> tuple[Any, Any]:
+def _radians(b: ir.IRBuilder, rest: Sequence[ir.Value], number: Number) -> tuple[Any, Any]:
     """A fraction of a quarter turn in rad, as a number and what it lacks."""
     first, second, third = rest
     shift = _zeros_before(b, first)
@@ -377,7 +384,7 @@ def _radians(b: Any, rest: list[Any], number: Number) -> tuple[Any, Any]:
     return _sum_of_parts(b, parts, (-52, -114), shift, number)
 
 
-def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
+def _moved(b: ir.IRBuilder, x: ir.Value, y: ir.Value, shift: ir.Value) -> ir.Value:
     """The first word of two that are moved up by less than 64 bits."""
     if shift.number is None:  # long code on small processors
         known = b.module.globals.get("phipsi_moved")
@@ -392,12 +399,12 @@ def _define_moved(module: ir.Module) -> ir.Function:
     return function
 
 
-def _shifted(b: Any, x: Any, y: Any, shift: Any) -> Any:
+def _shifted(b: ir.IRBuilder, x: ir.Value, y: ir.Value, shift: ir.Value) -> ir.Value:
     back = b.sub(i64(63), shift)
     return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
 
 
-def _product(b: Any, x: Any, y: Any) -> Any:
+def _product(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x y of two words, 128 bits."""
     known = b.module.globals.get("phipsi_product")
     return b.call(known or _define_product(b.module), [x, y])
@@ -419,7 +426,7 @@ def _define_product(module: ir.Module) -> ir.Function:
     return function
 
 
-def whole_number(b: Any, word: Any, number: Number) -> Any:
+def whole_number(b: ir.IRBuilder, word: ir.Value, number: Number) -> ir.Value:
     """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits.
 
     As a float it must be below 2^32.
@@ -435,7 +442,7 @@ def whole_number(b: Any, word: Any, number: Number) -> Any:
     return b.fadd(*parts)
 
 
-def _triple(b: Any, kind: ir.Type, *members: Any) -> Any:
+def _triple(b: ir.IRBuilder, kind: ir.Type, *members: ir.Value) -> ir.Value:
     out: Any = ir.Constant(kind, ir.Undefined)
     for i, x in enumerate(members):
         out = b.insert_value(out, x, i)

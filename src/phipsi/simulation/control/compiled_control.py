@@ -14,7 +14,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 )
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.core.arrays.calls import call
-from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.law_operations import given
 from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.core.backends.failures import DOUBTFUL
@@ -63,7 +63,7 @@ def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
 def computed_torque(model: Model) -> LaneFunction | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
 
-    def formula(at: dict[str, Any]) -> Sequence[Any]:
+    def formula(at: dict[str, Any]) -> list[Array]:
         q, v, *reference, kp, kd, damping = at.values()
         tracking = Tracking(model)
         e, e_rate, ff = tracking.errors(q, v, *reference)
@@ -142,7 +142,7 @@ def joint_rates(model: Model) -> Any:
 def pd_gravity(model: Model) -> LaneFunction | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
 
-    def formula(at: dict[str, Any]) -> Sequence[Any]:
+    def formula(at: dict[str, Any]) -> list[Array]:
         q, v, *reference, kp, kd = at.values()
         tracking = Tracking(model)
         e, e_rate, _ = tracking.errors(q, v, *reference)
@@ -168,7 +168,7 @@ def operational_space(
     shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
     shapes |= {} if own else {"second": nv}
 
-    def formula(at: dict[str, Any]) -> Sequence[Any]:
+    def formula(at: dict[str, Any]) -> tuple[Array, ...]:
         return operational_efforts(model, where, rows, at)
 
     return _compiled(model, key, shapes, formula, DOUBTFUL)
@@ -182,7 +182,7 @@ def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
 
 
 def _solved(
-    A: list[list[Any]], b: list[Any], turns: list[bool], least: Any
+    A: list[list[Any]], b: Sequence[Array], turns: list[bool], least: Array
 ) -> tuple[list[Any], Any]:
     """A⁻¹ b, and whether an eigenvalue of the scaled A may be below `least` of the largest.
 

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 _SAMPLES = 3
 
 
-def _without_motors(mechanism: Any) -> list[str] | None:
+def _without_motors(mechanism: Model) -> list[str] | None:
     """The joints that no `Motor` moves, clocks among these; None if that is all or none.
 
     A target at a joint that goes its own way would only pull the others from theirs.
@@ -80,7 +80,7 @@ class DrivenMechanism:
     """
 
     def __init__(
-        self, mechanism: Any, controller: Callable[..., Any], actuated: Sequence[str] | None
+        self, mechanism: Model, controller: Callable[..., Any], actuated: Sequence[str] | None
     ) -> None:
         self._whole = whole = mechanism_of(mechanism, controller)
         self.tree: Model = whole.model

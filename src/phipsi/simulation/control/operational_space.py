@@ -119,7 +119,7 @@ class OperationalSpace:
     def __init__(
         self,
         model: Model,
-        frame: Any,
+        frame: tuple[str, tuple[float, int, float]] | str,
         reference: PoseReference | Pose | ArrayLike,
         kp: ArrayLike,
         kd: ArrayLike,
@@ -203,7 +203,7 @@ class OperationalSpace:
         settings = np.array((self.null_damping, self.singularity))
         given = (self.kp, self.kd, self.damping, settings)
 
-        def slow(q: Array, v: Array, *others: Any) -> Array:
+        def slow(q: Array, v: Array, *others: Array) -> Array:
             return self._by_arrays(t, q, v, others[:3], *others[3 + len(given) :])
 
         if not self._mechanism.is_tree:
@@ -273,11 +273,13 @@ class OperationalSpace:
         s, _, _ = self._eigenvalues(self._state(q, zero, zero)[2])
         return s[..., 0] / s[..., -1]
 
-    def _wanted(self, state: Any, bodies: Array, velocity: Array) -> Array:
+    def _wanted(self, state: Sequence[Array], bodies: Array, velocity: Array) -> Array:
         e, e_rate = self._errors(state, bodies, velocity)
         return np.asarray(state[2])[..., self.rows] + self.kd * e_rate + self.kp * e
 
-    def _errors(self, state: Any, bodies: Array, velocity: Array) -> tuple[Array, Array]:
+    def _errors(
+        self, state: Sequence[Array], bodies: Array, velocity: Array
+    ) -> tuple[Array, Array]:
         goal, V_ref, _ = (np.asarray(x, dtype=np.float64) for x in state)
         R_body, p_body = bodies[..., self._body, :3, :3], bodies[..., self._body, :3, 3]
         turn = so3_log(goal[..., :3, :3] @ np.swapaxes(R_body @ self._axes, -1, -2))

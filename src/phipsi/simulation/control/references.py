@@ -456,7 +456,7 @@ def pose_state_at(reference: PoseReference, t: Any) -> Any:
     return (pose if holds_traced(pose) else _pose_of(reference, pose), *rest)
 
 
-def _pose_of(reference: PoseReference, given: Any) -> Array:
+def _pose_of(reference: PoseReference, given: Array) -> Array:
     """The pose (..., 4, 4) that a reference returned: a rotation, and the last row of a pose."""
     pose = _part(reference, "pose", given, (4, 4))
     off = pose[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2) - np.eye(3)
@@ -486,7 +486,7 @@ def _three(reference: Any, t: Any, what: str, example: str) -> Any:
     return given
 
 
-def _part(reference: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def _part(reference: Any, name: str, value: Array, shape: tuple[int, ...]) -> Array:
     array = real_array(f"{name} of reference {name_of(reference)!r}", value)
     if array.shape[-len(shape) :] != shape:
         raise InputError(

@@ -184,7 +184,7 @@ class ContactSteps:
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         return graph.closed(start.after(q, rates, later))
 
-    def _shortened(self, lift: Node, below: Any, start: Place) -> Node:
+    def _shortened(self, lift: Node, below: Array, start: Place) -> Node:
         """A move (nv,) apart; in the first steps, a part of one that is farther than allowed.
 
         Where many bodies overlap deeply at the start, the least move along their normals may turn
@@ -266,7 +266,7 @@ class ContactSteps:
             return forces, None
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
-    def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Any:
+    def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Array:
         """Of efforts, loads and elastic forces, from v to the rates at the end in the same axes."""
         v_0: Any = Traced(start.v)
         efforts = forces.efforts
@@ -305,7 +305,7 @@ class ContactSteps:
         here = replace(joints, **found)
         return StepRows(self.plan, slots, origins, here, known.admittance, start.states)
 
-    def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
+    def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Array:
         """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
 
         `moving`, those of frames, if they are known.

@@ -19,7 +19,7 @@ from phipsi.contact.certificate import TOTALS, WORST, Totals, Worst
 from phipsi.contact.contact_rows import DEEP, STOP_MARGIN, RowPlan
 from phipsi.contact.geometry.pair_formulas import Slots
 from phipsi.core.arrays.calls import Held, call
-from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.trace import Traced, as_node
 from phipsi.simulation.integrators.step_graph import STEP
 from phipsi.simulation.runs.conditional import where_needed
@@ -28,7 +28,9 @@ TIMES_DEEPER = 20.0
 """How many times their penetration bodies are moved apart at most."""
 
 
-def farthest_move(plan: RowPlan, moves: Sequence[Any], motions: Sequence[Any], deep: Any) -> Any:
+def farthest_move(
+    plan: RowPlan, moves: Sequence[Array], motions: Sequence[Array], deep: Array
+) -> Array:
     """The farthest way (m) of a body that neither velocities nor penetration explain, traced.
 
     `moves` (hosts, 6), those of a step without velocity; `motions` (hosts, 6) of the same hosts
@@ -48,8 +50,8 @@ def farthest_allowed(plan: RowPlan) -> float:
 
 
 def is_buried(
-    plan: RowPlan, slots: Slots, origins: Any, depth: Any, before: Any, last: dict[str, Node]
-) -> Any:
+    plan: RowPlan, slots: Slots, origins: Array, depth: Array, before: Array, last: dict[str, Node]
+) -> Array:
     """1 where rigid bodies are deeper in each other than the step before explains; 0, traced.
 
     `depth` (slots,), m, of rigid slots that are there; `before` (hosts, 6), motions at the start of
@@ -81,13 +83,13 @@ def _held(x: Any) -> Any:
     return Traced(call(Held(()), as_node(x))[0])
 
 
-def _reach(plan: RowPlan, motions: Any) -> Any:
+def _reach(plan: RowPlan, motions: Array) -> Array:
     """|v| + r |ω| (bodies,) of the frames of bodies."""
     squares = motions[: len(plan.bodies)] ** 2
     spin, speed = (np.sqrt(np.sum(squares[:, x], axis=1)) for x in (slice(3), slice(3, 6)))
     return speed + plan.radii * spin
 
 
-def _cross(a: Any, b: Any) -> list[Any]:
+def _cross(a: Array, b: Array) -> list[Array]:
     """Columns of a × b, row by row."""
     return [a[:, i] * b[:, j] - a[:, j] * b[:, i] for i, j in ((1, 2), (2, 0), (0, 1))]

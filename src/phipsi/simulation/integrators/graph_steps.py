@@ -108,7 +108,7 @@ class _Nodes(Arithmetic):
             t = ops.apply("add", t, later)
         return Place(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
 
-    def slope(self, i: int, y: Any) -> Any:
+    def slope(self, i: int, y: Any) -> tuple[Node, ...]:
         """[ż, vdot, rates]."""
         tableau = self._method.tableau
         assert tableau is not None
@@ -119,7 +119,7 @@ class _Nodes(Arithmetic):
         vdot = self._graph.accelerations(place, forces, stage=i)
         return (rate, vdot, *forces.rates.values())
 
-    def end(self, y: Any) -> Place:
+    def end(self, y: Sequence[Node]) -> Place:
         """The place after the step."""
         return self._place(y, 1.0)
 

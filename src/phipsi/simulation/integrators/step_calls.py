@@ -252,7 +252,7 @@ class ProgramCall(Callee):
         return self._carried(J.T, given, rows, points=self.options["points"])
 
     def _carried(
-        self, form: Expr, given: dict[str, Node], rows: Sequence[Any], **options: Any
+        self, form: Expr, given: dict[str, Node], rows: Sequence[Sequence[Array]], **options: Any
     ) -> Node:
         """Efforts of forces, six entries in each row."""
         forces = as_node([x for row in rows for x in row])

@@ -356,7 +356,7 @@ class StepGraph:
 
     def dynamics_at(
         self,
-        points: Any,
+        points: Sequence[str],
         rates: Sequence[int],
         place: Place,
         forces: Forces,
@@ -432,7 +432,7 @@ class StepGraph:
 
     def pushed_at(
         self,
-        points: Any,
+        points: Sequence[str],
         q: Node,
         wrenches: Node | None,
         efforts: Node | None,

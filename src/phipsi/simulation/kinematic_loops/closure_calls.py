@@ -97,7 +97,7 @@ class _SystemCall(Callee):
         way = self.way.elimination if isinstance(self.way, Unrolled) else self.way
         return (way.floors,)
 
-    def prepare(self, host: Any) -> Any:
+    def prepare(self, host: RunKernel) -> Closures:
         """What is written once, before the loops."""
         key = _SystemCall, id(self.system), self.given
         if key not in host.shared:
@@ -112,7 +112,7 @@ class _SystemCall(Callee):
         shapes += [self.way.shapes] if isinstance(self.way, Unrolled) else []
         return next(tuple(x[name]) for x in shapes if name in x)
 
-    def _given(self, code: Any, args: Sequence[Any], names: Sequence[str]) -> Closures:
+    def _given(self, code: LawCode, args: Sequence[Any], names: Sequence[str]) -> Closures:
         """The equations, with these arguments in their places."""
         closures: Closures = code.host.prepared[self]
         m = closures.m
@@ -250,7 +250,7 @@ class AccelerationCall(_SystemCall):
         load, drift = self._evaluated(forms, more, ("apply", "apply"), q=q, v=rates)
         return self._dense_solution(q, efforts - load, -drift, more)
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: LawCode, args: Sequence[Any]) -> list[Area]:
         """The equations and their solution."""
         at = self._given(code, args, ("q", "v", "tau"))
         at.solution.accelerate(self.stage)
@@ -283,7 +283,7 @@ class ProjectionCall(_SystemCall):
         found, batch = self._projection(args[0], args[1], args[2:])
         return found.q.reshape(*batch, -1), found.v.reshape(*batch, -1)
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: LawCode, args: Sequence[Any]) -> list[Area]:
         """Newton's method in lanes."""
         at = self._given(code, args, ("q", "v"))
         at.project()

@@ -113,7 +113,7 @@ def _vector(
     return array
 
 
-def checked_word(integrator: Any) -> str:
+def checked_word(integrator: str) -> str:
     """The name of an integrator."""
     return one_of("integrator", integrator, METHODS)
 
@@ -185,14 +185,16 @@ def check_pairs(mechanism: Model) -> None:
         )
 
 
-def checked_time(value: Any, what: str, *, zero: bool = False, backwards: bool = False) -> float:
+def checked_time(
+    value: float | str, what: str, *, zero: bool = False, backwards: bool = False
+) -> float:
     """A finite time in s, positive unless `zero` is allowed, or of any sign if `backwards` is."""
     kind = f"a finite number of seconds{'' if backwards else ','}"
     return checked_number(value, what, kind, zero=zero, negative=backwards)
 
 
 def checked_number(
-    value: Any, what: str, kind: str, *, zero: bool, negative: bool = False
+    value: float | str, what: str, kind: str, *, zero: bool, negative: bool = False
 ) -> float:
     """A finite number, positive unless `zero` is allowed, or of any sign if `negative` is."""
     number = number_of(value)

@@ -64,11 +64,11 @@ class Conditional(Callee):
             out.append(np.where(holds, value, 0.0))
         return out
 
-    def prepare(self, host: Any) -> None:
+    def prepare(self, host: RunKernel) -> None:
         """That of the calls inside."""
         host.prepare(self.body)
 
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+    def write(self, code: LawCode, args: Sequence[Any]) -> list[Area]:
         """The code of the graph behind a branch."""
         return _written(code, self, args)
 

@@ -383,7 +383,7 @@ def projected_step(
 # ---- checks -----------------------------------------------------------------------------------
 
 
-def _checked_reproducible(given: Any, *, system: bool, prescribed: bool) -> bool:
+def _checked_reproducible(given: bool, *, system: bool, prescribed: bool) -> bool:
     reproducible = true_or_false("reproducible", given)
     if reproducible and not has_machine_code():
         raise InputError(
@@ -530,7 +530,7 @@ def _reason_of_dynamics(model: Model, status: int, body: int, bent: Callable[[],
     return ""
 
 
-def _bent_at(model: Model, found: Any, trajectory: int) -> str:
+def _bent_at(model: Model, found: Sequence[Array], trajectory: int) -> str:
     """What is bent far in the last finite record of a trajectory; "" if nothing is."""
     if not model.is_flexible or not isinstance(found, tuple) or np.ndim(found[0]) < 2:
         return ""

@@ -77,7 +77,7 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
     )
 
 
-def _flag(per_step: Any, effort: Array) -> bool:
+def _flag(per_step: bool | str, effort: Array) -> bool:
     per_step = true_or_false("per_step", per_step, "True, False or None")
     if per_step and effort.ndim < 2:
         raise InputError(
