@@ -119,7 +119,8 @@ def test_every_element_and_controller_is_here():
     tested = {type(x) for _, x in ELEMENTS.values()}
     missing = [n for n in f.__all__ if isinstance(getattr(f, n), type)]
     bases = ("Force", "State")
-    assert not [n for n in missing if n not in bases and getattr(f, n) not in tested]
+    forgotten = [n for n in missing if n not in bases and getattr(f, n) not in tested]
+    assert not forgotten, f"add a line to ELEMENTS above for each of {forgotten}"
     from phipsi.simulation.control import controllers
 
     missing = [n for n in controllers.__all__ if getattr(pp.control, n) not in tested]

@@ -193,11 +193,12 @@ def test_every_force_of_the_library_can_be_said():
 
 
 def test_a_force_that_is_not_registered_is_told_how():
-    reader, page = what_a_force_lacks(["Magnet"])
+    reader, page = what_a_force_lacks(["NoSuchForce"])
     assert (
-        '"Magnet": (forces.Magnet,' in reader and "FORCES of scenarios/load_scenario.py" in reader
+        '"NoSuchForce": (forces.NoSuchForce,' in reader
+        and "FORCES of scenarios/load_scenario.py" in reader
     )
-    assert "docs/simulation.md" in page and "| `Magnet(…)` |" in page
+    assert "docs/simulation.md" in page and "| `NoSuchForce(…)` |" in page
 
 
 PATH = "path = [{ time = 0, q = {} }, { time = 0.2, q = { elbow_pitch = 1.0 } }]"

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from phipsi.native.kernel.entry_code import LaneNumbers
 from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.lane_arithmetic import POINTER, Emitter, LaneMask
+from phipsi.native.text.lane_arithmetic import POINTER, Emitter, Lane, LaneMask
 
 Place = Any
 """Where numbers are in memory."""
