@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-from rooms import paths_of_room, rooms_with_tests  # noqa: E402
+from tests_of_rooms import paths_of_room, rooms_with_tests  # noqa: E402
 
 
 def main(rooms: list[str]) -> None:

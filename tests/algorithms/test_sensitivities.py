@@ -9,7 +9,6 @@ from comparers import tight as close
 from differences import by_complex_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from known_systems import pinned_arm
 from random_models import chain, models, random_state, random_tree
 
 import phipsi as pp
@@ -164,27 +163,6 @@ def test_a_simulation_in_diagonal_coordinates(kinds, monkeypatch):
         nu = nu + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
     close(pp.diagonal_dynamics.rates(model, q, nu), end.v[-1], 1e-7)
     close(model.difference(q, end.q[-1]), np.zeros(model.nv), 1e-7)
-
-
-def test_trees_only():
-    """What a system is asked for by mistake is refused by name, and so is what is no model."""
-    system, q = pinned_arm(closure="Spherical"), np.zeros(3)
-    for name, more in (
-        ("mass_matrix_sensitivity", ()),
-        ("mass_matrix_inverse_sensitivity", ()),
-        ("christoffel_symbols", ()),
-        ("coriolis_matrix", (q,)),
-        ("log_det_mass_matrix_gradient", ()),
-        ("inverse_dynamics_derivatives", (q, q)),
-        ("coriolis", (q,)),
-        ("rates", (q,)),
-    ):
-        places = (pp, pp.sensitivities, pp.diagonal_dynamics)
-        function = next(getattr(p, name) for p in places if hasattr(p, name))
-        with pytest.raises(pp.errors.InputError, match=rf"(?s){name} is for trees.*system\.model"):
-            function(system, q, *more)
-        with pytest.raises(pp.errors.InputError, match=rf"{name} takes the model first, not str"):
-            function("arm.urdf", q, *more)
 
 
 @pytest.mark.parametrize("seed", range(6 if ALL else 2))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from known_systems import on_ground
 
 import phipsi as pp
 from phipsi.simulation.modes.undetermined_forces import farthest_inside
@@ -114,16 +115,11 @@ def test_a_corner_that_falls_straight_slips_by_the_forces_to_come(
 
 def test_a_ball_that_lands_rolling_rolls_on() -> None:
     """As it sinks in, its lever becomes shorter, and no force holds it at first: it slips a bit."""
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
     material = pp.Material(MU, stiffness=1e4, hunt_crossley=0.5)
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+    system = on_ground(pp.shapes.Sphere(0.1), material=material)
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.1001], [0, 5.0, 0, 0.5, 0, 0], 0.02)
     assert [e.name.split()[-1] for e in run.events] == ["slips", "sticks"]
-    pose = pp.poses(model, run.q)[:, 0, :3, :3]
+    pose = pp.poses(system.model, run.q)[:, 0, :3, :3]
     v = np.einsum("tij,tj->ti", pose, run.v[:, 3:])
     rolls = run.t > run.events[1].t
     assert rolls.any() and np.abs(v[:, 0] - run.q[:, 6] * run.v[:, 1])[rolls].max() < 1e-9

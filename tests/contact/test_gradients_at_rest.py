@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_systems import on_ground
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -12,12 +13,7 @@ H, LIFT = 1e-2, 1e-6
 
 
 def box():
-    b = pp.ModelBuilder()
-    solid = pp.SpatialInertia.box((0.4, 0.3, 0.2), mass=1.0)
-    b.add_body("box", joint=pp.joints.Free(), inertia=solid)
-    b.add_shape("box", "box", pp.shapes.Box((0.4, 0.3, 0.2)))
-    model = b.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    system = on_ground(pp.shapes.Box((0.4, 0.3, 0.2)))
     sim = pp.Simulator(system, dt=H, integrator="time_stepping")
     return sim, np.array([1, 0, 0, 0, 0, 0, 0.1]), np.array([0, 0, 0, 0, 0, 1.0])
 

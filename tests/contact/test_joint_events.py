@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from known_systems import on_ground
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.optimize import brentq
@@ -167,12 +168,7 @@ def test_a_joint_breaks_away_under_a_rising_torque() -> None:
 @cache
 def floor(**more: float) -> Any:
     """A ball of 2 kg and 0.1 m on a floor; the pair has half the stiffness given."""
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.sphere(0.1, mass=2.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    return pp.System(model, contacts=pp.Contacts(model, ground=True, material=pp.Material(**more)))
+    return on_ground(pp.shapes.Sphere(0.1), 2.0, material=pp.Material(**more))
 
 
 def test_a_ball_on_a_floor_that_gives() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_systems import on_ground
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -74,13 +75,7 @@ def test_two_bodies_on_a_rope_keep_their_momentum():
 
 
 def test_a_rope_over_a_floor_with_contacts():
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
-    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
-    model = builder.build()
-    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.3))
-    system = pp.System(model, contacts=contacts)
+    system = on_ground(pp.shapes.Box((0.2, 0.2, 0.2)), material=pp.Material(0.3))
     rope = F.Rope("box", ("world", (0, 0, 0.1)), 0.5)
     sim = pp.Simulator(system, [rope], dt=1e-3, **STEPPING)
     run = sim.rollout(sim.start(place(0, 0, 0.1), [0, 0, 0, 3.0, 0, 0]), steps=800, progress=False)

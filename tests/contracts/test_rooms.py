@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooms import WITHOUT_CODE, paths_of_room, ring_of, rooms_with_tests
+from rooms import ring_of
+from tests_of_rooms import WITHOUT_CODE, paths_of_room, rooms_with_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS, CODE = ROOT / "tests", ROOT / "src" / "phipsi"

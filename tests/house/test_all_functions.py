@@ -118,11 +118,13 @@ def test_no_public_function_is_missing():
 
 FEATURES = {"loops": LOOPS, "contacts": CONTACTS, "flexible": MODES, "rotors": ROTORS}
 REJECTED = {
-    "loops": r"(?s)is for trees, .*'(pin|ball)'.*system\.model",
-    "contacts": "contact",
-    "flexible": r"is for rigid bodies, and 'link2' deforms",
-    "rotors": r"what rotor 'motor' does depends on joint 'joint3'",
+    "loops": r"(?s){name} is for trees, .*'(pin|ball)'.*system\.model",
+    "contacts": "{name} does not account for the forces between bodies that touch",
+    "flexible": "{name} is for rigid bodies, and 'link2' deforms",
+    "rotors": "{name} is for .* what rotor 'motor' does depends on joint 'joint3'",
 }
+# What is asked first, and answers in its own name.
+ASKED = {"inverse_dynamics": "forward_dynamics", "vjp": "compile"}
 # What is supported and the same with the feature and without. Operators are those of the forest:
 # loops add the rows A. Rotors add momentum: nothing to poses and rates, weight, paths and stops.
 UNCHANGED = {
@@ -174,7 +176,8 @@ def test_a_function_does_with_a_feature_what_it_declares(name, feature):
     call, without = CALLS[name], _without(name, case)
     support = getattr(CAPABILITIES[function], feature)
     if support is False or (isinstance(support, Refusal) and not support.combined_with):
-        with pytest.raises(pp.errors.InputError, match=REJECTED[feature]):
+        message = REJECTED[feature].replace("{name}", ASKED.get(name, function.__name__))
+        with pytest.raises(pp.errors.InputError, match=message):
             call(function, case.mechanism, case.state)
         return
     found = _flat(call(function, case.mechanism, case.state))
@@ -227,13 +230,20 @@ def test_a_system_without_constraints_is_its_tree(name):
     assert _same(found, _without(name, NOTHING))
 
 
+WRONG = {"array": Q, "list": [0.1, 0.2, 0.3], "text": "arm.urdf", "None": None}
+
+
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("wrong", [Q, [0.1, 0.2, 0.3], None], ids=["array", "list", "None"])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_the_model_comes_first(name, wrong):
-    if name in ("explain", "prove", "simplify") and wrong is None:
+    if name in ("explain", "prove", "simplify") and wrong == "None":
         return  # the recursion, the proof, or the cost, of any tree
-    with pytest.raises(pp.errors.PhipsiError, match="model|system"):
-        CALLS[name](FUNCTIONS[name], wrong, LOOPS.state)
+    function, given = FUNCTIONS[name], WRONG[wrong]
+    message = "(needs|takes) .* model" if name in OPERATORS else "takes the (model|system) "
+    with pytest.raises(
+        pp.errors.InputError, match=f"{ASKED.get(name, function.__name__)} {message}"
+    ):
+        CALLS[name](function, given, LOOPS.state)
 
 
 @pytest.mark.parametrize("function", [pp.compile, pp.explain, pp.dense], ids=lambda f: f.__name__)

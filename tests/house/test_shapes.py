@@ -6,7 +6,7 @@ import re
 import input_trials as trials
 import numpy as np
 import pytest
-from known_systems import pinned_arm
+from known_systems import on_ground, pinned_arm
 
 import phipsi as pp
 
@@ -81,12 +81,7 @@ def test_functions_return_the_shapes_they_state(batch: tuple[int, ...]):
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_functions_of_contacts_return_the_shapes_they_state(batch: tuple[int, ...]):
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
-    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
-    model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    system = on_ground(pp.shapes.Box((0.2, 0.2, 0.2)))
     q = np.broadcast_to([1.0, 0, 0, 0, 0, 0, 0.1], (*batch, 7))
     for name in OF_CONTACTS:
         (shape,) = stated(getattr(pp, name))

@@ -7,7 +7,6 @@ import pytest
 from comparers import close
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from known_systems import pinned_arm
 from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
@@ -212,24 +211,6 @@ def test_nothing_to_identify():
         and pp.identification.parameter_names(nothing) == ()
     )
     assert pp.identification.inertial_parameters(nothing).shape == (0,)
-
-
-def test_trees_only():
-    system = pinned_arm(closure="Spherical")
-    q = np.zeros(3)
-    trees = (lambda m: pp.identification.regressor(m, q, q, q), pp.identification.base_parameters)
-    for call in trees:
-        with pytest.raises(InputError, match="system.model"):
-            call(system)
-    for call in (
-        *trees,
-        lambda m: pp.identification.kinetic_energy_regressor(m, q, q),
-        lambda m: pp.identification.potential_energy_regressor(m, q),
-        pp.identification.inertial_parameters,
-        pp.identification.parameter_names,
-    ):
-        with pytest.raises(InputError, match="takes the model first, not str"):
-            call("arm.urdf")
 
 
 def test_bodies_without_mass_keep_none():

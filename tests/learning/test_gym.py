@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from known_systems import rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -292,12 +293,7 @@ def test_errors(make, words):
 
 
 def test_starts_that_overlap_say_what_the_environment_takes():
-    builder = pp.ModelBuilder()
-    ball = pp.SpatialInertia.sphere(0.1, mass=1.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    system = rolling_ball()
 
     @pp.law
     def push(up):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from amounts import seeds
 from browser_pages import drawn, hear, until
+from known_systems import on_ground
 from known_systems import pinned_four_bar as four_bar
 
 import phipsi as pp
@@ -327,13 +328,8 @@ def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
 @pytest.fixture(scope="module")
 def sliding() -> Any:
     """A box of 2 kg on the ground, at rest and sliding."""
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.1), mass=2.0)
-    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.1)))
-    model = builder.build()
-    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.4))
-    sim = pp.Simulator(pp.System(model, contacts=contacts), dt=2e-3, integrator="time_stepping")
+    system = on_ground(pp.shapes.Box((0.2, 0.2, 0.1)), 2.0, material=pp.Material(0.4))
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
     start = sim.start([[1, 0, 0, 0, 0, 0, 0.05]] * 2, [[0] * 6, [0, 0, 0, 1.0, 0, 0]])
     return sim.rollout(start, steps=100, record=("q", "v", "contact.impulses"), progress=False)
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from known_systems import four_bar
+from known_systems import four_bar, rolling_ball
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
@@ -171,11 +171,7 @@ def test_a_study_keeps_no_run_that_was_interrupted(stopped, tmp_path):
 
 
 def test_an_interrupted_simulation_with_contacts_is_not_complete(stopped):
-    ball = pp.ModelBuilder()
-    ball.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1.0))
-    ball.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = ball.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    system = rolling_ball()
     start = [1, 0, 0, 0, 0, 0, 0.2], np.zeros(6), 0.3
     steps = {"integrator": "time_stepping", "dt": 1e-2}
     times = [0.05, 0.25]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from geared_trees import geared_tree
+from known_systems import on_ground
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import model_from_parents, random_tree
 from random_systems import admissible, random_system
@@ -326,14 +327,8 @@ def test_the_energy_of_laws_is_part_of_that_of_the_trajectory():
 
 
 def test_certificates_account_for_the_masses_and_gravity_of_every_trajectory():
-    builder = pp.ModelBuilder()
-    builder.add_body(
-        "ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1.0)
-    )
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    touching = pp.Contacts(model, ground=True, material=pp.Material(friction=0.3))
-    system = pp.System(model, contacts=touching)
+    system = on_ground(pp.shapes.Sphere(0.1), material=pp.Material(friction=0.3))
+    model = system.model
     sim = pp.Simulator(system, integrator="time_stepping", given=("inertia", "gravity"))
     own = {"inertia": parameters_of(model) * np.array([1.0, 3.0, 0.1])[:, None, None],
            "gravity": [[0, 0, -9.81], [0, 0, -5.0], [0, 0.1, -2.0]]}  # fmt: skip

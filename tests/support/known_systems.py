@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import phipsi as pp
@@ -441,11 +443,21 @@ def bicycle_matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
+def on_ground(
+    solid: pp.shapes.Sphere | pp.shapes.Box, mass: float = 1.0, **contacts: Any
+) -> pp.System:
+    """A free "ball" or "box" with a shape of that name over the plane z = 0."""
+    builder = pp.ModelBuilder()
+    if isinstance(solid, pp.shapes.Sphere):
+        name, inertia = "ball", pp.SpatialInertia.sphere(solid.radius, mass=mass)
+    else:
+        name, inertia = "box", pp.SpatialInertia.box(solid.edges, mass=mass)
+    builder.add_body(name, joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape(name, name, solid)
+    model = builder.build()
+    return pp.System(model, contacts=pp.Contacts(model, ground=True, **contacts))
+
+
 def rolling_ball() -> pp.System:
     """A ball of 1 kg and 0.1 m over a plane with friction."""
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    return pp.System(model, contacts=pp.Contacts(model, ground=True))
+    return on_ground(pp.shapes.Sphere(0.1))
