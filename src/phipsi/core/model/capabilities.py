@@ -148,10 +148,10 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
 
 
 def _without_rotors(tree: Model) -> Model:
-    attachments = tree.description.attachments
-    for _, rows in _coupled_joints(tree):
+    attachments, coupled = tree.description.attachments, list(_coupled_joints(tree))
+    for _, rows in coupled:
         attachments = attachments.without(rows.attachment)
-    return Model(replace(tree.description, attachments=attachments))
+    return tree if not coupled else Model(replace(tree.description, attachments=attachments))
 
 
 def check_prescribed(mechanism: Model, function: Callable[..., Any]) -> None:
