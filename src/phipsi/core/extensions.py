@@ -261,7 +261,7 @@ def _is_again(row: Row, name: str, home: str) -> bool:
     return REGISTERED.get(row.name) is row and row.remake[1] == (home, name)
 
 
-def _spaces(name: str, spaces: str) -> tuple[Space, Space]:
+def _spaces(name: str, spaces: object) -> tuple[Space, Space]:
     words = [word.strip() for word in spaces.split("->")] if isinstance(spaces, str) else []
     if len(words) not in (1, 2):
         raise InputError(

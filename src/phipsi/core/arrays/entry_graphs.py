@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast, final
@@ -308,7 +308,8 @@ class _Entries:
         if not x.operation.is_entrywise:
             fail(f"{name} cannot stand in a formula of one body")
         spread = [y if z.shape else y * x.size for y, z in zip(args, x.args, strict=True)]
-        return [self._apply(name, *xs, data=data) for xs in zip(*spread, strict=True)]
+        entries: Iterable[tuple[Node, ...]] = zip(*spread, strict=True)
+        return [self._apply(name, *xs, data=data) for xs in entries]
 
     def _counted(self, x: Node) -> Node:
         self._made.add(x)

@@ -37,7 +37,8 @@ class ScalarNode(Node):
     graph: ScalarGraph
     name: str
     number: int
-    args: tuple[ScalarNode, ...]
+    # nodes are never changed, so that arguments may be of one kind
+    args: tuple[ScalarNode, ...]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __new__(
         cls, graph: ScalarGraph, name: str, args: tuple[ScalarNode, ...], data: Any, number: int

@@ -17,8 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 Number = Any
+Array = NDArray[Any]
 
 SERIES_BELOW = 1.0
 """The square of an angle below which coefficients of exponential maps are power series."""
@@ -80,6 +82,7 @@ def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
 
 # ---- operations on NumPy's numbers and arrays ----------------------------------------------------
 
+_where: Callable[[Any, Any, Any], Array] = np.where
 TRUTHS: dict[str, Callable[..., Any]] = {
     "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
     "both": np.logical_and, "either": np.logical_or, "not": np.logical_not,
@@ -87,29 +90,41 @@ TRUTHS: dict[str, Callable[..., Any]] = {
 """Comparisons and what is made of them, as truths of NumPy; elsewhere they are 1 or 0."""
 
 
-def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: np.asarray(function(*values), dtype=np.float64)
+def _truth(function: Callable[..., Any]) -> Callable[..., Array]:
+    def value(*values: Any) -> Array:
+        return np.asarray(function(*values), dtype=np.float64)
+
+    return value
+
+
+def _fused(x: Any, y: Any, z: Any) -> Any:
+    return x * y + z
+
+
+def _chosen(c: Any, x: Any, y: Any) -> Array:
+    return _where(c != 0, x, y)
 
 
 ON_ARRAYS: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-    "fma": lambda x, y, z: x * y + z,
+    "fma": _fused,
     "abs": np.abs, "sign": np.sign, "floor": np.floor, "sqrt": np.sqrt, "exp": np.exp,
     "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "arctan": np.arctan,
     "arcsin": np.arcsin, "arccos": np.arccos, "arctan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "power": np.power, "floor_divide": np.floor_divide,
     "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum,
-    "where": lambda c, x, y: np.where(c != 0, x, y),
+    "where": _chosen,
     **{name: _truth(function) for name, function in TRUTHS.items()},
 }  # fmt: skip
 """The values of operations on single entries that need no data, as functions of arrays."""
 
 
-def curve_value(x: Any, data: Any) -> Any:
+def curve_value(x: Array, data: tuple[Array, Array]) -> Array:
     """A piecewise polynomial: Σ c_j (x − knot)^j between knots, the first or last piece outside."""
     knots, coefficients = data
     piece = np.clip(np.searchsorted(knots, np.real(x), side="right") - 1, 0, len(coefficients) - 1)
-    s, out = x - knots[piece], np.zeros_like(x)
+    s: Array = x - knots[piece]
+    out: Array = np.zeros_like(x)
     for j in reversed(range(coefficients.shape[1])):
         out = out * s + coefficients[piece, j]
     return np.where(np.isnan(x), np.nan, out)
@@ -123,7 +138,8 @@ def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
     """
     with np.errstate(all="ignore"):
         if name == "curve":
-            return curve_value(np.asarray(args[0]), tuple(np.asarray(x) for x in data))
+            knots, coefficients = (np.asarray(x) for x in data)
+            return curve_value(np.asarray(args[0]), (knots, coefficients))
         if any(np.iscomplexobj(x) for x in args):
             if name in _OF_COMPLEX:
                 return _OF_COMPLEX[name](*args)
@@ -135,7 +151,7 @@ def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
 _STEPS = ("sign", "floor", "floor_divide", *TRUTHS)
 
 
-def _complex_angle(y: Any, x: Any) -> Any:
+def _complex_angle(y: Array, x: Array) -> Array:
     """The angle of (x, y): that of the real parts, and the changes of the arcs of quotients."""
     steep = np.abs(np.real(y)) > np.abs(np.real(x))
     sign = np.where(np.real(y) < 0, -1.0, 1.0)
@@ -143,17 +159,33 @@ def _complex_angle(y: Any, x: Any) -> Any:
     return np.where(steep, np.pi / 2 * sign - np.arctan(x / y), flat)
 
 
-def _complex_remainder(x: Any, y: Any) -> Any:
+def _complex_remainder(x: Array, y: Array) -> Array:
     """The remainder of the real parts, and the change x − n y for whole n."""
     times = np.floor_divide(np.real(x), np.real(y))
     return np.remainder(np.real(x), np.real(y)) + 1j * (np.imag(x) - times * np.imag(y))
 
 
-_OF_COMPLEX: dict[str, Callable[..., Any]] = {
-    "abs": lambda x: np.where(np.real(x) < 0, -x, x),
-    "minimum": lambda x, y: np.where(np.real(x) <= np.real(y), x, y),
-    "maximum": lambda x, y: np.where(np.real(x) >= np.real(y), x, y),
-    "where": lambda c, x, y: np.where(np.real(c) != 0, x, y),
+def _complex_size(x: Array) -> Array:
+    return np.where(np.real(x) < 0, -x, x)
+
+
+def _complex_minimum(x: Array, y: Array) -> Array:
+    return np.where(np.real(x) <= np.real(y), x, y)
+
+
+def _complex_maximum(x: Array, y: Array) -> Array:
+    return np.where(np.real(x) >= np.real(y), x, y)
+
+
+def _complex_choice(c: Array, x: Array, y: Array) -> Array:
+    return np.where(np.real(c) != 0, x, y)
+
+
+_OF_COMPLEX: dict[str, Callable[..., Array]] = {
+    "abs": _complex_size,
+    "minimum": _complex_minimum,
+    "maximum": _complex_maximum,
+    "where": _complex_choice,
     "arctan2": _complex_angle,
     "remainder": _complex_remainder,
 }
@@ -206,9 +238,10 @@ class ArrayOps(ScalarOps):
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
         """By the real part, for derivatives by complex steps."""
-        small = s.real < SERIES_BELOW
-        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, polynomial(series, near), closed(far, self))
+        small: NDArray[np.bool_] = s.real < SERIES_BELOW
+        near: Array = np.where(small, s, 0.0)
+        far: Array = np.where(small, 1.0, s)
+        return _where(small, polynomial(series, near), closed(far, self))
 
 
 FLOATS, ARRAYS = FloatOps(), ArrayOps()
