@@ -80,8 +80,8 @@ def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
             if package == "sympy"
             else (xs[0] if less else xs[1])
         )
-    if name in _OF_TWO:
-        return _OF_TWO[name](*xs)
+    if name in _OPERATORS:
+        return _OPERATORS[name](*xs)
     if name == "floor_divide":
         return module.floor(xs[0] / xs[1])
     return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
@@ -96,7 +96,11 @@ _RELATIONS: dict[str, Callable[..., Any]] = {
     "not": lambda x: (x <= 0) & (0 <= x),
 }
 
-_OF_TWO: dict[str, Callable[..., Any]] = {"power": operator.pow, "remainder": operator.mod}
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "neg": operator.neg, "fma": lambda x, y, z: x * y + z, "power": operator.pow,
+    "remainder": operator.mod,
+}  # fmt: skip
 
 FUNCTIONS: dict[type, ScalarOps] = {}
 """Classes of numbers, and what their kind offers; SymPy and mpmath are known."""
