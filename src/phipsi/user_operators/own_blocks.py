@@ -277,9 +277,13 @@ class Table(ConstantBlocks):
             return False
         return self.symmetric and all(_is_positive(x) for x in self._matrices)
 
-    @cached_property
+    @property
     def is_inertia(self) -> bool:
         """Whether every block is [[J, h~], [−h~, m]], exactly: rigid motions keep that form."""
+        return self._is_inertia
+
+    @cached_property
+    def _is_inertia(self) -> bool:
         return (
             self.symmetric
             and (self.takes.width, self.gives.width) == (6, 6)

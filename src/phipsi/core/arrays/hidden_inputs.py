@@ -21,9 +21,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from phipsi.core.arrays import (
-    numpy_functions as numpy_functions,  # it registers what traced values know
-)
 from phipsi.core.arrays.law_errors import fail, is_ours
 from phipsi.core.model.numbers import is_array, is_collection, is_mapping
 
@@ -66,6 +63,8 @@ def traced_twice(
     function is traced (files, environment variables), generators behind compiled code, and a
     memory that changes nothing in the second trace.
     """
+    from phipsi.core.arrays import numpy_functions  # noqa: F401  (it fills what traced values know)
+
     before = [(x, _state(x)) for x in _generators(function)]
     first = run()
     for generator, state in before:

@@ -85,8 +85,8 @@ def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
             if package == "sympy"
             else (xs[0] if less else xs[1])
         )
-    if name in _OF_TWO:
-        return _OF_TWO[name](*xs)
+    if name in _OPERATORS:
+        return _OPERATORS[name](*xs)
     if name == "floor_divide":
         return module.floor(xs[0] / xs[1])
     return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
@@ -108,6 +108,10 @@ def _power(x: Any, y: Any) -> Any:
     return x**y
 
 
+def _fused(x: Any, y: Any, z: Any) -> Any:
+    return x * y + z
+
+
 def _is_zero(x: Any) -> Any:
     return (x <= 0) & (0 <= x)
 
@@ -121,7 +125,11 @@ _RELATIONS: dict[str, Callable[..., Any]] = {
     "not": _is_zero,
 }
 
-_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {"power": _power, "remainder": operator.mod}
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "neg": operator.neg, "fma": _fused, "power": _power,
+    "remainder": operator.mod,
+}  # fmt: skip
 
 FUNCTIONS: dict[type, ScalarOps] = {}
 """Classes of numbers, and what their kind offers; SymPy and mpmath are known."""

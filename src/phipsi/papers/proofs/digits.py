@@ -275,6 +275,8 @@ _ENTRYWISE: dict[str, Callable[..., Any]] = {
     "power": lambda x, y: x**y, "abs": abs, "sign": lambda x: (x > 0) - (x < 0),
     "floor": lambda x: x.to_integral_value(ROUND_FLOOR), "minimum": min, "maximum": max,
     "floor_divide": _floor_divide, "remainder": _remainder,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "neg": operator.neg, "fma": lambda x, y, z: x * y + z,
     "less": operator.lt, "less_equal": operator.le, "equal": operator.eq,
     "both": lambda x, y: bool(x and y), "either": lambda x, y: bool(x or y),
     "not": operator.not_, "where": lambda c, x, y: x if c else y,
