@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.algorithms.dynamics.dynamics_expressions import STEP_LENGTH, linearly_implicit, loaded
+from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays.law_derivatives import adjoints
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.compiler import compile
+from phipsi.core.operators import Jr
 from phipsi.simulation.integrators.motion import Motion
+from phipsi.simulation.integrators.step_calls import ProgramCall
 from phipsi.simulation.integrators.stiff_modes import modal_blocks, modal_matrices, stiffened
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.runs.rollout import projected_step
@@ -198,3 +205,33 @@ def test_without_modes_steps_are_semi_implicit(interpreted):
         for name in (NAME, "semi_implicit")
     ]
     assert_allclose(*runs, rtol=1e-13)
+
+
+def test_linearly_implicit_accelerations_by_the_inertia_of_rotors():
+    """Weights go back to Jr, which acts on these accelerations as on others."""
+    model, h, nv = two_bars(300.0, 0.05).model, 5e-3, 6
+    q, v = bent(two_bars(300.0, 0.05))
+    form = loaded(linearly_implicit, external=False)
+    callee = ProgramCall((form,), model, given=(STEP_LENGTH.name, "Jr"))
+    shapes = callee.native.program.input_shapes
+    inputs = {name: ops.given(name, tuple(shapes[name])) for name in callee.inputs}
+    weights = ops.given("weights", (nv,))
+    (by_rotors,) = adjoints(callee.of(inputs), [weights], [inputs["Jr"]])
+    rng = np.random.default_rng(1)
+    rotors = compile(Jr, model, mode="blocks")()
+    at = {"q": q, "v": v, "tau": np.linspace(-1, 1, nv), STEP_LENGTH.name: h, "Jr": rotors}
+    w, change = rng.normal(size=nv), np.zeros(rotors.shape)
+    for k, where in enumerate(model.v_slices):  # symmetric, between the rates of each joint
+        n = where.stop - where.start
+        change[k, :n, :n] = np.diag(rng.uniform(0.1, 0.2, n))
+    (found,) = evaluate([by_rotors], {**at, "weights": w})
+
+    def value(x):
+        changed = {**at, "Jr": rotors + x * change}
+        (vdot,) = callee.arrays(*(changed[n] for n in callee.inputs))
+        return float(vdot @ w)
+
+    first, second = (value(x) - value(-x) for x in (1e-4, 2e-4))
+    slope = (8 * first - second) / 12e-4
+    assert_allclose((found * change).sum(), slope, rtol=1e-8)
+    assert abs(slope) > 1e-3

@@ -222,7 +222,7 @@ def _implicit(equations: Equations, method: Method) -> Advance:
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         step = _MiddleArrays(equations, programs, t, q, v, h)
-        q1, v1 = take_implicit_step(method, step)
+        _, q1, v1 = take_implicit_step(method, step)
         return np.array(q1), v1, step.gain
 
     return advance
@@ -310,8 +310,8 @@ class _MiddleArrays(MiddleNumbers):
         return self.t + 0.5 * self.h, q, w
 
     def at_end(self, q: Array, v: Array, x: Any) -> Any:
-        """The configuration and rates after the step."""
-        return q, v
+        """The time, configuration and rates after the step."""
+        return self.t + self.h, q, v
 
     def forces(self, place: Any) -> Any:
         """None: functions of the user are called with the dynamics."""
@@ -334,13 +334,14 @@ class _MiddleArrays(MiddleNumbers):
 
     def momenta(self, place: Any) -> Array:
         """ℳ v."""
-        return self._programs.momenta(*place[-2:])[0]
+        return self._programs.momenta(*place[1:])[0]
 
     def rates(self, place: Any, momenta: Array, inertia: Any = None) -> Array:
         """ℳ⁻¹ momenta."""
-        (out,) = self._programs.rates(place[-2], momenta)
+        t, q, _ = place
+        (out,) = self._programs.rates(q, momenta)
         if not np.isfinite(out).all() and np.isfinite(momenta).all():
-            self._equations.note_failure(self.t, place[-2], np.zeros(len(momenta)))
+            self._equations.note_failure(t, q, np.zeros(len(momenta)))
         return out
 
     # ---- the equation
