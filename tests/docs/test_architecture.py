@@ -6,6 +6,7 @@ repository or below `src/phipsi`, where the folders before it may be left out.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,44 @@ def test_a_wrong_answer_is_noticed():
     assert defines(SOURCES / "core" / "model" / "tree.py", "WORLD")
     assert not defines(SOURCES / "core" / "model" / "tree.py", "METHODS")
     assert not defines(SOURCES / "core" / "no_such.py", "METHODS")
+
+
+# ---- what rooms offer ----------------------------------------------------------------------------
+
+
+@cache
+def names_inside(room: str) -> frozenset[str]:
+    """Folders, modules and names of a room, and of what stands beside the rooms."""
+    found: set[str] = set()
+    for module in modules():
+        if "/" in module and not module.startswith(f"{room}/"):
+            continue
+        found |= set(module.removesuffix(".py").split("/"))
+        for node in ast.walk(ast.parse((SOURCES / module).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.ImportFrom):
+                found |= {x.asname or x.name for x in node.names}
+    return frozenset(found)
+
+
+def unknown_offers(page: Path, text: str) -> list[str]:
+    """Names in the first column of the table of what a room offers that the room does not have."""
+    room = page.stem.partition("-")[0]
+    known = names_inside(room) | {"phipsi", "core", room}
+    table = re.split(r"^## What .*offers?$", text, flags=re.MULTILINE)[1].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    quoted = [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
+    return [name for name in quoted if not set(name.split(".")) <= known]
+
+
+@pytest.mark.parametrize("page", ROOM_PAGES, ids=lambda p: p.stem)
+def test_rooms_have_what_their_pages_offer(page: Path):
+    text = page.read_text(encoding="utf-8")
+    assert not (wrong := unknown_offers(page, text)), f"{page.name}: {wrong}"
+    more = re.sub(
+        r"^(## What .*offers?)$", r"\1\n| `no_such.thing` | x |", text, flags=re.MULTILINE
+    )
+    assert unknown_offers(page, more) == ["no_such.thing"]

@@ -194,10 +194,8 @@ def test_every_force_of_the_library_can_be_said():
 
 def test_a_force_that_is_not_registered_is_told_how():
     reader, page = what_a_force_lacks(["NoSuchForce"])
-    assert (
-        '"NoSuchForce": (forces.NoSuchForce,' in reader
-        and "FORCES of scenarios/load_scenario.py" in reader
-    )
+    assert '"NoSuchForce": (forces.NoSuchForce,' in reader
+    assert "Add to FORCES of scenarios/load_scenario.py" in reader
     assert "docs/simulation.md" in page and "| `NoSuchForce(…)` |" in page
 
 

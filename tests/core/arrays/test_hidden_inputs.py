@@ -6,6 +6,8 @@ import math
 import numbers
 import random
 import secrets
+import subprocess
+import sys
 import time
 from datetime import datetime
 from functools import partial
@@ -346,3 +348,22 @@ def test_a_profiler_of_the_user_is_left_alone():
         assert sys.getprofile() is theirs
     finally:
         sys.setprofile(None)
+
+
+_FIRST = {
+    "a formula": 'pp.own.operator("C", "rates -> efforts", lambda v: np.diag(v * v))',
+    "a cam": """
+b = pp.ModelBuilder()
+for name in "ab":
+    b.add_body(name, joint=pp.joints.Revolute(), inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1))
+cam = pp.constraints.Cam(lambda p, q: np.clip(p, -5, 5) - q, name="cam", joints=("a", "b"))
+pp.System(b.build(), [cam])""",
+}
+
+
+@pytest.mark.parametrize("first", _FIRST)
+def test_functions_of_numpy_are_known_to_the_first_trace_of_a_process(first):
+    """Also where nothing has loaded the laws, whose package registered them for all."""
+    code = f"import numpy as np\nimport phipsi as pp\n{_FIRST[first]}\n"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

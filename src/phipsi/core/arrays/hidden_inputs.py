@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+# every trace of a user's function begins here: NumPy's functions register what `Traced` knows
+from phipsi.core.arrays import numpy_functions as numpy_functions
 from phipsi.core.arrays.law_errors import fail, is_ours
 from phipsi.core.model.numbers import is_array, is_collection, is_mapping
 
