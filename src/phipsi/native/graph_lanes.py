@@ -96,7 +96,7 @@ class _Host:
         return self.e.builder
 
     @property
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """What the last call of a program reported."""
         raise NotImplementedError("texts in graphs call no programs")
 
@@ -117,20 +117,20 @@ class GraphHost(_Host):
         return self._code.area(size).base
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """All lanes."""
         return self.e.compare("==", 0.0, 0.0)
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value) -> None:
         """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value) -> None:
         """See `LaneHost`."""
         if self._code.host is not None:
             self._code.host.note(status)
@@ -144,24 +144,24 @@ class _RoutineHost(_Host):
         self.e, self._work, self._bad = e, work, status
         self.used, self.starts = 0, dict[Any, int]()
 
-    def area(self, size: int) -> Any:
+    def area(self, size: int) -> ir.Value:
         here = self.b.at(self._work, self.used * self.e.bytes)
         self.starts[here] = self.used
         self.used += size
         return here
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         return self.e.load_integers(self._bad)
 
     @property
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         return self.b.icmp_signed("==", self.bad, self.e.integer(0))
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value) -> None:
         self.e.store_integers(status, self._bad)
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value) -> None:
         b, old = self.b, self.bad
         first = b.icmp_signed("==", old, self.e.integer(0))
         self.set_bad(b.select(first, status, old))

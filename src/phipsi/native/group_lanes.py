@@ -114,7 +114,7 @@ class GroupLanes:
         """The code body(i) for the case that an integer is i, for all i below count."""
         write_cases(self._b, which.whole, count, body)
 
-    def call(self, function: ir.Value, args: Sequence[ir.Value]) -> None:
+    def call(self, function: ir.Function, args: Sequence[ir.Value]) -> None:
         """Call a function of the module with addresses and integers."""
         self._b.call(function, args)
 

@@ -99,7 +99,7 @@ class LaneKernel:
         """The status of every lane so far."""
         return self.b.load(self._bad, typ=self.e.integers)
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value) -> None:
         """The status of every lane becomes this."""
         self.b.store(status, self._bad)
 

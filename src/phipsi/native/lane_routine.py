@@ -65,7 +65,7 @@ class _RoutineHost:
         return here
 
     @property
-    def bad(self) -> Any:
+    def bad(self) -> ir.Value:
         """No lane has failed."""
         return self.e.integer(0)
 
@@ -75,15 +75,15 @@ class _RoutineHost:
         return ir.Constant(self.e.mask, [1] * self.e.lanes)
 
     @property
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """That of no call."""
         return self.bad
 
-    def note(self, status: Any) -> None:
+    def note(self, status: ir.Value) -> None:
         """Not available."""
         raise NotImplementedError("a routine says by its results what has failed")
 
-    def set_bad(self, status: Any) -> None:
+    def set_bad(self, status: ir.Value) -> None:
         """Not available."""
         self.note(status)
 

@@ -126,9 +126,9 @@ class Emission:
         self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
         self._data, self.scratch, buffers, self.fresh = self.function.args
-        self._words: dict[int, Any] = {}  # of the data record, as far as they are used
-        self._tables: dict[int, Any] = {}  # addresses by word
-        self._areas: dict[tuple[int, int], Any] = {}  # addresses by word and unit
+        self._words: dict[int, ir.Value] = {}  # of the data record, as far as they are used
+        self._tables: dict[int, ir.Value] = {}  # addresses by word
+        self._areas: dict[tuple[int, int], ir.Value] = {}  # addresses by word and unit
         self.integer_bytes = module.integer_bytes
         self.used_columns: set[int] = set()  # of the table of bodies
         self._buffers = [

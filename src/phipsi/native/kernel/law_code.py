@@ -37,7 +37,7 @@ class Area:
     column, or one that is repeated.
     """
 
-    base: Any
+    base: ir.Value
     shared: bool = False
     start: int = 0
     columns: int = 0

@@ -28,12 +28,12 @@ class Place:
     is once and of what columns have; `at_start`, whether the current path starts here.
     """
 
-    index: Any
-    parent: Any
-    hub: Any
-    on_hub: Any
-    q_offset: Any
-    v_offset: Any
+    index: ir.Value
+    parent: ir.Value
+    hub: ir.Value
+    on_hub: ir.Value
+    q_offset: ir.Value
+    v_offset: ir.Value
     link_code: tuple[str | LawForm, int]
 
     def __init__(self, emission: Emission) -> None:

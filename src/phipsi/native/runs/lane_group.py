@@ -62,17 +62,17 @@ class LaneGroup(ABC):
     _bad: Any
 
     @abstractmethod
-    def area(self, size: int) -> Any:
+    def area(self, size: int) -> ir.Value:
         """Working memory for so many numbers of every lane."""
 
     @property
     @abstractmethod
-    def fine(self) -> Any:
+    def fine(self) -> ir.Value:
         """See `LaneHost`."""
 
     @property
     @abstractmethod
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """See `LaneHost`."""
 
     @abstractmethod

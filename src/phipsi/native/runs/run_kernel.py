@@ -356,7 +356,7 @@ class RunKernel(LaneGroup):
         self._kernel_call(native, [x.base for x in (*args, *results)], always)()
 
     @property
-    def status(self) -> Any:
+    def status(self) -> ir.Value:
         """What the last call of a program reported, by lane."""
         return self.e.load_integers(self._status)
 

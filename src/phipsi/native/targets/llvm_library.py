@@ -9,15 +9,16 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
 
 def _library() -> tuple[Any, str, str]:
     """LLVM, the version of llvmlite, and why there is none; llvmlite says nothing of its types."""
     try:
-        binding = import_module("llvmlite.binding")
-        return binding, import_module("llvmlite").__version__, ""
+        import llvmlite  # pyright: ignore[reportMissingTypeStubs]
+        import llvmlite.binding as binding  # pyright: ignore[reportMissingTypeStubs]
+
+        return binding, llvmlite.__version__, ""
     except (ImportError, OSError) as error:  # not installed, or its library cannot be loaded
         return None, "", str(error)
 

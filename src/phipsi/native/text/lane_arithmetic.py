@@ -12,7 +12,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, cast, final
 
 from phipsi.core.spatial.number_kinds import SERIES_BELOW, polynomial
 from phipsi.native.text import llvm_text as ir
@@ -84,7 +84,7 @@ class Emitter:
         self.vector = ir.side_by_side(self.number.type, lanes)
         self.mask = ir.side_by_side(I1, lanes)
         self.integers = ir.side_by_side(self.number.integer, lanes)
-        self.builder: Any = None
+        self.builder = cast("ir.IRBuilder", None)  # set where a function begins
         self._suffix = f"{'' if lanes == 1 else f'v{lanes}'}{self.number.suffix}"  # of intrinsics
         self._constants: dict[bytes, ir.Constant] = {}
         self._zeros = ir.Constant(ir.side_by_side(I32, lanes), [0] * lanes)
