@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import sys
 import types
 from collections import defaultdict
@@ -56,11 +57,13 @@ def _stub_of(
     """
     lines = ['"""Written by scripts/public_names.py from the table in `__init__.py`."""', ""]
     for home in sorted({*homes, *(within or {})}):
-        listed = [(name, name) for name in sorted(homes.get(home, ()), key=_order)]
-        again = [(name, f"{name} as {name}") for name in (within or {}).get(home, ())]
+        listed = sorted(homes.get(home, ()), key=_order)
+        imported = {
+            name: _import(home, [f"{name} as {name}"]) for name in (within or {}).get(home, ())
+        }
         if listed:
-            lines.append(_import(home, [name for name, _ in listed]))
-        lines += [_import(home, [x]) for _, x in sorted(again, key=lambda x: _order(x[0]))]
+            imported[listed[0]] = _import(home, listed)
+        lines += [imported[name] for name in sorted(imported, key=_order)]
     quoted = [f'"{name}"' for name in names]
     whole = f"__all__ = [{', '.join(quoted)}]"
     if more or len(whole) > _WIDEST:
@@ -100,9 +103,11 @@ def room_stubs() -> Iterator[tuple[Path, str]]:
         yield path.with_suffix(".pyi"), _stub_of(public, names, within)
 
 
-def _order(name: str) -> tuple[bool, str]:
-    """As import sorting wants it: classes first."""
-    return not name[0].isupper(), name
+def _order(name: str) -> tuple[int, str]:
+    """As import sorting wants it: constants first, then classes."""
+    is_constant = name.isupper() and len(name) > 1
+    number = re.sub(r"\d+", lambda found: found[0].zfill(9), name.lower())
+    return 0 if is_constant else 1 if name[0].isupper() else 2, number
 
 
 def page() -> str:

@@ -83,8 +83,14 @@ def offered(tree: ast.Module, within: bool = True) -> dict[str, str]:
 
 
 def homes(package: str, tree: ast.Module) -> dict[str, str]:
-    """The module in which each name lives that a package offers."""
-    return {name: module for name, (module, _) in offers(package, tree).items()}
+    """The module of each name that a package offers, those included that it imports at once."""
+    out: dict[str, str] = {}
+    for node in tree.body:
+        home = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        if f"{home}.".startswith(f"{package}."):
+            for x in node.names if isinstance(node, ast.ImportFrom) else []:
+                out[x.asname or x.name] = f"{home}.{x.name}" if home == package else home
+    return out | {name: module for name, (module, _) in offers(package, tree).items()}
 
 
 def offers(package: str, tree: ast.Module, within: bool = True) -> dict[str, tuple[str, str]]:
