@@ -22,6 +22,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TOP / "tests" / "support"), str(TOP / "tests" / "docs")]
 
+import rooms as r  # noqa: E402
 import sources as s  # noqa: E402
 
 PAGE = TOP / "docs" / "counts.md"
@@ -369,6 +370,13 @@ def private_accesses(house: House) -> Found:
     return list(s.private_accesses(trees, house.graph))
 
 
+def other_entries(house: House) -> Found:
+    """Imports from another room that are not from its package, see tests/support/rooms.py."""
+    trees = {name: s.tree_of(path) for name, path in s.modules(house.root).items()}
+    del trees[house.root.name]  # its table of public names
+    return list(r.entered_otherwise(trees, r.rooms(house.root)))
+
+
 def shared_class_names(house: House) -> Found:
     """Classes whose name another class has too, with and without an underscore."""
     homes: dict[str, list[str]] = {}
@@ -482,6 +490,7 @@ ROWS: tuple[Row, ...] = (
     ("loaded by `Simulator`", "code lines after the first rollout of an arm", loaded_lines("Simulator"), "56,400", "", ""),
     ("loaded by `export`", "code lines after an export of forward dynamics of an arm", loaded_lines("export"), "59,300", "", ""),
     ("private accesses", "attributes `_x` of objects of another room (tests/support/sources.py)", private_accesses, "75", "", "0"),
+    ("rooms entered otherwise", "names that a room imports of another, not from its package", other_entries, "nearly all", "", "0"),
     ("classes of the same name", "classes whose name another class has, underscores aside", shared_class_names, "246", "", "< 40"),
     ("graphs of arithmetic", "classes that keep how numbers are computed: arguments, parents or steps; without those of operators", arithmetic_graphs, "4", "", "1"),
     ("kinds of numbers", "classes with `entrywise`, or with `sin`, `cos` and `sqrt`", kinds_of_numbers, "16", "", ""),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import sys
 import types
 from collections import defaultdict
@@ -44,49 +45,71 @@ def stub() -> str:
     for name, (path, inner) in phipsi._HOMES.items():
         home = f"phipsi.{path}" if inner else f"phipsi.{path}".rpartition(".")[0]
         found[home].add(name)
-    return _stub_of(found, phipsi.__all__, "__version__: str")
+    return _stub_of(found, phipsi.__all__, more="__version__: str")
 
 
-def _stub_of(homes: Mapping[str, set[str]], names: Sequence[str], *more: str) -> str:
-    """A stub that imports names from their homes and lists them."""
+def _stub_of(
+    homes: Mapping[str, set[str]], names: Sequence[str],
+    within: Mapping[str, set[str]] | None = None, more: str = "",
+) -> str:  # fmt: skip
+    """A stub that imports names from their homes and lists them.
+
+    What is offered to other rooms only, `within`, is imported under its own name, which is how a
+    stub says that it may be imported from here.
+    """
     lines = ['"""Written by scripts/public_names.py from the table in `__init__.py`."""', ""]
-    for home, found in sorted(homes.items()):
-        listed = sorted(found, key=_order)
-        line = f"from {home} import {', '.join(listed)}"
-        if len(line) > _WIDEST:
-            inside = [f"    {name}," for name in listed]
-            line = "\n".join([f"from {home} import (", *inside, ")"])
-        lines.append(line)
+    for home in sorted({*homes, *(within or {})}):
+        listed = sorted(homes.get(home, ()), key=_order)
+        imported = {
+            name: _import(home, [f"{name} as {name}"]) for name in (within or {}).get(home, ())
+        }
+        if listed:
+            imported[listed[0]] = _import(home, listed)
+        lines += [imported[name] for name in sorted(imported, key=_order)]
     quoted = [f'"{name}"' for name in names]
     whole = f"__all__ = [{', '.join(quoted)}]"
     if more or len(whole) > _WIDEST:
         whole = "\n".join(["__all__ = [", *(f"    {name}," for name in quoted), "]"])
-    return "\n".join([*lines, "", *more, whole]) + "\n"
+    return "\n".join([*lines, "", *([more] if more else []), whole]) + "\n"
+
+
+def _import(home: str, names: Sequence[str]) -> str:
+    """One import, over several lines if it is long."""
+    line = f"from {home} import {', '.join(names)}"
+    if len(line) <= _WIDEST:
+        return line
+    return "\n".join([f"from {home} import (", *(f"    {name}," for name in names), ")"])
 
 
 def room_stubs() -> Iterator[tuple[Path, str]]:
     """The stubs of packages that load what they offer on first use, see `phipsi.loaded.offer`."""
     for path in sorted((ROOT / "src" / "phipsi").rglob("__init__.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        offered = sources.offered(tree)
-        if not offered:
-            continue
         package = ".".join(path.parent.relative_to(ROOT / "src").parts)
-        homes: dict[str, set[str]] = defaultdict(set)
+        if not sources.offered(tree):
+            continue
+        public: dict[str, set[str]] = defaultdict(set)
+        within: dict[str, set[str]] = defaultdict(set)
         for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
-                homes[node.module or ""] |= {x.name for x in node.names}
-        for name, module in sources.homes(package, tree).items():
-            folder, _, last = module.rpartition(".")
-            is_whole = name == last and "." in offered[module.removeprefix(f"{package}.")].split()
-            homes[folder if is_whole else module].add(name)
-        listed = sorted(set().union(*homes.values()), key=_order)
-        yield path.with_suffix(".pyi"), _stub_of(homes, listed)
+            home = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            for x in node.names if isinstance(node, ast.ImportFrom) else []:
+                if f"{home}.".startswith(f"{package}."):
+                    public[home].add(x.name)  # imported at once
+                elif x.asname == x.name:
+                    within[home].add(x.name)
+        listed = sources.offers(package, tree, within=False)
+        for name, (module, inner) in sources.offers(package, tree).items():
+            home = module if inner else module.rpartition(".")[0]
+            (public if name in listed else within)[home].add(name)
+        names = sorted(set().union(*public.values()), key=_order)
+        yield path.with_suffix(".pyi"), _stub_of(public, names, within)
 
 
-def _order(name: str) -> tuple[bool, str]:
-    """As import sorting wants it: classes first."""
-    return not name[0].isupper(), name
+def _order(name: str) -> tuple[int, str]:
+    """As import sorting wants it: constants first, then classes."""
+    is_constant = name.isupper() and len(name) > 1
+    number = re.sub(r"\d+", lambda found: found[0].zfill(9), name.lower())
+    return 0 if is_constant else 1 if name[0].isupper() else 2, number
 
 
 def page() -> str:

@@ -33,7 +33,7 @@ def only_public(home: str) -> Any:
     """
     module = sys.modules[home]
     for name in module.__all__:
-        if name.lower() != name and type(vars(module).get(name.lower())) is type(sys):
+        if name.lower() != name and isinstance(vars(module).get(name.lower()), type(sys)):
             delattr(module, name.lower())
     return lambda: sorted(module.__all__)
 
@@ -52,30 +52,58 @@ def offer(package: str, table: dict[str, str], within: dict[str, str] | None = N
     the stub that type checkers read.
 
     A class with the name of a module in small letters is imported by the package itself, as
-    `only_public` wants it. No other name may be that of a module of the package: loading the module
-    would take its place.
+    `only_public` wants it. A name that is also that of a module of the package is what is offered,
+    before and after that module is loaded.
     """
     home = sys.modules[package]
     listed = _homes(table)
-    names = {**_homes(within or {}), **listed}
     own = vars(home).items()
     ours = f"{package}."
     ready = [n for n, x in own if n[0] != "_" and getattr(x, "__module__", "").startswith(ours)]
+    vars(home)["__all__"] = [*ready, *listed]
+    load = _loader(package, {**_homes(within or {}), **listed})
+    return load, only_public(package), vars(home)["__all__"]
+
+
+def offer_within(package: str, table: dict[str, str]) -> Any:
+    """`__getattr__` of a room without lazy public names: what it offers to other rooms.
+
+    The table is that of `offer`.
+    """
+    return _loader(package, _homes(table))
+
+
+def _loader(package: str, names: dict[str, tuple[str, str]]) -> Any:
+    """The `__getattr__` that loads these names of a package, each once."""
+    home = sys.modules[package]
+    vars(home)["_offered"] = names
+    home.__class__ = _Room
 
     def load(name: str) -> Any:
         if name not in names:
             text = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=home)
-        from importlib import import_module
-
-        module, inner = names[name]
-        found = import_module(f"{package}.{module}")
-        value = getattr(found, inner) if inner else found
-        setattr(home, name, value)
+        path, inner = names[name]
+        path = f"{package}.{path}"
+        __import__(path)  # waits where another thread is loading it
+        module = sys.modules[path]
+        vars(home)[name] = value = getattr(module, inner) if inner else module
         return value
 
-    vars(home)["__all__"] = [*ready, *listed]
-    return load, only_public(package), vars(home)["__all__"]
+    return load
+
+
+class _Room(type(sys)):
+    """A package whose modules do not take the place of what it offers under their names.
+
+    Loading a module sets it as an attribute of its package: ``from phipsi.core.rewrite import
+    collect`` would be the function or the module of that name, whichever came first.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        offered = vars(self)["_offered"].get(name)
+        if offered is None or not offered[1] or not isinstance(value, type(sys)):
+            super().__setattr__(name, value)
 
 
 def _homes(table: dict[str, str]) -> dict[str, tuple[str, str]]:

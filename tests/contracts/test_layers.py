@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from rooms import ring_of
+from rooms import contracts, entered_otherwise, ring_of, rooms
 from sources import imports, modules, private_accesses, statements, text_of, tree_of
 
 import phipsi
@@ -88,6 +88,108 @@ def test_an_import_of_a_later_room_breaks_the_contract(tmp_path: Path):
     )
     run = linted(tmp_path, tmp_path)
     assert run.returncode == 1 and "house.early -> house.late" in run.stdout
+
+
+def test_every_room_is_entered_through_what_it_offers():
+    """Library, examples, benchmarks and scripts; names for type checkers and whole modules too."""
+    trees = {name: tree_of(path) for name, path in modules().items() if name != PACKAGE}
+    root = ROOT.parents[1]
+    for folder in ("examples", "benchmarks", "scripts"):
+        for path in (root / folder).rglob("*.py"):
+            trees[path.relative_to(root).as_posix()] = tree_of(path)
+    found = list(entered_otherwise(trees, rooms()))
+    assert not found, (
+        "import these from the package of the room, and add them to what it offers there "
+        "(then run scripts/public_names.py):\n" + "\n".join(found)
+    )
+
+
+def test_every_room_has_a_contract():
+    protected = {x["id"]: x for x in contracts() if x["type"] == "protected"}
+    assert [f"{PACKAGE}.{x}" for x in protected] == list(rooms())
+    for name, contract in protected.items():
+        assert contract["protected_modules"] == [f"{PACKAGE}.{name}.*"]
+        assert contract["allowed_importers"] == [f"{PACKAGE}.{name}"]
+
+
+@pytest.mark.parametrize(
+    ("where", "source", "found"),
+    [
+        ("phipsi.pages.scene", "from phipsi.files import load", []),
+        ("phipsi.pages.scene", "from phipsi.files import joint_values, load", []),
+        ("phipsi.pages.scene", "import phipsi.files", []),
+        ("phipsi.pages.scene", "from phipsi import files", []),
+        ("phipsi.pages.scene", "from phipsi.core.model import Pose", []),
+        ("phipsi.pages.scene", "from phipsi.core.compiler import compile", []),
+        ("phipsi.files.urdf.read_urdf", "from phipsi.files.load import parse", []),
+        ("phipsi.torch", "from phipsi.files.load import *", []),
+        ("phipsi.pages.scene", "from phipsi.files.load import *", ["phipsi.files.load.*"]),
+        ("phipsi.pages.scene", "from phipsi.files.load import load", ["phipsi.files.load.load"]),
+        ("phipsi.pages.scene", "import phipsi.files.load as f", ["phipsi.files.load"]),
+        ("phipsi.pages.scene", "from phipsi.files import sdf", ["phipsi.files.sdf"]),
+        ("phipsi.pages.scene", "from phipsi.files.sdf import x", ["phipsi.files.sdf.x"]),
+        ("phipsi.core.sweeps.lower", "from phipsi.core.model.pose import Pose",
+         ["phipsi.core.model.pose.Pose"]),
+        ("phipsi.errors", "if TYPE_CHECKING:\n    from phipsi.files.load import load",
+         ["phipsi.files.load.load"]),
+        ("scripts/x.py", "def f():\n    from phipsi.files.load import load",
+         ["phipsi.files.load.load"]),
+    ],
+)  # fmt: skip
+def test_the_search_for_other_entries(where: str, source: str, found: list[str]):
+    doors = {
+        "phipsi.files": {"load", "joint_values"},
+        "phipsi.pages": set[str](),
+        "phipsi.core.model": {"Pose"},
+        "phipsi.core.sweeps": set[str](),
+    }
+    lines = entered_otherwise({where: ast.parse(source)}, doors)
+    assert [line.partition(" ")[2] for line in lines] == found
+
+
+@pytest.mark.parametrize(("entry", "kept"), [("house.room", True), ("house.room.cellar", False)])
+def test_an_import_past_the_door_breaks_the_contract(tmp_path: Path, entry: str, kept: bool):
+    room = tmp_path / "house" / "room"
+    room.mkdir(parents=True)
+    for path, text in {
+        "__init__": "", "visitor": f"from {entry} import wine\n",
+        "room/__init__": "", "room/cellar": "wine = 1\n", "room/bar": "import house.room.cellar\n",
+    }.items():  # fmt: skip
+        (tmp_path / "house" / f"{path}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_package = "house"\n[[tool.importlinter.contracts]]\n'
+        'name = "room"\ntype = "protected"\nprotected_modules = ["house.room.*"]\n'
+        'allowed_importers = ["house.room"]\n',
+        encoding="utf-8",
+    )
+    run = linted(tmp_path, tmp_path)
+    assert (run.returncode == 0) == kept, run.stdout
+    assert kept or "house.visitor -> house.room.cellar" in run.stdout
+
+
+@pytest.mark.parametrize("is_module_first", [False, True])
+def test_what_a_room_offers_is_not_replaced_by_a_module_of_that_name(
+    is_module_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    name = f"room_{is_module_first}".lower()
+    (tmp_path / name).mkdir()
+    for path, text in {
+        "collect": "def collect(): ...\n",
+        "other": "",
+        "__init__": "from phipsi.loaded import offer\n__getattr__, __dir__, __all__ = offer(\n"
+        '    __name__, {"other": "."}, within={"collect": "collect"}\n)\n',
+    }.items():
+        (tmp_path / name / f"{path}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    room = importlib.import_module(name)
+    assert not [x for x in sys.modules if x.startswith(f"{name}.")], "entering loads nothing"
+    if is_module_first:
+        importlib.import_module(f"{name}.collect")
+    assert room.collect is importlib.import_module(f"{name}.collect").collect is room.collect
+    assert room.other is sys.modules[f"{name}.other"]
+    assert dir(room) == room.__all__ == ["other"]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = room.nothing
 
 
 def test_no_module_reaches_a_later_room_by_its_name():

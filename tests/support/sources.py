@@ -62,27 +62,44 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     return out
 
 
-def offered(tree: ast.Module) -> dict[str, str]:
+def offered(tree: ast.Module, within: bool = True) -> dict[str, str]:
     """What a package loads on first use, see `phipsi.loaded.offer`: modules with their names.
 
-    The public names and those for other rooms, in one table.
+    The public names, and those for other rooms unless `within` is False, in one table.
     """
     out: dict[str, str] = {}
     for node in tree.body:
         call = getattr(node, "value", None)
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "offer":
-            for table in (*call.args[1:], *(x.value for x in call.keywords)):
-                for module, names in ast.literal_eval(table).items():
-                    out[module] = f"{out[module]} {names}" if module in out else names
+        kind = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or kind not in ("offer", "offer_within"):
+            continue
+        tables = [*call.args[1:], *(x.value for x in call.keywords)]
+        if not within:
+            tables = call.args[1:2] if kind == "offer" else []
+        for table in tables:
+            for module, names in ast.literal_eval(table).items():
+                out[module] = f"{out[module]} {names}" if module in out else names
     return out
 
 
 def homes(package: str, tree: ast.Module) -> dict[str, str]:
-    """The module in which each name lives that a package offers."""
+    """The module of each name that a package offers, those included that it imports at once."""
     out: dict[str, str] = {}
-    for module, names in offered(tree).items():
+    for node in tree.body:
+        home = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        if f"{home}.".startswith(f"{package}."):
+            for x in node.names if isinstance(node, ast.ImportFrom) else []:
+                out[x.asname or x.name] = f"{home}.{x.name}" if home == package else home
+    return out | {name: module for name, (module, _) in offers(package, tree).items()}
+
+
+def offers(package: str, tree: ast.Module, within: bool = True) -> dict[str, tuple[str, str]]:
+    """The module of each name that a package offers, and the name there, "" for the module."""
+    out: dict[str, tuple[str, str]] = {}
+    for module, names in offered(tree, within).items():
         for name in names.split():
-            out[module.rpartition(".")[2] if name == "." else name] = f"{package}.{module}"
+            here, inner = (module.rpartition(".")[2], "") if name == "." else (name, name)
+            out[here] = f"{package}.{module}", inner
     return out
 
 

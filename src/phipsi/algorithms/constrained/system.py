@@ -25,12 +25,10 @@ from phipsi.core.model.value import fill, read_only
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.views import view
 
-if TYPE_CHECKING:
-    from phipsi.core.constraints.closing_joints import GraphJoint
-
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
     from phipsi.algorithms.constrained.constraint_rows import ClosureRows
     from phipsi.algorithms.constrained.stages import Stages
+    from phipsi.core.constraints.closing_joints import GraphJoint
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
