@@ -32,7 +32,7 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import forest_of
 from phipsi.core.model.points import point_set
 from phipsi.core.sweeps import cheapest_plan as choosing
-from phipsi.core.sweeps.cheapest_plan import Plan, plans_of
+from phipsi.core.sweeps.cheapest_plan import CostedForm, plans_of
 from phipsi.core.sweeps.request import Request
 from phipsi.errors import LoweringError, PhipsiError
 
@@ -118,10 +118,10 @@ def expression(text: str) -> Expr:
     return pp.parse(text)
 
 
-def every_plan(request: Request, model: pp.Model, processor: str) -> list[Plan]:
+def every_plan(request: Request, model: pp.Model, processor: str) -> list[CostedForm]:
     """The plans that differ, the chosen one first, with those that are given up for their cost."""
     chosen = plans_of(request, model, pairs="symmetric", processor=processor)[0]
-    found: list[Plan] = []
+    found: list[CostedForm] = []
     seen: set[tuple[object, ...]] = set()
     for choice in choosing.CHOICES:
         if choice.grams and not choosing._has_gram(found, choice):
@@ -138,7 +138,7 @@ def every_plan(request: Request, model: pp.Model, processor: str) -> list[Plan]:
     return [*first, *(plan for plan in found if plan.work != chosen.work)]
 
 
-def timed(plans: list[Plan], request: Request, model: pp.Model) -> list[float]:
+def timed(plans: list[CostedForm], request: Request, model: pp.Model) -> list[float]:
     """Nanoseconds of one configuration for each plan, the smallest of many turns."""
     count = max(16, min(256, 3000 // model.n_bodies)) // 8 * 8
     calls: list[Any] = []

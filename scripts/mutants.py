@@ -157,7 +157,7 @@ GROUPS = (
           ("tests/core/sweeps/test_golden.py", "tests/core/sweeps/test_costs.py", *_DERIVATIVES,
            "tests/docs/test_derivative_table.py", "tests/algorithms/test_sensitivities.py")),
     Group("operations", ("core/sweeps/operations.py", "core/sweeps/closure_operations.py",
-                         "core/sweeps/bodies.py", "core/sweeps/entries.py",
+                         "core/sweeps/kernels.py", "core/sweeps/entries.py",
                          "core/backends/reference.py", "core/backends/arrays.py",
                          "core/model/closures.py", "core/model/closure_rows.py"), 50,
           ("tests/core/sweeps/test_golden.py", "tests/core/constraints/test_rows.py",
@@ -173,7 +173,7 @@ GROUPS = (
            "tests/simulation/test_gradients.py", "tests/kinematics/test_inverse_kinematics.py")),
     Group("kernels", (*(f"native/{name}.py" for name in (
               "tables", "kernel/body_code", "kernel/kernel_inputs", "kernel/lane_blocks",
-              "kernel/phases", "kernel/place", "matrices/columns",
+              "kernel/phases", "kernel/emit_context", "matrices/columns",
               "matrices/gram", "matrices/tiles", "matrices/paths", "matrices/products",
               "matrices/row_matrix", "matrices/loop_row_order", "matrices/structural_zeros",
               "text/sine_and_logarithm")),), 80,
@@ -184,7 +184,8 @@ GROUPS = (
            "tests/algorithms/test_peers_pinocchio.py")),
     Group("contact", (*(f"contact/{name}.py" for name in (
               "solver/newton", "solver/interior_point", "solver/scaled_problem",
-              "solver/solver_attempts", "solver/cone_problem", "solver/cone_derivatives",
+              "solver/solver_schedule", "solver/contact_problem",
+               "solver/contact_solver_derivatives",
               "contact_rows", "certificate", "solver/delassus",
               "geometry/explicit_pairs", "geometry/box_pairs", "geometry/polygon_pairs",
               "geometry/convex_search")),
@@ -193,7 +194,7 @@ GROUPS = (
           "simulation/modes/contact_modes.py",
           "simulation/modes/contact_phase.py"), 25, _CONTACT),
     Group("flexible", (*(f"flexible/{name}.py" for name in (
-              "beams", "finite_elements", "invariants", "modes_of_elements")),
+              "beams", "finite_elements", "invariants", "fe_modes")),
           *(f"core/model/{name}.py" for name in (
               "deflections", "flexible_hinge", "flexible_inertia", "flexible_ports")),
           "core/sweeps/modal_bodies.py", "core/sweeps/modal_operations.py",

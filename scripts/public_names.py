@@ -82,7 +82,7 @@ def _import(home: str, names: Sequence[str]) -> str:
 
 
 def room_stubs() -> Iterator[tuple[Path, str]]:
-    """The stubs of packages that load what they offer on first use, see `phipsi.loaded.offer`."""
+    """Stubs of packages that load names on first use, see `phipsi.package_state.offer`."""
     for path in sorted((ROOT / "src" / "phipsi").rglob("__init__.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         package = ".".join(path.parent.relative_to(ROOT / "src").parts)

@@ -41,7 +41,7 @@ os.environ.setdefault("PHIPSI_BACKEND", "reference")
 # tests/native compiles as users do.
 os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
-# What every pass of the compiler makes is checked (core/sweeps/legality.py).
+# What every pass of the compiler makes is checked (core/sweeps/verify.py).
 os.environ.setdefault("PHIPSI_CHECK", "1")
 
 # All code of one run is kept, for the processes of the run and for the next one, beside the code

@@ -20,7 +20,7 @@ import phipsi
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from public_names import members  # noqa: E402
 
-from phipsi.files.other_names import _ELSEWHERE as ELSEWHERE  # noqa: E402
+from phipsi.files.foreign_name_hints import _ELSEWHERE as ELSEWHERE  # noqa: E402
 
 # Public modules that need a library of their own, and so do not stand in the table.
 MODULES = {

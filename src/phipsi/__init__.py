@@ -12,7 +12,7 @@
 import importlib
 import sys
 
-import phipsi.loaded  # first of all: it notes the time
+import phipsi.package_state  # first of all: it notes the time
 import phipsi.views
 
 __version__ = "0.1.0.dev0"
@@ -62,7 +62,7 @@ _TABLE = {
         "papers.theorems": "identities prove",
     },
     ("Derivations", "derivations.md"): {
-        "papers.derivations.by_hand": "simplify",
+        "papers.derivations.manipulate": "simplify",
         "papers.derivations.derive": "derive",
     },
     ("Kinematics", "notation.md"): {
@@ -128,19 +128,19 @@ _TABLE = {
 }
 # What early layers use of late ones (phipsi/views.py).
 _VIEWS = {
-    "other names": "phipsi.files.other_names:name_here",
+    "other names": "phipsi.files.foreign_name_hints:name_here",
     "html": "phipsi.pages.displays:html_of",
     "report": "phipsi.pages.report_page:report",
     "report as text": "phipsi.pages.report_page:report_html",
     "mode page": "phipsi.pages.mode_page:mode_page",
     "export": "phipsi.codegen.export:export",
     "proved rules": "phipsi.papers.theorems.rule_proofs:proved_rules",
-    "expand": "phipsi.papers.derivations.by_hand:expand",
-    "rewrite": "phipsi.papers.derivations.by_hand:rewrite",
-    "collect": "phipsi.papers.derivations.by_hand:collect",
-    "subs": "phipsi.papers.derivations.by_hand:subs",
+    "expand": "phipsi.papers.derivations.manipulate:expand",
+    "rewrite": "phipsi.papers.derivations.manipulate:rewrite",
+    "collect": "phipsi.papers.derivations.manipulate:collect",
+    "subs": "phipsi.papers.derivations.manipulate:subs",
     "flexible beam": "phipsi.flexible.beams:beam",
-    "flexible body of matrices": "phipsi.flexible.modes_of_elements:from_matrices",
+    "flexible body of matrices": "phipsi.flexible.fe_modes:from_matrices",
     "matrices of a mesh": "phipsi.flexible.finite_elements:mesh_matrices",
     "write flexible body": "phipsi.flexible.invariants:write_arrays",
     "read flexible body": "phipsi.flexible.invariants:read_arrays",
@@ -153,7 +153,9 @@ _VIEWS = {
 _ATTACHMENTS = {
     "shapes": "phipsi.attached.attached_shapes:BodyShapes",
     "rotors": "phipsi.transmissions.attached_rotors:Rotors",
-    "name couplings ratings geometry diagnosis exclusions pairs": "phipsi.attached.extras:Extras",
+    "name couplings ratings geometry diagnosis exclusions pairs": (
+        "phipsi.attached.file_metadata:FileMetadata"
+    ),
 }
 for _name, _target in _VIEWS.items():
     phipsi.views.register_view(_name, _target)
@@ -176,7 +178,7 @@ def __getattr__(name: str) -> object:
     elif name.isidentifier() and _is_module(name):
         path, inner = name, ""  # a module that is not public, such as phipsi.core.sweeps
     else:
-        here = phipsi.loaded.name_here(name)
+        here = phipsi.package_state.name_here(name)
         # ``from phipsi import name`` asks with hasattr, and would say only that there is none
         if here and sys._getframe(1).f_code.co_name == "_handle_fromlist":
             raise ImportError(f"cannot import name {name!r} from {__name__!r}{here}", name=__name__)

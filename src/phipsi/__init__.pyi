@@ -77,8 +77,8 @@ from phipsi.pages.live_page import live_page
 from phipsi.pages.render_run import render
 from phipsi.pages.report_page import report
 from phipsi.pages.viewer import show
-from phipsi.papers.derivations.by_hand import simplify
 from phipsi.papers.derivations.derive import derive
+from phipsi.papers.derivations.manipulate import simplify
 from phipsi.papers.theorems import identities, prove
 from phipsi.scenarios.load_scenario import load_scenario
 from phipsi.simulation import control, forces

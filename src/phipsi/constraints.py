@@ -34,7 +34,7 @@ from phipsi.core.constraints.closing_joints import (
 )
 from phipsi.core.constraints.constraint import Constraint, End
 from phipsi.core.constraints.couplings import Coupling
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 from phipsi.transmissions.belts import Belt
 from phipsi.transmissions.cams import Cam
 from phipsi.transmissions.gears import Differential, Gear, Planetary, RackPinion, Screw

@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from types import FrameType
 from typing import Any
 
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "ConvergenceError", "FileError", "InputError", "LawError", "LoweringError", "ModelError",

@@ -11,6 +11,6 @@ Needs Gymnasium (``pip install 'phipsi[gym]'``).
 
 from phipsi.learning.environments import *  # noqa: F403  (what the room offers under this name)
 from phipsi.learning.environments import __all__ as __all__
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __dir__ = only_public(__name__)

@@ -13,6 +13,6 @@ derivatives are not defined. Needs JAX (``pip install "phipsi[jax]"``).
 
 from phipsi.learning.jax_functions import *  # noqa: F403  (what the room offers under this name)
 from phipsi.learning.jax_functions import __all__ as __all__
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __dir__ = only_public(__name__)

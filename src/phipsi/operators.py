@@ -9,6 +9,6 @@ Why H maps forces to efforts: docs/decisions/0003.
 
 from phipsi.core.operators import *  # noqa: F403  (what the room offers under this name)
 from phipsi.core.operators import __all__ as __all__
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __dir__ = only_public(__name__)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.attached.extras import Extras
-from phipsi.attached.extras import Shape as FileShape
+from phipsi.attached.file_metadata import FileMetadata
+from phipsi.attached.file_metadata import LinkShape as FileShape
 from phipsi.attached.shapes import KINDS
 from phipsi.contact.pair_slots import SLOTS
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
@@ -381,7 +381,7 @@ def test_collision_shapes_of_a_file(tmp_path):
 def test_meshes_of_a_file_are_reported():
     model = chain(S.Sphere(0.1))
     mesh = FileShape("b0", "collision", "mesh", (1.0, 1.0, 1.0), uri="a.stl")
-    model = model.with_attachment(replace(model.of(Extras), geometry=(mesh,)))
+    model = model.with_attachment(replace(model.of(FileMetadata), geometry=(mesh,)))
     with pytest.warns(PhipsiWarning, match=r"collision meshes .* 'b0' \(mesh\)"):
         contacts = pp.Contacts(model, ground=True)
     assert names(contacts) == ["s0|ground"]
@@ -484,10 +484,10 @@ def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
     assert by_name["torso|thigh"].friction == 0.2 and "foot|arm" in by_name
     again = pp.Model.from_dict(json.loads(json.dumps(model.to_dict())))
     assert pp.Contacts(again) == contacts
-    assert len(again.with_paths("leg").of(Extras).pairs) == 1
-    assert again.with_paths("leg").of(Extras).exclusions == ()
+    assert len(again.with_paths("leg").of(FileMetadata).pairs) == 1
+    assert again.with_paths("leg").of(FileMetadata).exclusions == ()
     both = pp.examples.planar_arm(2).attach(model, at="link2", prefix="b_")
-    assert both.of(Extras).exclusions[0].body == "b_foot"
+    assert both.of(FileMetadata).exclusions[0].body == "b_foot"
     twice = both.attach(model, at="link1", prefix="c_")
     listed = {p.name: p.material.friction for p in pp.Contacts(twice).pairs}
     assert listed["b_torso|b_thigh"] == listed["c_torso|c_thigh"] == 0.2  # of <pair>, of both

@@ -16,7 +16,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.cli import bench as cli_bench
-from phipsi.cli.bench import Row, best, table
+from phipsi.cli.bench import Timing, best, table
 from phipsi.cli.commands import app
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -148,7 +148,7 @@ def test_bench_says_nothing_it_did_not_measure(
     assert re.search(r"^forward_dynamics +- +-$", out, re.MULTILINE)
     assert "forward_dynamics: not measured. joint 'j'" in out
     assert "rollout: not measured. " in out and "steps per second" not in out
-    rows = table([Row("a", 1e-6), Row("rollout")], 8, {"a": 3e-6})
+    rows = table([Timing("a", 1e-6), Timing("rollout")], 8, {"a": 3e-6})
     assert rows[2].split() == ["a", "1.00", "-", "3.00", "3", "-"]
 
 

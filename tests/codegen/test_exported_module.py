@@ -20,9 +20,9 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.codegen.exported_module import Source, exported_module
+from phipsi.codegen.exported_module import FunctionSource, exported_module
 from phipsi.codegen.targets import TARGETS, target_named
-from phipsi.core.backends.failures import NOT_FINITE
+from phipsi.core.backends.errors_from_status import NOT_FINITE
 from phipsi.core.expressions.kinds import Op
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.native.targets.target import Target
@@ -161,7 +161,9 @@ def test_tables_with_equal_contents_are_there_once(programs):
     target = target_named("host").target
     texts = [
         exported_module(
-            [Source(f"f{i}", source_of(p), ()) for i, p in enumerate(some)], target, batch=False
+            [FunctionSource(f"f{i}", source_of(p), ()) for i, p in enumerate(some)],
+            target,
+            batch=False,
         ).text
         for some in (programs[:1], programs[1:2], programs[:2])
     ]
@@ -173,7 +175,7 @@ def test_tables_with_equal_contents_are_there_once(programs):
 @pytest.mark.parametrize("name", ["cortex-m7", "wasm32-simd", "x86-64-v3"])
 def test_no_text_calls_a_library(name, programs):
     row = TARGETS[name]
-    sources = [Source(f"f{i}", source_of(p), ()) for i, p in enumerate(programs)]
+    sources = [FunctionSource(f"f{i}", source_of(p), ()) for i, p in enumerate(programs)]
     text = exported_module(sources, row.target).text
     allowed = {"sqrt", "fabs", "copysign", "masked", "ctlz"}
     allowed |= {"fma"} if row.target.fused else set()
@@ -191,7 +193,8 @@ def test_texts_that_call_a_library_are_found():
     assert native is not None and "llvm.memset" in native.unit.emit()
     row = TARGETS["cortex-m7"]
     assert (
-        "llvm.memset" not in exported_module([Source("f", source_of(program), ())], row.target).text
+        "llvm.memset"
+        not in exported_module([FunctionSource("f", source_of(program), ())], row.target).text
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from known_systems import on_ground
 
 import phipsi as pp
-from phipsi.simulation.modes.undetermined_forces import farthest_inside
+from phipsi.simulation.modes.indeterminate_forces import farthest_inside
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 

@@ -8,19 +8,19 @@ from compiled_graphs import compiled
 from cone_problems import mixed_problems, random_problems, stack
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact.solver.cone_calls import ConeCall
-from phipsi.contact.solver.cone_derivatives import (
+from phipsi.contact.solver.contact_problem import INACTIVE
+from phipsi.contact.solver.contact_solver import solve, solve_rebound
+from phipsi.contact.solver.contact_solver_calls import ContactSolve
+from phipsi.contact.solver.contact_solver_derivatives import (
     AdjointCall,
     SmoothedCall,
     cone_adjoint,
     smoothed_adjoint,
 )
-from phipsi.contact.solver.cone_problem import INACTIVE
-from phipsi.contact.solver.cone_solver import solve, solve_rebound
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import call
 
 STEP = 2e-4
 
@@ -112,7 +112,7 @@ def test_velocities_of_indeterminate_contacts_have_derivatives():
 
 def in_lanes(callee, shapes, arrays, lanes):
     """The results of a callee, in groups of lanes."""
-    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    nodes = [ops.input(name, shape) for name, shape in shapes.items()]
     run, parts = compiled(call(callee, *nodes), lanes, False), []
     for i in range(0, len(arrays[0]), lanes):
         given = (x[i : i + lanes] for x in arrays)
@@ -205,9 +205,9 @@ def test_smoothed_derivatives(make):
 def test_graphs_take_smoothed_derivatives():
     problem = random_problems(np.random.default_rng(5), 2, 3)
     shapes = {"W": (6, 6), "b": (6,), "s": (2,), "mu": (6,), "start": (6,)}
-    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    nodes = [ops.input(name, shape) for name, shape in shapes.items()]
     weight = ops.constant(np.arange(6.0))
-    p = call(ConeCall(problem.layout, smoothing=1e-2), *nodes)[0]
+    p = call(ContactSolve(problem.layout, smoothing=1e-2), *nodes)[0]
     arrays = (problem.W, problem.b, problem.s, problem.coefficients, np.zeros((3, 6)))
     back = [x for x in adjoints([p], [weight], nodes) if x is not None]
     given = dict(zip(shapes, arrays, strict=True))
@@ -234,9 +234,9 @@ def test_graphs_go_back_through_rebounds():
     s, calm = s[chosen], calm[chosen]
     n = 9
     shapes = {"W": (n, n), "b": (n,), "s": (3,), "calm": (3,), "mu": (n,), "start": (n,)}
-    nodes = {name: ops.given(name, shape) for name, shape in shapes.items()}
-    weight = ops.given("weight", (n,))
-    callee = ConeCall(problem.layout, 1e-14, rebounds=True)
+    nodes = {name: ops.input(name, shape) for name, shape in shapes.items()}
+    weight = ops.input("weight", (n,))
+    callee = ContactSolve(problem.layout, 1e-14, rebounds=True)
     p = call(callee, *nodes.values())[0]
     inputs = tuple(nodes[x] for x in ("W", "b", "s", "calm", "mu"))
     back = adjoints([p], [weight], inputs)

@@ -17,24 +17,24 @@ from cone_problems import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact.solver import newton, solver_attempts
-from phipsi.contact.solver.cone_calls import ConeCall
-from phipsi.contact.solver.cone_problem import (
+from phipsi.contact.solver import newton, solver_schedule
+from phipsi.contact.solver.contact_problem import (
     INACTIVE,
     NOT_FINITE,
     UNSOLVED,
-    ConeLayout,
-    ConeProblem,
+    ContactProblem,
+    ContactProblemLayout,
     residual,
     tolerance_of,
 )
-from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.contact_solver import solve
+from phipsi.contact.solver.contact_solver_calls import ContactSolve
 from phipsi.contact.solver.gathered_arrays import GatheredArrays
 from phipsi.contact.solver.newton import ITERATIONS, PROXIMAL
 from phipsi.contact.solver.scaled_problem import ScaledProblem
-from phipsi.contact.solver.solver_attempts import ATTEMPTS, solve_cones
+from phipsi.contact.solver.solver_schedule import SCHEDULE, solve_cones
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
+from phipsi.core.arrays.primitive_calls import call
 
 LANES = 4
 
@@ -43,8 +43,8 @@ def solver(layout, lanes=LANES, fused=False, **options):
     """A function of problems, (B, ...) each, in groups of lanes; the last group is filled up."""
     n, k = layout.n_rows, layout.n_heads
     shapes = {"W": (n, n), "b": (n,), "s": (k,), "mu": (n,), "start": (n,)}
-    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
-    run = compiled(call(ConeCall(layout, **options), *nodes), lanes, fused)
+    nodes = [ops.input(name, shape) for name, shape in shapes.items()]
+    run = compiled(call(ContactSolve(layout, **options), *nodes), lanes, fused)
 
     def solved(problem, start=None):
         flat = problem.flat()
@@ -136,8 +136,8 @@ def test_a_table_on_four_legs_does_not_feel_who_else_is_there():
     W = np.stack([legs @ np.diag([1.0, 3.0, 3.0]) @ legs.T] * 3)
     b, s = np.full((3, 4), -1e-4), np.zeros((3, 4))
     s[1:, 1:] = 2 * INACTIVE  # of the others one leg only is near
-    layout = ConeLayout(("normal",) * 4)
-    problem = ConeProblem(layout, W, b, s, np.ones((3, 4)))
+    layout = ContactProblemLayout(("normal",) * 4)
+    problem = ContactProblem(layout, W, b, s, np.ones((3, 4)))
     for strict in (False, True):
         gathered = GatheredArrays(problem, np.zeros_like(b), (3,), strict=strict)
         with np.errstate(all="ignore"):
@@ -176,7 +176,7 @@ def tables(count):
     W, b, s = (np.stack([getattr(x, name) for x in problems]) for name in ("W", "b", "s"))
     layout = problems[0].layout
     mu = np.broadcast_to(problems[0].coefficients, (count, layout.n_rows))
-    return ConeProblem(layout, W, b, s, mu), np.stack(loads)
+    return ContactProblem(layout, W, b, s, mu), np.stack(loads)
 
 
 def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
@@ -208,7 +208,7 @@ def test_every_lane_and_company_gives_the_same_bits(of_points):
     assert not whole[3].any()
     alone = solver(problem.layout, lanes=1)(problem)
     order = rng.permutation(12)
-    mixed = of_points(problem.layout)(ConeProblem(problem.layout, *(
+    mixed = of_points(problem.layout)(ContactProblem(problem.layout, *(
         x[order] for x in (problem.W, problem.b, problem.s, problem.coefficients)
     )))  # fmt: skip
     for one, other, moved in zip(whole, alone, mixed, strict=True):
@@ -258,21 +258,21 @@ def test_misfits_under_a_heavy_body_need_full_steps(of_points, monkeypatch):
     assert_array_equal(alone[2], iterations)
     few = replace(problem, s=problem.s[status == 0][:3])
     assert solve(few).is_solved.all()
-    monkeypatch.setattr(solver_attempts, "ATTEMPTS", [x for x in ATTEMPTS if not x.is_free])
+    monkeypatch.setattr(solver_schedule, "SCHEDULE", [x for x in SCHEDULE if not x.is_free])
     assert solver(one.layout)(problem)[3].sum() >= 3
 
 
 def test_wedged_boxes_need_polishing_and_the_best_iterate(monkeypatch):
-    few = (ATTEMPTS[0], ATTEMPTS[1]._replace(eps=PROXIMAL))
-    monkeypatch.setattr(solver_attempts, "ATTEMPTS", few)
-    monkeypatch.setattr(newton, "PATIENCE", 100)
+    few = (SCHEDULE[0], SCHEDULE[1]._replace(eps=PROXIMAL))
+    monkeypatch.setattr(solver_schedule, "SCHEDULE", few)
+    monkeypatch.setattr(newton, "STALL_ROUNDS", 100)
     monkeypatch.setattr(newton.Newton, "correct", lambda *_: None)
     problem = wedged_problems(np.random.default_rng(5), 64, 1e-9)
     assert solver(problem.layout)(problem)[3].sum() > 10
 
 
 def test_the_interior_point_alone_solves_all_kinds(monkeypatch):
-    monkeypatch.setattr(solver_attempts, "ITERATIONS", 0)  # of Newton's method, at first
+    monkeypatch.setattr(solver_schedule, "ITERATIONS", 0)  # of Newton's method, at first
     problem = mixed_problems(np.random.default_rng(1), 12)
     s = problem.s.copy()
     s[5, [0, 2]] = s[6, 1] = 2 * INACTIVE
@@ -291,8 +291,8 @@ def test_lanes_that_fail_say_so_and_disturb_no_other(of_points, monkeypatch):
     spoiled, whole = of_points(plain.layout)(replace(plain, b=b)), of_points(plain.layout)(plain)
     assert spoiled[3].tolist() == [0, 0, NOT_FINITE, 0]
     assert_array_equal(spoiled[0][[0, 1, 3]], whole[0][[0, 1, 3]])
-    monkeypatch.setattr(solver_attempts, "ITERATIONS", 4)
-    monkeypatch.setattr(solver_attempts, "ATTEMPTS", ATTEMPTS[:1])
+    monkeypatch.setattr(solver_schedule, "ITERATIONS", 4)
+    monkeypatch.setattr(solver_schedule, "SCHEDULE", SCHEDULE[:1])
     problem = random_problems(np.random.default_rng(5), 4, 24)
     p, error, _, status = solver(problem.layout)(problem)
     assert 0 < status.sum() < 24
@@ -315,9 +315,9 @@ def test_rebounds_create_no_energy():
     s = np.where((before < 0) & (calm == 0), before, calm)
     calm[7, 1] = s[7, 1] = 2 * INACTIVE
     problem = replace(problem, s=s)
-    callee = ConeCall(problem.layout, rebounds=True)
+    callee = ContactSolve(problem.layout, rebounds=True)
     shapes = {"W": (9, 9), "b": (9,), "s": (3,), "calm": (3,), "mu": (9,), "start": (9,)}
-    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    nodes = [ops.input(name, shape) for name, shape in shapes.items()]
     arrays = (problem.W, problem.b, s, calm, problem.coefficients, np.zeros((40, 9)))
     found = []
     for lanes in (4, 1):
@@ -342,7 +342,7 @@ def test_rebounds_create_no_energy():
 def test_zeros_between_contacts_are_skipped_and_change_no_bits():
     """Contacts of a chain of bodies; some lanes are full, so that their neighbours skip less."""
     rng = np.random.default_rng(7)
-    layout = ConeLayout(("torsion", "normal", "point", "rolling"), limits=1)
+    layout = ContactProblemLayout(("torsion", "normal", "point", "rolling"), limits=1)
     n, count = layout.n_rows, 8
     G = np.zeros((count, n, 5, 6))
     for row, contact in enumerate(layout.heads):
@@ -354,7 +354,7 @@ def test_zeros_between_contacts_are_skipped_and_change_no_bits():
     b, s = rng.standard_normal((count, n)), np.zeros((count, layout.n_heads))
     s[1, 2] = s[6, 3] = 2 * INACTIVE
     coefficients = layout.coefficients(0.5, 0.1, 0.1, 0.3)
-    problem = ConeProblem(layout, W, b, s, np.broadcast_to(coefficients, (count, n)))
+    problem = ContactProblem(layout, W, b, s, np.broadcast_to(coefficients, (count, n)))
     full = solver(layout)
     found, alone = full(problem), solver(layout, lanes=1)(problem)
     known = solve(problem)
@@ -363,7 +363,7 @@ def test_zeros_between_contacts_are_skipped_and_change_no_bits():
     for one, other in zip(found, alone, strict=True):
         assert_array_equal(one, other)
     chain = [0, 1, 3, 4, 6, 7]  # lanes without products between contacts that are far apart
-    problem = ConeProblem(layout, *(x[chain] for x in (W, b, s, problem.coefficients)))
+    problem = ContactProblem(layout, *(x[chain] for x in (W, b, s, problem.coefficients)))
     masks = tuple(1 << i | 1 << max(i - 1, 0) for i in range(5))
     sparse, whole = solver(layout, masks=masks)(problem), full(problem)
     for one, other in zip(sparse, whole, strict=True):

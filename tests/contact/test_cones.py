@@ -15,19 +15,19 @@ from cone_problems import (
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq, minimize
 
-from phipsi.contact.solver import solver_attempts
-from phipsi.contact.solver.cone_problem import (
+from phipsi.contact.solver import solver_schedule
+from phipsi.contact.solver.contact_problem import (
     INACTIVE,
     NOT_FINITE,
-    ConeLayout,
-    ConeProblem,
+    ContactProblem,
+    ContactProblemLayout,
     Groups,
     nearest_on_cones,
     residual,
     tolerance_of,
 )
-from phipsi.contact.solver.cone_solver import solve, solve_rebound
-from phipsi.contact.solver.solver_attempts import STARTS, Attempt
+from phipsi.contact.solver.contact_solver import solve, solve_rebound
+from phipsi.contact.solver.solver_schedule import STARTS, SolverStage
 from phipsi.errors import InputError
 
 # ---- corpora: problem, most factorisations (median, largest)
@@ -66,7 +66,7 @@ def test_solutions_obey_the_laws(name):
 @pytest.mark.parametrize("kind", ["normal", "torsion", "rolling"])
 def test_all_kinds_of_contacts(kind):
     rng = np.random.default_rng(3)
-    layout = ConeLayout((kind, "point", kind), stops=2, limits=2)
+    layout = ContactProblemLayout((kind, "point", kind), stops=2, limits=2)
     n, k = layout.n_rows, layout.n_heads
     G = rng.standard_normal((30, n, n + 4))
     coefficients = layout.coefficients(
@@ -74,7 +74,7 @@ def test_all_kinds_of_contacts(kind):
         rng.uniform(0.01, 0.3, (30, 3)), rng.uniform(0.05, 0.5, (30, 2)),
     )  # fmt: skip
     b = rng.standard_normal((30, n))
-    problem = ConeProblem(layout, G @ G.swapaxes(1, 2), b, np.zeros((30, k)), coefficients)
+    problem = ContactProblem(layout, G @ G.swapaxes(1, 2), b, np.zeros((30, k)), coefficients)
     found = solve(problem)
     assert found.is_solved.all() and violations(problem, found.p).max() <= 1e-9
     # the interior point takes the same side heads
@@ -88,7 +88,7 @@ def test_all_kinds_of_contacts(kind):
 
 def made_of_modes(rng, contacts):
     """Problems with a known solution: open, sticking and sliding contacts."""
-    layout = ConeLayout(("point",) * contacts)
+    layout = ContactProblemLayout(("point",) * contacts)
     mu = rng.uniform(0.1, 1, contacts)
     p, u, s = np.zeros(3 * contacts), np.zeros(3 * contacts), np.zeros(contacts)
     modes = rng.integers(3, size=contacts)
@@ -105,7 +105,7 @@ def made_of_modes(rng, contacts):
             u[t] = e * rng.uniform(0.1, 1) * (mode == 2)
     G = rng.standard_normal((3 * contacts, 3 * contacts + 6))
     W = G @ G.T
-    return ConeProblem(layout, W, u - W @ p, s, layout.coefficients(mu)), p, modes
+    return ContactProblem(layout, W, u - W @ p, s, layout.coefficients(mu)), p, modes
 
 
 def test_laws_and_residual_say_the_same():
@@ -132,8 +132,8 @@ def test_laws_and_residual_say_the_same():
 
 def test_the_interior_point_finds_contacts_that_touch_without_force(monkeypatch):
     """They are between two modes: p_n and u_n of the interior point are both √κ."""
-    attempts = [Attempt(size) for size in STARTS[:3]]
-    monkeypatch.setattr(solver_attempts, "ATTEMPTS", attempts)  # no Newton's method at first
+    attempts = [SolverStage(size) for size in STARTS[:3]]
+    monkeypatch.setattr(solver_schedule, "SCHEDULE", attempts)  # no Newton's method at first
     rng = np.random.default_rng(10)
     for _ in range(10):
         problem, p, modes = made_of_modes(rng, 5)
@@ -150,7 +150,7 @@ def test_the_interior_point_finds_contacts_that_touch_without_force(monkeypatch)
 
 def test_projection_is_nearest_and_splits():
     rng = np.random.default_rng(1)
-    layout = ConeLayout(("rolling", "point", "normal"), limits=1)
+    layout = ContactProblemLayout(("rolling", "point", "normal"), limits=1)
     g = Groups(layout)
     for _ in range(5):
         mu = np.array([[rng.uniform(0.1, 2), rng.uniform(0.1, 2), rng.uniform(0.1, 2), 0.4]])
@@ -170,7 +170,7 @@ def test_projection_is_nearest_and_splits():
         best = minimize(lambda v, f=distance: f(np.abs(v)), [1.0], tol=1e-14)
         assert distance(y_n[0]) <= best.fun + 1e-9
     # x = Π_K(x) − Π_K*(−x) with the dual cone of 1/μ
-    point = Groups(ConeLayout(("point",)))
+    point = Groups(ContactProblemLayout(("point",)))
     x = rng.standard_normal((50, 3))
     mu = rng.uniform(0.1, 2, (50, 1))
     pad = lambda x: np.concatenate([x[:, None, :2], np.zeros((50, 1, 1))], axis=-1)  # noqa: E731
@@ -295,10 +295,10 @@ def test_every_batch_gives_the_same_bits():
         whole = solve(x)
         assert whole.is_solved.all()
         for i in range(9):
-            one = solve(ConeProblem(x.layout, x.W[i], x.b[i], x.s[i], x.coefficients[i]))
+            one = solve(ContactProblem(x.layout, x.W[i], x.b[i], x.s[i], x.coefficients[i]))
             assert_array_equal(one.p, whole.p[i])
             assert one.iterations == whole.iterations[i]
-        some = solve(ConeProblem(x.layout, x.W[2:5], x.b[2:5], x.s[2:5], x.coefficients[2:5]))
+        some = solve(ContactProblem(x.layout, x.W[2:5], x.b[2:5], x.s[2:5], x.coefficients[2:5]))
         assert_array_equal(some.p, whole.p[2:5])
 
 
@@ -307,8 +307,8 @@ def test_contacts_that_are_not_there_change_nothing():
     s = problem.s.copy()
     s[:, [1, 4]] = 2 * INACTIVE
     keep = [0, 1, 2, 6, 7, 8, 9, 10, 11]
-    layout = ConeLayout(("point",) * 3)
-    fewer = ConeProblem(
+    layout = ContactProblemLayout(("point",) * 3)
+    fewer = ContactProblem(
         layout, problem.W[:, keep][:, :, keep], problem.b[:, keep], s[:, [0, 2, 3]],
         problem.coefficients[:, keep],
     )  # fmt: skip
@@ -322,9 +322,9 @@ def test_no_friction_is_a_contact_without_tangential_rows():
     problem = random_problems(np.random.default_rng(8), 4, 20)
     smooth = replace(problem, coefficients=np.zeros_like(problem.coefficients))
     rows = problem.layout.normals
-    layout = ConeLayout(("normal",) * 4)
+    layout = ContactProblemLayout(("normal",) * 4)
     W = problem.W[:, rows][:, :, rows]
-    fewer = ConeProblem(layout, W, problem.b[:, rows], problem.s, np.ones((20, 4)))
+    fewer = ContactProblem(layout, W, problem.b[:, rows], problem.s, np.ones((20, 4)))
     assert_allclose(solve(smooth).p[:, rows], solve(fewer).p, atol=1e-11)
 
 
@@ -365,6 +365,6 @@ def test_what_is_not_a_number_is_reported():
     found = solve(replace(problem, b=b))
     assert found.status.tolist() == [0, NOT_FINITE, 0]
     with pytest.raises(InputError, match="'sliding' is not a kind of contact"):
-        ConeLayout(("sliding",))
+        ContactProblemLayout(("sliding",))
     with pytest.raises(InputError, match=r"s is \(3, 1\)"):
         solve(replace(problem, s=problem.s[:, :1]))

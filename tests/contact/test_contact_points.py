@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.contact.contact_points import _Function
+from phipsi.contact.contact_points import _DistanceFunction
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS, slot_geometry
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.compiler import compile
 from phipsi.errors import InputError
-from phipsi.native.lane_function import graph_after_program
+from phipsi.native.custom_kernel import graph_after_program
 from phipsi.operators import frame_pose
 
 S = pp.shapes
@@ -51,7 +51,7 @@ def test_machine_code_and_arrays_agree(kind, contacts, monkeypatch):
     q = contacts.model.random_configuration(1, (3, 7))
     X = pp.poses(contacts.model, q)[..., list(contacts.bodies), :, :]
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
-    fast = _Function(contacts)
+    fast = _DistanceFunction(contacts)
     assert fast._fast is not None
     found = fast(q, {})
     plain = pp.contact_points(contacts, q)
@@ -99,7 +99,7 @@ def test_loops_over_pairs(many, monkeypatch):
     slow = [slot_geometry(many, x) for x in X]
     on_arrays = pp.contact_points(many, q)
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
-    compiled = _Function(many)
+    compiled = _DistanceFunction(many)
     fast = compiled(q, {})
     for i in range(4):
         plain = np.stack([x[i] for x in slow])
@@ -110,8 +110,8 @@ def test_loops_over_pairs(many, monkeypatch):
 
 def test_derivatives_of_loops(many):
     """The adjoint of every result along random weights, against differences."""
-    X = ops.given("X", (len(many.bodies), 4, 4))
-    nodes = [as_node(x) for x in slot_geometry(many, Traced(X))[:4]]
+    X = ops.input("X", (len(many.bodies), 4, 4))
+    nodes = [as_node(x) for x in slot_geometry(many, Tracer(X))[:4]]
     rng = np.random.default_rng(4)
     at = pp.poses(many.model, many.model.random_configuration(5))
     active = evaluate(nodes, {"X": at})[0] < INACTIVE
@@ -204,8 +204,8 @@ def test_pairs_that_are_far_apart_are_left_out(machine_code):
     q.reshape(16, 4, 7)[..., 4:] *= np.linspace(0.1, 1.0, 16)[:, None, None]
     everything = pp.contact_points(contacts, q)
     poses = compile(frame_pose, contacts.model, points=contacts.model.body_names, backend="native")
-    X = ops.given("X", (4, 4, 4))
-    nodes = [as_node(x) for x in slot_geometry(contacts, Traced(X), 0.2)[:4]]
+    X = ops.input("X", (4, 4, 4))
+    nodes = [as_node(x) for x in slot_geometry(contacts, Tracer(X), 0.2)[:4]]
     results = dict(zip(("gap", "normal", "point_a", "point_b"), nodes, strict=True))
     fewer = graph_after_program(poses.native, "X", results)
     found = fewer.ufunc(q)[:4]

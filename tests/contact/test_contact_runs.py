@@ -17,7 +17,7 @@ from phipsi.contact import contact_rows
 from phipsi.contact.contact_rows import FRICTION, MATERIALS, RESTITUTION
 from phipsi.contact.geometry import pair_formulas
 from phipsi.errors import InputError
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 from phipsi.simulation.impacts import contact_steps
 from phipsi.simulation.integrators import step_rows
 from phipsi.simulation.modes import contact_runs

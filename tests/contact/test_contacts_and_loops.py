@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
+from phipsi.contact.solver.contact_solver import solve
 
 STEPPING = {"integrator": "time_stepping"}
 
@@ -56,9 +56,9 @@ def test_impulses_are_those_of_a_dense_solution(seed):
         points.append(moved)
         C.append(np.stack([t, np.cross(n, t), n]) @ moved)
     C = np.concatenate(C)
-    layout = ConeLayout(("point", "point"))
+    layout = ContactProblemLayout(("point", "point"))
     s = np.maximum(slots.gap, 0.0) / h
-    problem = ConeProblem(layout, C @ Y @ C.T, C @ free, s, layout.coefficients(0.4))
+    problem = ContactProblem(layout, C @ Y @ C.T, C @ free, s, layout.coefficients(0.4))
     p = solve(problem, tolerance=1e-13).p
     # impulses of a body with few degrees of freedom are not unique, what they do is
     efforts = sum(J.T @ f for J, f in zip(points, found.impulses[:, 3:], strict=True))

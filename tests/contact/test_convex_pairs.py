@@ -10,7 +10,7 @@ from placed_pairs import gaps_of, graph_of, moved, nearest, random_pair, slots_o
 from solid_supports import SHAPES, certified, support
 
 import phipsi as pp
-from phipsi.contact.contact_points import _Function
+from phipsi.contact.contact_points import _DistanceFunction
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.convex_shapes import FLAT_KINDS
 from phipsi.contact.geometry.pair_formulas import CONVEX, FORMULAS
@@ -350,7 +350,7 @@ def test_machine_code(machine_code):
     q[..., :4] /= np.linalg.norm(q[..., :4], axis=-1, keepdims=True)
     q = q.reshape(40, -1)
     found = pp.contact_points(contacts, q)
-    function = _Function(contacts)
+    function = _DistanceFunction(contacts)
     values = evaluate(function._nodes, {"X": function._poses(q)})
     first = [pair.first for pair in contacts.pairs]
     least = [np.minimum.reduceat(gap, first, axis=1) for gap in (found.gap, values[0])]

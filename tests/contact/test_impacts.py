@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 import phipsi as pp
 from phipsi.contact.contact_rows import rebound
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
+from phipsi.contact.solver.contact_solver import solve
 
 MASS, MOMENTS, RADIUS, FRICTION = 1.5, np.diag([0.02, 0.05, 0.06]), 0.05, 0.4
 TIPS = np.array([[0.3, 0.05, -0.1], [-0.25, 0.1, -0.1]])
@@ -119,7 +119,7 @@ def test_one_contact_that_is_hit_anywhere_in_a_step():
 def test_a_contact_is_hit_while_another_one_rests():
     level = TIPS.copy()
     G, inverse, W = dense(np.eye(3), level)
-    layout = ConeLayout(("point", "point"))
+    layout = ContactProblemLayout(("point", "point"))
     rng, count = np.random.default_rng(1), 12
     when, rates = rng.uniform(0, 1, count), []
     wanted = []
@@ -128,7 +128,7 @@ def test_a_contact_is_hit_while_another_one_rests():
         while (G @ v)[5] > -0.3:
             v = rng.normal(size=6) * [3, 3, 3, 1, 1, 1]
             v[5] -= (G @ v)[2]  # the first one rests or slides
-        problem = ConeProblem(layout, W, G @ v, np.zeros(2), layout.coefficients(FRICTION))
+        problem = ContactProblem(layout, W, G @ v, np.zeros(2), layout.coefficients(FRICTION))
         found = solve(problem)
         assert found.is_solved
         wanted.append(v + inverse @ G.T @ found.p)

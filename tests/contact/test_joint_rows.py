@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
+from phipsi.contact.solver.contact_solver import solve
 
 F = pp.forces
 STEPPING = {"integrator": "time_stepping"}
@@ -83,15 +83,17 @@ def dense_step(model, system, q, v, tau, h, limits, friction):
     G = [np.stack([t1, np.cross(n, t1), n]) @ Jp, *(s * np.eye(3)[[i]] for i, s, _ in limits)]
     G = np.concatenate([*G, np.eye(3)[list(friction)]])
     gaps = [found.gap[0], *(g for _, _, g in limits)]
-    layout = ConeLayout(("point",), len(limits), len(friction))
+    layout = ContactProblemLayout(("point",), len(limits), len(friction))
     mu = layout.coefficients(0.6, limits=h * np.array(list(friction.values())))
     s = np.maximum(gaps, 0.0) / h
     W = G @ np.linalg.solve(M, G.T)
-    p = solve(ConeProblem(layout, W, G @ free, s, mu), tolerance=1e-13).p
+    p = solve(ContactProblem(layout, W, G @ free, s, mu), tolerance=1e-13).p
     # rates are those of one impulse at all contacts that closed
     closed = s + (W @ p + G @ free)[[2, *range(3, 3 + len(limits))]] < 1e-9
     if np.any(closed & (s > 10 * h)):
-        p = solve(ConeProblem(layout, W, G @ free, np.where(closed, 0, s), mu), tolerance=1e-13).p
+        p = solve(
+            ContactProblem(layout, W, G @ free, np.where(closed, 0, s), mu), tolerance=1e-13
+        ).p
     return free + np.linalg.solve(M, G.T @ p), p
 
 

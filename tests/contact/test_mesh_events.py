@@ -12,7 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact.geometry import polygon_pairs
 from phipsi.contact.geometry.placed_shapes import Placed
-from phipsi.simulation.impacts.slot_places import Places, SlotPlaces, _matched, _nearest_stay
+from phipsi.simulation.impacts.contact_tracking import (
+    ContactTracker,
+    TrackedPoints,
+    _matched,
+    _nearest_stay,
+)
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -131,14 +136,14 @@ def test_slots_that_do_not_follow_their_points_lose_energy(monkeypatch: Any) -> 
     start = TUMBLES[0], TUMBLES[1], 0.22
     shape, table = pp.shapes.Cylinder(0.1, 0.2), pp.shapes.Box(TABLE)
     assert abs(run(shape, table, *start).contacts.certificate.balance) < 3e-9
-    monkeypatch.setattr(SlotPlaces, "now", lambda self, gap, *_: _as_they_come(self, len(gap)))
+    monkeypatch.setattr(ContactTracker, "now", lambda self, gap, *_: _as_they_come(self, len(gap)))
     assert abs(run(shape, table, *start).contacts.certificate.balance) > 1e-5
 
 
-def _as_they_come(places: SlotPlaces, k: int) -> Places:
+def _as_they_come(places: ContactTracker, k: int) -> TrackedPoints:
     at, pairs = np.zeros((*places.slots.shape, 6)), len(places.slots)
     still = np.zeros((pairs, 2, 3)), np.zeros((pairs, 2, 6))
-    return Places(np.arange(k), at, np.zeros(k, bool), *still)
+    return TrackedPoints(np.arange(k), at, np.zeros(k, bool), *still)
 
 
 # ---- bricks of one size: bodies that turn over the edges of each other ---------------------------

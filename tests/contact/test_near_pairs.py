@@ -14,7 +14,7 @@ import phipsi as pp
 from phipsi.attached.shapes import bounding_ball
 from phipsi.contact import contact_shapes
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 from phipsi.simulation.impacts import contact_steps
 
 SHAPES = (

@@ -96,16 +96,16 @@ def test_the_first_configurations_of_many_pairs(scene: Any, monkeypatch: Any) ->
     monkeypatch.setattr(module, "_FEW", 4)
     model, _ = heap(0, 12)  # a model without programs yet
     contacts = pp.Contacts(model, ground=True)
-    function = module._Function(contacts)
+    function = module._DistanceFunction(contacts)
     assert same(function(q, {}), points) and function._fast is None
     assert same(function(q[2], {}), [x[2] for x in points]) and function._fast is None
     assert same(function(q, {}), points) and function._fast is not None
-    function = module._Function(contacts, 0.1, module.Distances)
+    function = module._DistanceFunction(contacts, 0.1, module.Distances)
     first, later = function(q, {}), function(q, {})
     assert same(first, later) and function._fast is not None
     assert 0.2 < (first.distance != nearest.distance).mean() < 0.8
     monkeypatch.setattr(module, "_TOO_MANY", 10)
-    function = module._Function(contacts, None, module.Distances)
+    function = module._DistanceFunction(contacts, None, module.Distances)
     out = tuple(np.zeros_like(x) for x in nearest)
     for _ in range(4):
         found = function(q, {"out": out, "threads": 2})

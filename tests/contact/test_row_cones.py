@@ -7,14 +7,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.solver.cone_calls import ConeCall
-from phipsi.contact.solver.cone_problem import INACTIVE
-from phipsi.contact.solver.delassus import Delassus, RowCones, fits, masks_of
+from phipsi.contact.solver.contact_problem import INACTIVE
+from phipsi.contact.solver.contact_solver_calls import ContactSolve
+from phipsi.contact.solver.delassus import Delassus, RowContactSolver, fits, masks_of
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.laws.circuit import JointRows
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.laws.block_diagram import JointRows
 
 BATCH = 4
 
@@ -58,15 +58,15 @@ def numbers(plan: RowPlan) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("kind", ["points", "rolling"])
 def test_bits_of_the_gathered_matrix(kind):
     plan = plan_of(kind)
-    cone = ConeCall(plan.layout, masks=masks_of(plan.reached))
+    cone = ContactSolve(plan.layout, masks=masks_of(plan.reached))
     assert fits(cone)
     assert (len(set(plan.layout.contacts)) == 1) == (kind == "points")
     given = numbers(plan)
-    nodes = {name: ops.given(name, x.shape[1:]) for name, x in given.items()}
+    nodes = {name: ops.input(name, x.shape[1:]) for name, x in given.items()}
     factors = [nodes[x] for x in ("a", "b", "Lambda", "s", "soft")]
     rest = [nodes[x] for x in ("free", "s", "mu", "start")]
     (W,) = call(Delassus(plan), *factors)
-    both = [call(cone, W, *rest), call(RowCones(plan, cone), *factors, *rest)]
+    both = [call(cone, W, *rest), call(RowContactSolver(plan, cone), *factors, *rest)]
     for fused in (False, True):
         found = compiled([*both[0], *both[1]], lanes=BATCH, fused=fused)(given)
         for x, y in zip(found[:4], found[4:], strict=True):
@@ -87,5 +87,5 @@ def test_bits_of_the_gathered_matrix(kind):
 
 def test_joints_and_rebounds_take_the_other_way():
     layout = plan_of("points", stops=True).layout
-    assert not fits(ConeCall(layout))
-    assert not fits(ConeCall(plan_of("points").layout, rebounds=True))
+    assert not fits(ContactSolve(layout))
+    assert not fits(ContactSolve(plan_of("points").layout, rebounds=True))

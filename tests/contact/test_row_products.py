@@ -13,11 +13,11 @@ from phipsi.contact.slot_rows import row_blocks, slot_impulses, world_impulses
 from phipsi.contact.solver.delassus import Delassus, masks_of
 from phipsi.contact.solver.row_products import RowForces, RowRates, host_motions
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.laws.circuit import JointRows
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.laws.block_diagram import JointRows
 
 BATCH = 4
 
@@ -65,17 +65,17 @@ def given(plan):
 @pytest.fixture(scope="module")
 def graph(plan, given):
     """C_a, C_b, C V, its normals, C* p, W, impulses in rows and in world axes."""
-    nodes = {name: ops.given(name, x.shape[1:]) for name, x in given.items()}
-    slots = Slots(*(Traced(nodes[x]) for x in ("gap", "normal", "x_a", "x_b")))
-    blocks = [as_node(x) for x in row_blocks(plan, Traced(nodes["origins"]), slots)]
+    nodes = {name: ops.input(name, x.shape[1:]) for name, x in given.items()}
+    slots = Slots(*(Tracer(nodes[x]) for x in ("gap", "normal", "x_a", "x_b")))
+    blocks = [as_node(x) for x in row_blocks(plan, Tracer(nodes["origins"]), slots)]
     found = [
         *blocks,
         *call(RowRates(plan), *blocks, nodes["V"]),
         *call(RowRates(plan, normals=True), *blocks, nodes["V"]),
         *call(RowForces(plan), *blocks, nodes["p"]),
         *call(Delassus(plan), *blocks, *(nodes[x] for x in ("Lambda", "s", "soft"))),
-        as_node(slot_impulses(plan, slots, Traced(nodes["world"]))),
-        world_impulses(plan, slots, Traced(nodes["p"])),
+        as_node(slot_impulses(plan, slots, Tracer(nodes["world"]))),
+        world_impulses(plan, slots, Tracer(nodes["p"])),
         as_node(host_motions(plan, nodes["Lambda"], nodes["V"])),
     ]
     return found, nodes

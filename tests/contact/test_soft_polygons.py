@@ -18,7 +18,7 @@ from phipsi.contact.geometry.polygon_pairs import polygon_pair
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.simulation.modes import contact_events
 from phipsi.simulation.modes.contact_modes import ContactModes
 
@@ -122,8 +122,8 @@ def test_meshes_have_the_corners_and_weights_of_boxes() -> None:
     wedge = pp.shapes.ConvexMesh([(x, y, z) for x, y in EDGE for z in (-0.1, 0.1)])
     contacts: Any = bricks(wedge, wedge).contact_pairs
     assert wedge.face_corners == 4 and contacts.n_slots == 9
-    X = ops.given("X", (1, 4, 4))
-    slots = [as_node(x) for x in slot_geometry(contacts, Traced(X))]
+    X = ops.input("X", (1, 4, 4))
+    slots = [as_node(x) for x in slot_geometry(contacts, Tracer(X))]
     (bar,) = adjoints(slots, [ops.constant(np.ones(x.shape)) for x in slots], [X])
     at = np.eye(4)
     at[:3, :3], at[:3, 3] = turned((1, 2, 3), 0.1), (0.01, 0.02, 0.095)

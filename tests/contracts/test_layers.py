@@ -24,7 +24,7 @@ PACKAGE = "phipsi"
 
 # `import phipsi` itself re-exports all rooms. One module is written as a user would write it, and
 # one is a table that answers with names of any room.
-NAMES_ALL_ROOMS = {"__init__.py", "cli/demo.py", "files/other_names.py"}
+NAMES_ALL_ROOMS = {"__init__.py", "cli/demo.py", "files/foreign_name_hints.py"}
 # Modules that have the name of a public namespace and offer what is in a room: texts name them.
 DOORS = {"constraints", "gym", "jax", "operators", "torch"}
 
@@ -176,7 +176,8 @@ def test_what_a_room_offers_is_not_replaced_by_a_module_of_that_name(
     for path, text in {
         "collect": "def collect(): ...\n",
         "other": "",
-        "__init__": "from phipsi.loaded import offer\n__getattr__, __dir__, __all__ = offer(\n"
+        "__init__": "from phipsi.package_state import offer\n"
+        "__getattr__, __dir__, __all__ = offer(\n"
         '    __name__, {"other": "."}, within={"collect": "collect"}\n)\n',
     }.items():
         (tmp_path / name / f"{path}.py").write_text(text, encoding="utf-8")
@@ -266,7 +267,7 @@ def test_import_phipsi_is_light():
     """The package's file alone: not even NumPy before something is used."""
     loaded = loaded_by("import phipsi")
     ours = {name for name in loaded if name.startswith(PACKAGE)}
-    assert ours == {PACKAGE, f"{PACKAGE}.loaded", f"{PACKAGE}.views"}
+    assert ours == {PACKAGE, f"{PACKAGE}.package_state", f"{PACKAGE}.views"}
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {PACKAGE}
     assert not foreign, f"`import phipsi` loads {sorted(foreign)}; import them where they are used"
 
@@ -362,16 +363,16 @@ def test_modules_that_are_not_public_can_be_reached_too():
 
 
 def test_names_that_stand_elsewhere_say_where():
-    from phipsi.files import other_names
+    from phipsi.files import foreign_name_hints
 
-    for where, names in other_names._ELSEWHERE.items():
+    for where, names in foreign_name_hints._ELSEWHERE.items():
         for name in names.split():
             with pytest.raises(AttributeError, match=re.escape(f"it is {where}.{name}")):
                 getattr(phipsi, name)
             module = where.replace("pp.", "phipsi.")
             home = getattr(phipsi, module[7:]) if where.startswith("pp.") else None
             assert hasattr(home or importlib.import_module(module), name), (where, name)
-    for name, now in other_names._BEFORE.items():
+    for name, now in foreign_name_hints._BEFORE.items():
         with pytest.raises(AttributeError, match=re.escape(f"it is {now} now")):
             getattr(phipsi, name)
         home, _, inner = now.partition("(")[0].rpartition(".")
@@ -508,7 +509,7 @@ def test_every_name_that_is_written_down_is_there():
         "body_poses",
         "forces.Damping",
     }
-    written = {"src/phipsi/files/other_names.py": {"rnea"}}  # a name of others, explained
+    written = {"src/phipsi/files/foreign_name_hints.py": {"rnea"}}  # a name of others, explained
     root = ROOT.parents[1]
     for folder in ("src", "examples", "benchmarks", "scripts"):
         for path in (root / folder).rglob("*.py"):
@@ -526,9 +527,9 @@ def test_names_of_pinocchio_answer_with_the_name_here(name: str, ours: list[str]
 
 
 def test_names_of_other_libraries_exist_here():
-    from phipsi.files import other_names
+    from phipsi.files import foreign_name_hints
 
-    tables = (other_names._PINOCCHIO, other_names._MUJOCO, other_names._DRAKE)
+    tables = (foreign_name_hints._PINOCCHIO, foreign_name_hints._MUJOCO, foreign_name_hints._DRAKE)
     for theirs, ours in (row for table in tables for row in table.items()):
         for x in re.findall(r"^\w+\(|[\w.]+", ours.partition("(")[0]):
             where = phipsi.Model if x.startswith("model.") else phipsi
@@ -537,7 +538,7 @@ def test_names_of_other_libraries_exist_here():
             assert not hasattr(phipsi, name)
     listed = [name for name, _ in _names_you_may_know("mujoco")]
     assert "mj_geomDistance" in listed
-    assert not [name for name in listed if not other_names.name_here(name)]
+    assert not [name for name in listed if not foreign_name_hints.name_here(name)]
     with pytest.raises(AttributeError, match=r"pp\.simulate and pp\.rollout are here .* mj_step$"):
         phipsi.mj_step  # noqa: B018
     # imports say so too; of other names they say what Python says

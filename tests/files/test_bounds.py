@@ -9,7 +9,7 @@ from phipsi.errors import FileError, did_you_mean
 from phipsi.files import mimic_joints
 from phipsi.files.load import kind_of, load
 from phipsi.files.sdf.frame_graph import FrameGraph
-from phipsi.files.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
+from phipsi.files.sdf.read_sdf import _SDFReader  # pyright: ignore[reportPrivateUsage]
 
 MASS = (
     '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
@@ -75,7 +75,7 @@ def test_whether_a_joint_closes_a_loop_is_found_along_short_ways(tmp_path: Path)
         system = load(sdf(tmp_path, links + "".join(joints) + closing))
         assert [c.name for c in system.constraints] == ["loop"]
         assert system.model.nv == n + 6
-    reader = object.__new__(_Reader)
+    reader = object.__new__(_SDFReader)
     reader.hangs = {}
     for i in range(n):
         assert not reader._closes_a_loop(f"b{i}", f"b{i + 1}")  # pyright: ignore[reportPrivateUsage]

@@ -17,7 +17,7 @@ from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.files.conventions import to_mujoco
 from phipsi.files.load import load
-from phipsi.files.mjcf.mujoco_arrays import heard
+from phipsi.files.mjcf.mujoco_arrays import captured_warnings
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BALL = '<geom size="0.1"/>'
@@ -332,7 +332,7 @@ def test_warnings_of_mujoco_leave_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     data = mujoco.MjData(model)
     data.qvel[0] = 1e30
     before = mujoco.get_mju_user_warning()
-    with heard(mujoco) as said:
+    with captured_warnings(mujoco) as said:
         mujoco.mj_step(model, data)
     assert len(said) == 1 and "QVEL" in said[0]
     assert mujoco.get_mju_user_warning() is before and not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import pytest
 
 import phipsi as pp
 from phipsi import inverse_dynamics
-from phipsi.attached.extras import Coupling
+from phipsi.attached.file_metadata import MimicJoint
 from phipsi.core.model import joints
 from phipsi.core.model.model import Model
 from phipsi.errors import ModelError, PhipsiWarning
@@ -153,7 +153,7 @@ def test_old_thread_pitch_is_turned_into_the_new(tmp_path: Path):
 def test_mimic_is_recorded():
     with pytest.warns(PhipsiWarning, match="1 mimic joint"):
         model = load(DATA / "plant.sdf", loops="cut")
-    assert model.couplings == (Coupling("hand::grip", "hand::lift", 2.0, 0.1 - 2 * 0.3),)
+    assert model.couplings == (MimicJoint("hand::grip", "hand::lift", 2.0, 0.1 - 2 * 0.3),)
     (coupling,) = load(DATA / "plant.sdf").constraints
     assert coupling.name == "hand::grip mimics hand::lift"
 

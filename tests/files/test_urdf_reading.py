@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 
 from phipsi import forward_dynamics, inverse_dynamics
-from phipsi.attached.extras import Coupling
+from phipsi.attached.file_metadata import MimicJoint
 from phipsi.core.model import joints
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
@@ -89,7 +89,7 @@ def test_mimic_is_recorded_and_told_once():
         model = load(ARM, loops="cut")
     assert len(caught) == 1 and "'finger_right' (of 'finger_left')" in str(caught[0].message)
     assert caught[0].filename == __file__
-    assert model.couplings == (Coupling("finger_right", "finger_left", 1.0, 0.001),)
+    assert model.couplings == (MimicJoint("finger_right", "finger_left", 1.0, 0.001),)
     (coupling,) = load(ARM).constraints
     assert coupling.name == "finger_right mimics finger_left"
 
@@ -296,7 +296,7 @@ def test_extras_survive_changes_and_storage(arm: Model):
     locked = arm.with_locked("finger_left", {"finger_left": 0.0})
     assert locked.couplings == () and "finger_left" not in locked.ratings
     both = arm.attach(arm, at="camera", prefix="second_")
-    assert both.couplings[1] == Coupling("second_finger_right", "second_finger_left", 1.0, 0.001)
+    assert both.couplings[1] == MimicJoint("second_finger_right", "second_finger_left", 1.0, 0.001)
     assert both.geometry[-1].link == "second_wheel"
 
 

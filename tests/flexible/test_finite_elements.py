@@ -13,7 +13,7 @@ from flexible_oracle import Points, cross_matrix
 
 import phipsi as pp
 from phipsi.errors import FileError, ModelError
-from phipsi.flexible.modes_of_elements import SparseCholesky
+from phipsi.flexible.fe_modes import SparseCholesky
 
 
 def lattice(nx, ny=3, nz=3, seed=0):
@@ -96,7 +96,7 @@ def test_the_picture_joins_nodes_with_stiffness_between_them(monkeypatch):
         (i, j) for i in range(54) for j in range(i + 1, 54) if coupled[i, j]
     }
     np.testing.assert_allclose(shape.nodes, NODES)
-    monkeypatch.setattr("phipsi.flexible.modes_of_elements._MOST_SEGMENTS", 50)
+    monkeypatch.setattr("phipsi.flexible.fe_modes._MOST_SEGMENTS", 50)
     points = body(triangles=()).shape
     assert len(points.nodes) and not len(points.segments)  # too many to see
 

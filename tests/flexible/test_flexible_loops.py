@@ -50,7 +50,9 @@ def test_compiled_steps_keep_a_loop_on_a_port_closed(way, monkeypatch):
     q, v, h = SYSTEM.assemble(START), np.zeros(TREE.nv), 1e-3
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     system = loop_of_beams()
-    assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled) == (way == "unrolled")
+    assert isinstance(closure_terms.choose_closure_solver(system), closure_terms.Unrolled) == (
+        way == "unrolled"
+    )
     found, rates = pp.rollout(system, q, v, v, h, 4)
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
     for _ in range(4):

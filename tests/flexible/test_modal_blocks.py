@@ -19,10 +19,10 @@ def symmetric(n: int) -> bl.Symmetric:
     return bl.Symmetric((x @ x.T)[np.tril_indices(n)].tolist(), n)
 
 
-def step(m: int, n: int) -> bl.Step:
+def step(m: int, n: int) -> bl.LaneStep:
     turn = np.linalg.qr(RNG.normal(size=(3, 3)))[0].tolist()
     modal = RNG.normal(size=(m, 6)).tolist()
-    return bl.Step(bl.Rigid(turn, RNG.normal(size=3).tolist()), modal, n)
+    return bl.LaneStep(bl.LaneTransform(turn, RNG.normal(size=3).tolist()), modal, n)
 
 
 @pytest.mark.parametrize(("m", "n"), [(3, 2), (0, 1), (1, 0)])

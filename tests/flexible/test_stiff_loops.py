@@ -214,8 +214,8 @@ def test_linearly_implicit_accelerations_by_the_inertia_of_rotors():
     form = loaded(linearly_implicit, external=False)
     callee = ProgramCall((form,), model, given=(STEP_LENGTH.name, "Jr"))
     shapes = callee.native.program.input_shapes
-    inputs = {name: ops.given(name, tuple(shapes[name])) for name in callee.inputs}
-    weights = ops.given("weights", (nv,))
+    inputs = {name: ops.input(name, tuple(shapes[name])) for name in callee.inputs}
+    weights = ops.input("weights", (nv,))
     (by_rotors,) = adjoints(callee.of(inputs), [weights], [inputs["Jr"]])
     rng = np.random.default_rng(1)
     rotors = compile(Jr, model, mode="blocks")()

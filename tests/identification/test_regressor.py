@@ -406,7 +406,7 @@ def test_the_model_is_optimal():
     truth = guess.with_inertial_parameters(scale * pp.identification.inertial_parameters(guess))
     found = pp.identification.identify(base, *noisy(truth, 30, 0.5, friction=np.ones((2, 3))))
     prior = 0.7
-    form = physical._Form(base, guess)
+    form = physical._Parametrization(base, guess)
     p = physical.physical_parameters(base, found.values, found.covariance, guess, prior)
     U = physical._upper_factor(physical._pseudo_inertias(p[:30].reshape(3, 10)))
     above = U[:, [0, 0, 1, 0, 1, 2], [1, 2, 2, 3, 3, 3]] / form.size[:, None]

@@ -13,7 +13,7 @@ import phipsi as pp
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.spatial import so3_log
-from phipsi.kinematics.ik_attempts import Search
+from phipsi.kinematics.ik_attempts import MultistartSearch
 from phipsi.kinematics.ik_problem import Targets
 
 ARM = pp.examples.seven_joint_arm()
@@ -98,7 +98,7 @@ def check_slopes(model: pp.Model, points: list, seed: int) -> None:
     targets = Targets(model, {p: pp.poses(model, goal, [p])[0] for p in points}, None)
     targets.spread((3,))
     chart, every = StepCoordinates(model, (), True), np.arange(3)
-    search = Search(targets, chart, None, 1e-6, 1e-6)
+    search = MultistartSearch(targets, chart, None, 1e-6, 1e-6)
 
     def at(q):
         """Rows and slopes where an attempt begins."""

@@ -8,7 +8,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import LawError
-from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.connect_laws import block_diagram
 
 ARM = pp.examples.planar_arm(3)
 
@@ -347,7 +347,7 @@ def test_names_of_numpy_are_suggested(tmp_path):
         return tanh(q)  # noqa: F821  # pyright: ignore
 
     with pytest.raises(LawError, match=r"Did you mean np\.tanh\?"):
-        circuit(ARM, [bad], 1e-3)
+        block_diagram(ARM, [bad], 1e-3)
 
 
 def test_cycles_name_their_members():
@@ -361,13 +361,13 @@ def test_cycles_name_their_members():
 
     laws = [a.bind(y=pp.signals.output("b", "y")), b.bind(z=pp.signals.output("a", "z"))]
     with pytest.raises(LawError, match=r"a → b → a read each other.*(?s:.)*previous\('a'"):
-        circuit(ARM, laws, 1e-3)
+        block_diagram(ARM, laws, 1e-3)
 
 
 def test_what_is_not_a_law():
     for bad in (3, "hold", pp.forces.JointDamper, None):
         with pytest.raises(LawError, match="not a law"):
-            circuit(ARM, [bad], 1e-3)
+            block_diagram(ARM, [bad], 1e-3)
     with pytest.raises(LawError, match="takes a function"):
         pp.law(3)  # type: ignore[arg-type]
 
@@ -386,7 +386,7 @@ def test_every_bad_law_names_its_line(name, tmp_path):
     module = importlib.util.module_from_spec(spec)
     with pytest.raises(LawError) as error:
         spec.loader.exec_module(module)
-        circuit(ARM, [module.bad], 1e-3)
+        block_diagram(ARM, [module.bad], 1e-3)
     text = str(error.value)
     places = {int(n) for n in re.findall(rf"{path.name}, line (\d+)", text)}
     assert places & {line, line + 1, line + 2}, text

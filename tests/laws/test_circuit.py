@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.core.arrays.trace import Traced
-from phipsi.laws.circuit import Circuit, Evaluation, Quantity, Sampling
+from phipsi.core.arrays.trace import Tracer
+from phipsi.laws.block_diagram import AlgebraBlock, BlockDiagram, Quantity, Sampling
 from phipsi.operators import mass_matrix
 
 
@@ -14,14 +14,14 @@ def small_circuit():
     q, v, x = (Quantity(n, k, (2,)) for n, k in (("q", "q"), ("v", "v"), ("hold.x", "state")))
     kp = Quantity("hold.kp", "parameter", (), np.array(3.0))
     m = Quantity("hold.m", "result", (2, 2))
-    efforts = Traced(m.node) @ (Traced(kp.node) * Traced(q.node) - Traced(x.node))
-    return Circuit(
+    efforts = Tracer(m.node) @ (Tracer(kp.node) * Tracer(q.node) - Tracer(x.node))
+    return BlockDiagram(
         {x.name: x for x in (q, v, x, kp, m)},
-        (Evaluation((mass_matrix,), ("hold.m",), ("dense",)),),
+        (AlgebraBlock((mass_matrix,), ("hold.m",), ("dense",)),),
         efforts=efforts.node,
-        rates={"hold.x": Traced(v.node).node},
-        samplings=(Sampling(2, {"hold.x": (Traced(x.node) + 1).node}),),
-        records={"hold.u": (Traced(v.node) * Traced(v.node)).node},
+        rates={"hold.x": Tracer(v.node).node},
+        samplings=(Sampling(2, {"hold.x": (Tracer(x.node) + 1).node}),),
+        records={"hold.u": (Tracer(v.node) * Tracer(v.node)).node},
     )
 
 

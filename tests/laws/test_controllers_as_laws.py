@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.arrays.law_operations import constant, given
+from phipsi.core.arrays.law_operations import constant, input
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import call
 from phipsi.errors import LawError
-from phipsi.native.lane_function import graph_function
+from phipsi.native.custom_kernel import graph_function
 from phipsi.simulation.control import references
 from phipsi.simulation.control.compiled_control import StopWhere
 from phipsi.simulation.control.controllers import (
@@ -24,8 +24,8 @@ from phipsi.simulation.control.controllers import (
     Saturated,
 )
 from phipsi.simulation.control.row_equations import RowSolve
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 from phipsi.simulation.integrators.step_calls import ProgramCall
 
 ARM = pp.examples.seven_joint_arm()
@@ -59,7 +59,7 @@ def test_controllers_are_laws(name):
     control = make(model)
     rng = np.random.default_rng(2)
     q, v = model.random_configuration(rng, 4), rng.standard_normal((4, model.nv))
-    made = circuit(model, [control], 1e-3)
+    made = block_diagram(model, [control], 1e-3)
     times = np.array([0.0, 0.3, 0.9, 2.0])
     found = made.values({"t": times, "q": q, "v": v}, run_evaluation(model))["efforts"]
     wanted = np.array([control(float(t), a, b) for t, a, b in zip(times, q, v, strict=True)])
@@ -70,7 +70,7 @@ def test_controllers_are_laws(name):
 @pytest.mark.usefixtures("machine_code")
 def test_a_simulator_runs_them():
     control = Saturated(ComputedTorque(ARM, 0.3 * np.ones(7), kp=25, kd=10), ARM, 60.0)
-    simulator = pp.Simulator(ARM, circuit(ARM, [control], 1e-3), 1e-3)
+    simulator = pp.Simulator(ARM, block_diagram(ARM, [control], 1e-3), 1e-3)
     run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=20, every=20)
     exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.02, controller=control,
                         integrator="rk4", dt=1e-3)  # fmt: skip
@@ -81,7 +81,7 @@ def test_too_few_drives_are_named():
     bar = pp.examples.planar_arm(3)
     control = ComputedTorque(bar, np.zeros(3), 25, 10, actuated=bar.joint_names[:2])
     with pytest.raises(LawError, match=r"cannot drive this motion(?s:.)*for example 'joint3'"):
-        circuit(bar, [control], 1e-3)
+        block_diagram(bar, [control], 1e-3)
 
 
 # ---- numbers as parameters -----------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_numbers_of_controllers_are_parameters(name):
     control, numbers, other = CHANGED[name]
     rng = np.random.default_rng(2)
     q, v = ARM.random_configuration(rng), rng.standard_normal(7)
-    made, run = circuit(ARM, [control], 1e-3), run_evaluation(ARM)
+    made, run = block_diagram(ARM, [control], 1e-3), run_evaluation(ARM)
     assert set(numbers) <= set(made.of_kind("parameter"))
     state = {"t": 0.0, "q": q, "v": v, "tau": np.zeros(7)}
     assert_allclose(made.values({**state, **numbers}, run)["efforts"], other(0.0, q, v), rtol=1e-10)
@@ -202,7 +202,7 @@ def test_controllers_of_loops_are_laws(name):
     which, make = CLOSED[name]
     system, q, v, goal = BARS[which]
     control = make(system, goal)
-    made = circuit(system, [control], 1e-3)
+    made = block_diagram(system, [control], 1e-3)
     several = np.stack([v, 0 * v, -2 * v])
     places = np.broadcast_to(q, several.shape)
     state = {"t": 0.0, "q": places, "v": several, "tau": np.zeros(system.nv)}
@@ -215,7 +215,7 @@ def test_controllers_of_loops_are_laws(name):
 def test_gains_at_joints_without_a_drive_do_nothing():
     system, q, v, goal = BARS["four"]
     control = PDGravity(system, goal, 30, 7, actuated=["joint2"])
-    made, run = circuit(system, [control], 1e-3), run_evaluation(system)
+    made, run = block_diagram(system, [control], 1e-3), run_evaluation(system)
     state = {"t": 0.0, "q": q, "v": v, "tau": np.zeros(3)}
     found = made.values({**state, "PDGravity.kp": np.full(3, 30.0)}, run)["efforts"]
     assert_allclose(found, control(0.0, q, v), rtol=1e-11)
@@ -272,7 +272,7 @@ def test_machine_code_of_constrained_equations():
     P, G, c, e, scales = equations(3)
     names = {"P": P, "G": G, "c": c, "e": e, "scales": scales}
     shapes = {"q": (1,)} | {n: x.shape[-2:] if n != "scales" else (5,) for n, x in names.items()}
-    nodes = [given(n, s) for n, s in shapes.items()]
+    nodes = [input(n, s) for n, s in shapes.items()]
     x, f = call(RowSolve(6, 5, 2), *nodes[1:])
     # a program says for which processor the code is
     weight = call(ProgramCall((GRAVITY_FORCES,), pp.examples.planar_arm(1)), nodes[0])[0]
@@ -306,7 +306,7 @@ def test_adjoint_of_constrained_equations():
     rng = np.random.default_rng(1)
     callee, at = RowSolve(6, 3, 2), (P, G, c, e)
     names = ("P", "G", "c", "e")
-    nodes = [given(n, x.shape) for n, x in zip(names, at, strict=True)]
+    nodes = [input(n, x.shape) for n, x in zip(names, at, strict=True)]
     x, f = call(callee, *nodes, constant(scales))
     u, w = rng.standard_normal((6, 2)), rng.standard_normal((3, 2))
     bars = adjoints([x, f], [constant(u), constant(w)], nodes)

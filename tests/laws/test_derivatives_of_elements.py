@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.simulation import forces as f
-from phipsi.simulation.analysis.acting_laws import ActingLaws
+from phipsi.simulation.analysis.law_linearization import LawLinearization
 
 ARM = pp.examples.planar_arm(3)
 TIP = ARM.body_names[-1]
@@ -94,7 +94,7 @@ def moved(model, at, name, change, h):
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_derivatives(name):
     model, element = ELEMENTS[name]
-    acting = ActingLaws(model, [element], 1e-3)
+    acting = LawLinearization(model, [element], 1e-3)
     at = start(model, acting)
     rng = np.random.default_rng(11)
     wanted = [x for x in at if x not in ("t", "tau") and np.isfinite(at[x]).all()]

@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.errors import LawError
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 from phipsi.simulation.forces.body_forces import GravityField, PointSpring, Wrench
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
 from phipsi.simulation.forces.joint_forces import (
     JointDamper,
@@ -69,9 +69,9 @@ def states(batch=4):
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements_are_their_formulas(name):
     t, q, v = states()
-    made = circuit(ARM, ELEMENTS[name], 1e-3)
+    made = block_diagram(ARM, ELEMENTS[name], 1e-3)
     found = made.values({"t": t, "q": q, "v": v}, run_evaluation(ARM))
-    elements = Elements(ELEMENTS[name], ARM)
+    elements = BoundForces(ELEMENTS[name], ARM)
     state = elements.state(t, q, v)
     efforts, loads = elements.acting(state, np.zeros(7))
     energy = elements.potential_energy(state)
@@ -93,7 +93,7 @@ def test_elements_are_their_formulas(name):
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements_in_machine_code(name):
     t, q, v = states()
-    made = circuit(ARM, ELEMENTS[name], 1e-3)
+    made = block_diagram(ARM, ELEMENTS[name], 1e-3)
     given = {
         n: np.broadcast_to(x.value, (4, *x.shape)) for n, x in made.of_kind("parameter").items()
     }
@@ -109,7 +109,7 @@ def test_elements_in_machine_code(name):
 
 def test_every_trajectory_has_its_own_numbers():
     t, q, v = states()
-    made = circuit(ARM, [JointDamper(None, 0.5), JointStop(None, 10.0)], 1e-3)
+    made = block_diagram(ARM, [JointDamper(None, 0.5), JointStop(None, 10.0)], 1e-3)
     assert set(made.of_kind("parameter")) == {
         "joint_damper.damping", "joint_stop.stiffness", "joint_stop.dissipation",
         "joint_stop.lower", "joint_stop.upper",
@@ -119,7 +119,7 @@ def test_every_trajectory_has_its_own_numbers():
         {"t": t, "q": q, "v": v, "joint_damper.damping": damping}, run_evaluation(ARM)
     )["efforts"]
     for i in range(4):
-        elements = Elements([JointDamper(None, damping[i]), JointStop(None, 10.0)], ARM)
+        elements = BoundForces([JointDamper(None, damping[i]), JointStop(None, 10.0)], ARM)
         state = elements.state(t[i], q[i], v[i])
         assert_allclose(mine[i], elements.efforts(state, np.zeros(7)), rtol=1e-14, atol=1e-13)
 
@@ -131,7 +131,7 @@ def test_elements_and_laws_add_up():
     def pull(q, k):
         return -k * q
 
-    made = circuit(ARM, [pull.bind(k=2.0), JointDamper(None, 0.5), Wind()], 1e-3)
+    made = block_diagram(ARM, [pull.bind(k=2.0), JointDamper(None, 0.5), Wind()], 1e-3)
     found = made.values({"t": t, "q": q, "v": v}, run_evaluation(ARM))
     assert_allclose(found["efforts"], -2 * q - 0.5 * v, rtol=1e-14)
     assert found["loads"].shape == (4, ARM.n_bodies, 6)
@@ -158,7 +158,7 @@ class WrongShape(Force):
 )  # fmt: skip
 def test_elements_that_cannot_be_traced(element, text):
     with pytest.raises(LawError, match=text):
-        circuit(ARM, [element], 1e-3)
+        block_diagram(ARM, [element], 1e-3)
 
 
 def test_springs_on_rotations():
@@ -170,9 +170,9 @@ def test_springs_on_rotations():
     spring = JointSpring(None, 2.0, rest=model.random_configuration(3))
     rng = np.random.default_rng(1)
     q, v = model.random_configuration(rng, 4), rng.standard_normal((4, model.nv))
-    made = circuit(model, [spring], 1e-3)
+    made = block_diagram(model, [spring], 1e-3)
     found = made.values({"t": np.zeros(4), "q": q, "v": v}, run_evaluation(model))
-    elements = Elements([spring], model)
+    elements = BoundForces([spring], model)
     state = elements.state(0.0, q, v)
     assert_allclose(found["efforts"], elements.efforts(state, 0.0), rtol=1e-12, atol=1e-12)
     assert_allclose(found["energy"], elements.potential_energy(state), rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.simulation.forces.body_forces import PointSpring
-from phipsi.simulation.forces.force import Elements
+from phipsi.simulation.forces.force import BoundForces
 from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring
 from phipsi.simulation.forces.joint_forces import JointDamper, JointSpring
 
@@ -34,9 +34,9 @@ def run(laws, dt, integrator="rk4", duration=0.2):
 
 
 def energy(elements, found):
-    state = Elements(elements, ARM).state(0.0, found.q, found.v)
+    state = BoundForces(elements, ARM).state(0.0, found.q, found.v)
     own = pp.kinetic_energy(ARM, found.q, found.v) + pp.potential_energy(ARM, found.q)
-    return own + Elements(elements, ARM).potential_energy(state)
+    return own + BoundForces(elements, ARM).potential_energy(state)
 
 
 @pytest.mark.parametrize("name", SPRINGS)

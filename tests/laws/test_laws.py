@@ -9,8 +9,8 @@ import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
 from phipsi.errors import LawError
 from phipsi.operators import mass_matrix
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 
 ARM = pp.examples.seven_joint_arm()
 TIP = ARM.body_names[-1]
@@ -20,7 +20,7 @@ T = np.array([0.0, 0.5, 1.0, 2.0])
 
 
 def values(laws, model=ARM, dt=1e-3, **more):
-    made = circuit(model, laws, dt)
+    made = block_diagram(model, laws, dt)
     return made.values({"t": T, "q": Q, "v": V, "tau": 0 * V, **more}, run_evaluation(model))
 
 
@@ -64,7 +64,7 @@ def test_joints():
 
 
 def test_two_laws_of_one_name_have_their_own_parameters():
-    made = circuit(ARM, [hold.bind(kp=1.0, kd=2.0, target=0.0)] * 2, 1e-3)
+    made = block_diagram(ARM, [hold.bind(kp=1.0, kd=2.0, target=0.0)] * 2, 1e-3)
     assert "hold.kp" in made.quantities and "hold_2.kp" in made.quantities
 
 
@@ -197,7 +197,7 @@ def test_sampled_laws_hold_their_outputs(delay):
     def clock(t):
         return {"tau": t * np.ones(7), "seen": t}
 
-    made = circuit(ARM, [clock], 0.1)
+    made = block_diagram(ARM, [clock], 0.1)
     assert [x.period for x in made.samplings] == [2]
     found = [float(x["records"]["clock.seen"]) for x in run(made, ARM, 8)]
     wanted = [max(0.1 * 2 * (k // 2 - delay), 0.0) for k in range(8)]
@@ -210,7 +210,7 @@ def test_a_counter_is_sampled_once():
     def count(n):
         return {"tau": np.zeros(7), "n": n + 1, "seen": n + 1}
 
-    found = run(circuit(ARM, [count], 0.1), ARM, 9)
+    found = run(block_diagram(ARM, [count], 0.1), ARM, 9)
     assert [float(x["records"]["count.seen"]) for x in found] == [1] * 4 + [2] * 4 + [3]
 
 
@@ -240,7 +240,7 @@ def test_sampled_laws_see_what_is_held_at_that_time(slow, fast):
 
     one = first if slow is None else first.sampled(10.0 / slow)
     two = second.bind(y=pp.signals.output("first", "y")).sampled(10.0 / fast)
-    found = run(circuit(ARM, [two, one], 0.1), ARM, 12)
+    found = run(block_diagram(ARM, [two, one], 0.1), ARM, 12)
     for k, x in enumerate(found):
         sample = fast * (k // fast)
         wanted = sample if slow is None else slow * (sample // slow)
@@ -253,7 +253,7 @@ def test_previous_outputs():
         return {"tau": np.zeros(7), "y": 0.5 * y + t}
 
     bound = filtered.bind(y=pp.signals.previous("filtered", "y", initial=0.0))
-    found = run(circuit(ARM, [bound], 0.1), ARM, 5)
+    found = run(block_diagram(ARM, [bound], 0.1), ARM, 5)
     before, wanted = 0.0, []
     for k in range(5):
         before = 0.5 * before + 0.1 * k
@@ -268,7 +268,7 @@ def test_noise():
 
     noise = pp.signals.noise
     bound = shake.bind(w=noise(7), u=noise((2, 3), kind="uniform"), other=noise(7, seed=1))
-    made = circuit(ARM, [bound], 1e-3)
+    made = block_diagram(ARM, [bound], 1e-3)
     n = 4000
     step, trajectory = (
         x.ravel().astype(float) for x in np.meshgrid(np.arange(n // 40), np.arange(40))

@@ -15,8 +15,8 @@ from phipsi.laws.signals import (
     output,
     previous,
 )
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 
 Z, X = (0, 0, 1), (1, 0, 0)
 ROD = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))
@@ -105,7 +105,7 @@ def test_loads_are_those_of_the_equations_of_motion(run, k):
 
 
 def test_the_reference_agrees(run):
-    made = circuit(SYSTEM, LAWS, DT)
+    made = block_diagram(SYSTEM, LAWS, DT)
     state = {"t": run.t, "q": run.q, "v": run.v, "tau": np.array([0.1, 0.2, 0.3])}
     found = made.values(state, run_evaluation(SYSTEM))["records"]
     for name in ("feel.f", "feel.g", "feel.total"):
@@ -119,7 +119,7 @@ def test_a_string_by_formula():
     push = pp.law(lambda u: np.stack([u]), name="push").bind(u=2.0)
     system = pp.System(arm, [string])
     state = {"q": np.zeros(1), "v": np.zeros(1), "tau": np.zeros(1)}
-    found = circuit(system, [FEEL, push], DT).values(state, run_evaluation(system))["records"]
+    found = block_diagram(system, [FEEL, push], DT).values(state, run_evaluation(system))["records"]
     assert_allclose(found["feel.f"], [9.81 / 2 - 2.0], rtol=1e-12)
     assert_allclose(found["feel.g"], [9.81 / 2 - 2.0], rtol=1e-12)
 
@@ -131,7 +131,7 @@ def test_some_joints_and_constraints():
         drive.bind(k=2.0),
     ]  # fmt: skip
     assert MODEL.joint_names == ("crank", "rod", "slider")
-    found = circuit(SYSTEM, laws, DT).values(
+    found = block_diagram(SYSTEM, laws, DT).values(
         {"t": 0.1, "q": Q, "v": np.zeros(3), "tau": np.zeros(3)}, run_evaluation(SYSTEM)
     )
     assert_allclose(found["records"]["feel.total"], 2 * np.array([0.4, np.sin(0.9)]), rtol=1e-14)
@@ -166,9 +166,9 @@ def test_a_cycle_through_another_law_and_through_a_program():
     laws = [answer.bind(load=output("sensor", "load")), sensor.bind(f=constraint_loads())]
     cycle = "constraint_loads → sensor → answer → constraint_loads"
     with pytest.raises(LawError, match=f"sensor reads .* what answer does: {cycle}"):
-        circuit(SYSTEM, laws, DT)
+        block_diagram(SYSTEM, laws, DT)
     laws[1] = sensor.bind(f=previous(constraint_loads()))
-    circuit(SYSTEM, laws, DT)
+    block_diagram(SYSTEM, laws, DT)
 
 
 def test_a_cycle_through_forces_on_bodies():
@@ -177,11 +177,11 @@ def test_a_cycle_through_forces_on_bodies():
         return {"force": f[:3]}
 
     with pytest.raises(LawError, match="constraint_loads → pull → constraint_loads"):
-        circuit(SYSTEM, [pull.bind(f=constraint_loads())], DT)
+        block_diagram(SYSTEM, [pull.bind(f=constraint_loads())], DT)
     with pytest.raises(LawError, match="constraint_efforts → pull → constraint_efforts"):
-        circuit(SYSTEM, [pull.bind(f=constraint_efforts())], DT)
+        block_diagram(SYSTEM, [pull.bind(f=constraint_efforts())], DT)
     # forces on bodies are not among the efforts at joints
-    made = circuit(SYSTEM, [pull.bind(f=joint_efforts()), FEEL, drive.bind(k=1.0)], DT)
+    made = block_diagram(SYSTEM, [pull.bind(f=joint_efforts()), FEEL, drive.bind(k=1.0)], DT)
     state = {"t": 0.2, "q": Q, "v": np.zeros(3), "tau": np.zeros(3)}
     found = made.values(state, run_evaluation(SYSTEM))
     assert_allclose(
@@ -195,8 +195,8 @@ def test_a_cycle_through_forces_on_bodies():
 def test_efforts_in_a_cycle():
     half = pp.law(lambda total: -0.5 * total, name="half")
     with pytest.raises(LawError, match="joint_efforts → half → joint_efforts"):
-        circuit(MODEL, [half.bind(total=joint_efforts())], DT)
-    circuit(MODEL, [half.bind(total=joint_efforts()).silent()], DT)
+        block_diagram(MODEL, [half.bind(total=joint_efforts())], DT)
+    block_diagram(MODEL, [half.bind(total=joint_efforts()).silent()], DT)
 
 
 # ---- what breaks them ----------------------------------------------------------------------------
@@ -264,16 +264,18 @@ def test_a_filter_reads_loads():
 def test_trees_have_no_constraint_loads():
     for signal in (constraint_loads(), constraint_efforts()):
         with pytest.raises(LawError, match=r"is about constraints, and .* has none"):
-            circuit(MODEL, [react.bind(f=signal, k=1.0).silent()], DT)
+            block_diagram(MODEL, [react.bind(f=signal, k=1.0).silent()], DT)
 
 
 def test_unknown_names():
     with pytest.raises(LawError, match=r"no constraint 'pim'. Did you mean 'pin'"):
-        circuit(SYSTEM, [react.bind(f=constraint_loads("pim"), k=1.0).silent()], DT)
+        block_diagram(SYSTEM, [react.bind(f=constraint_loads("pim"), k=1.0).silent()], DT)
     with pytest.raises(LawError, match=r"no joint 'crunk'. Did you mean 'crank'"):
-        circuit(SYSTEM, [react.bind(f=joint_efforts("crunk"), k=1.0).silent()], DT)
+        block_diagram(SYSTEM, [react.bind(f=joint_efforts("crunk"), k=1.0).silent()], DT)
     with pytest.raises(LawError, match=r"shape \(2,\), but constraint_loads\(\) has shape \(5,\)"):
-        circuit(SYSTEM, [react.bind(f=previous(constraint_loads(), initial=[0, 0]), k=1.0)], DT)
+        block_diagram(
+            SYSTEM, [react.bind(f=previous(constraint_loads(), initial=[0, 0]), k=1.0)], DT
+        )
 
 
 def test_loads_that_are_not_determined():
@@ -285,7 +287,7 @@ def test_loads_that_are_not_determined():
     efforts = pp.law(lambda g: {"g": g}, name="read").bind(g=constraint_efforts())
     zero = np.zeros(system.nv)
     state = {"q": q, "v": zero, "tau": zero}
-    found = circuit(system, [efforts], DT).values(state, run_evaluation(system))["records"][
+    found = block_diagram(system, [efforts], DT).values(state, run_evaluation(system))["records"][
         "read.g"
     ]
     f = pp.constraint_forces(system, q, zero, zero)

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.errors import LawError
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 
 ARM = pp.examples.planar_arm(2)
 NAMES = ARM.joint_names
@@ -17,7 +17,7 @@ pid, motor, low_pass = pp.laws.pid, pp.laws.motor, pp.laws.low_pass
 
 
 def values(laws, dt=1e-3, **more):
-    made = circuit(ARM, laws, dt)
+    made = block_diagram(ARM, laws, dt)
     given = {"t": np.zeros(5), "q": Q, "v": V, "tau": 0 * V, **more}
     return made.values(given, run_evaluation(ARM))
 
@@ -43,11 +43,11 @@ def test_pid_by_hand():
 @pytest.mark.parametrize("rate", [None, 500.0])
 def test_pid_reaches_its_target_against_gravity(rate):
     control = pid(NAMES, [0.4, 0.3], kp=60.0, ki=60.0, kd=20.0, rate=rate)
-    simulator = pp.Simulator(ARM, circuit(ARM, [control], 1e-3), 1e-3)
+    simulator = pp.Simulator(ARM, block_diagram(ARM, [control], 1e-3), 1e-3)
     run = simulator.rollout(simulator.start(np.zeros(2)), steps=12000, every=12000)
     assert_allclose(run.q[-1], [0.4, 0.3], atol=1e-3)
     off = pid(NAMES, [0.4, 0.3], kp=60.0, ki=0.0, kd=20.0, rate=rate)  # sags without the integral
-    simulator = pp.Simulator(ARM, circuit(ARM, [off], 1e-3), 1e-3)
+    simulator = pp.Simulator(ARM, block_diagram(ARM, [off], 1e-3), 1e-3)
     run = simulator.rollout(simulator.start(np.zeros(2)), steps=12000, every=12000)
     assert np.abs(run.q[-1] - [0.4, 0.3]).max() > 0.05
 
@@ -55,7 +55,7 @@ def test_pid_reaches_its_target_against_gravity(rate):
 def test_windup():
     """Held beyond its limit for long, the integral stays where the limit is reached."""
     control = pid(NAMES, [0.5, 0.5], kp=10.0, ki=20.0, limit=0.1)
-    made = circuit(ARM, [control], 1e-2)
+    made = block_diagram(ARM, [control], 1e-2)
     integral = np.zeros((1, 2))
     for _ in range(2000):
         given = {"t": 0.0, "q": np.zeros((1, 2)), "v": np.zeros((1, 2)), "pid.integral": integral}

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.errors import LawError
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import run_evaluation
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import run_evaluation
 
 ARM = pp.examples.seven_joint_arm()
 RNG = np.random.default_rng(8)
@@ -42,7 +42,7 @@ HAND = {
 
 
 def efforts(laws, **more):
-    made = circuit(ARM, laws, 1e-3)
+    made = block_diagram(ARM, laws, 1e-3)
     return made.values({"t": np.zeros(4), "q": Q, "v": V, **more}, run_evaluation(ARM))["efforts"]
 
 
@@ -132,7 +132,7 @@ def test_sequential():
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_policy_in_a_run(shared):
     state = network((14, 64, 64, 7))
-    made = circuit(ARM, [pp.laws.policy(state, act=lambda y: 0.5 * y)], 1e-3)
+    made = block_diagram(ARM, [pp.laws.policy(state, act=lambda y: 0.5 * y)], 1e-3)
     simulator = pp.Simulator(ARM, made, 1e-3)
     weight = state["2.weight"] if shared else np.stack([state["2.weight"], 0.5 * state["2.weight"]])
     start = simulator.start(Q[:2], 0.1 * V[:2], parameters={"policy.weight_2": weight})

@@ -18,7 +18,7 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.learning.differentiable import (
     CoordinateMaps,
     ExpressionBridge,
-    Functions,
+    FrameworkFunctions,
     PosesBridge,
     RolloutBridge,
 )
@@ -117,7 +117,7 @@ def test_systems():
     """Expressions with constraint rows, and whole motions; along changes that keep the loops."""
     system, q, v_ = linkage()
     u = np.array([1.0, -2.0, 0.5])
-    functions = Functions(lambda bridge: lambda *x: bridge.value(x))
+    functions = FrameworkFunctions(lambda bridge: lambda *x: bridge.value(x))
     (found,) = functions.forward_dynamics(system, q, v_, u)
     close(found, pp.forward_dynamics(system, q, v_, u))
     with pytest.raises(pp.errors.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
@@ -217,7 +217,7 @@ def test_the_functions_of_a_framework():
         made.append(bridge)
         return lambda *x: bridge.value(x) if len(bridge.results) > 1 else bridge.value(x)[0]
 
-    functions, model = Functions(wrap), curved(4)
+    functions, model = FrameworkFunctions(wrap), curved(4)
     rng = np.random.default_rng(5)
     q = model.random_configuration(rng)
     v, u = rng.standard_normal((2, model.nv))

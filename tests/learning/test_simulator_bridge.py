@@ -8,7 +8,7 @@ from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.learning.differentiable import Functions, SimulatorBridge
+from phipsi.learning.differentiable import FrameworkFunctions, SimulatorBridge
 
 KP = np.array([30.0, 20.0])
 
@@ -102,7 +102,7 @@ def test_the_function_of_a_framework_is_the_run():
     def wrap(bridge):
         return lambda *x: bridge.value([np.asarray(y) for y in x])
 
-    functions, sim = Functions(wrap), simulator()
+    functions, sim = FrameworkFunctions(wrap), simulator()
     tau = np.full((10, 2), 0.3)
     q, cost = functions.simulator_rollout(
         sim, [0.1, 0.2], [0.0, 0.0], tau, record=("q", "hold.cost"), every=5,

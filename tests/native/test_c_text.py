@@ -165,15 +165,15 @@ def all_functions(module: ir.Module) -> ir.Module:
     e = Emitter(1, fused=False)
     inner = [define(module, name, e) for name in FUNCTIONS]
     inner += [define_log(module, e), define_sincos(module, e)]
-    outer = ir.Function(module, kind, "go")
+    outer = ir.IRFunction(module, kind, "go")
     b: Any = outer.begin()
     x, y, out, count = outer.args
     lane = ir.VectorType(DOUBLE, 1)
 
     def one(i: Any) -> None:
-        at = b.mul(i, ir.Constant(I64, 8))
+        at = b.mul(i, ir.IRConstant(I64, 8))
         given = [b.load(b.at(p, at), align=8, typ=lane) for p in (x, y)]
-        place = b.at(out, b.mul(i, ir.Constant(I64, 8 * (len(inner) + 1))))
+        place = b.at(out, b.mul(i, ir.IRConstant(I64, 8 * (len(inner) + 1))))
         for k, f in enumerate(inner):
             value = b.call(f, given[: len(f.args)])
             if f is inner[-1]:
@@ -192,7 +192,7 @@ def test_elementary_functions(tmp_path: Path):
     spread = rng.standard_normal(300) * 10.0 ** rng.uniform(-12, 12, 300)
     x = np.concatenate([special * len(special), rng.uniform(-1, 1, 100), spread])
     y = np.concatenate([np.repeat(special, len(special)), rng.permutation(x[len(special) ** 2 :])])
-    code = built(str(all_functions(c_text.Module())), tmp_path)
+    code = built(str(all_functions(c_text.CModule())), tmp_path)
     machine = generic_target()
     jit = MachineCode(machine.object_code(str(all_functions(ir.Module()))), machine)
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
@@ -221,8 +221,8 @@ def test_a_compiler_that_joins_products_and_sums_gives_other_bits(tmp_path: Path
 
 def test_parameters_do_not_hide_variables(tmp_path: Path):
     """Names of users, such as v1, in the parameters of functions for other files."""
-    module = c_text.Module()
-    f = ir.Function(module, ir.FunctionType(DOUBLE, [POINTER, POINTER]), "go")
+    module = c_text.CModule()
+    f = ir.IRFunction(module, ir.FunctionType(DOUBLE, [POINTER, POINTER]), "go")
     b: Any = f.begin()
     x, y = (b.load(p, typ=DOUBLE) for p in f.args)
     b.ret(b.call_named("llvm.maxnum.f64", DOUBLE, [x, b.fadd(x, y)]))
@@ -233,7 +233,7 @@ def test_parameters_do_not_hide_variables(tmp_path: Path):
 
 
 def test_more_lanes_are_rejected():
-    module = c_text.Module()
+    module = c_text.CModule()
     with pytest.raises(ValueError, match="one lane, not 4"):
         define_log(module, Emitter(4, fused=False))
 

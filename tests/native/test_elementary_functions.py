@@ -27,13 +27,13 @@ def function(name: str, lanes: int, fused: bool) -> Callable[..., np.ndarray]:
     inner = define(module, name, Emitter(lanes, fused=fused))
     arity = FUNCTIONS[name][0]
     kind = ir.FunctionType(ir.VOID, [*([POINTER] * (arity + 1)), I64])
-    outer = ir.Function(module, kind, "go")
+    outer = ir.IRFunction(module, kind, "go")
     b: Any = ir.IRBuilder(outer.append_basic_block("entry"))
     *arrays, count = outer.args
     vector = ir.VectorType(DOUBLE, lanes)
 
     def group(i: Any) -> None:
-        places = [b.at(x, b.mul(i, ir.Constant(I64, 8))) for x in arrays]
+        places = [b.at(x, b.mul(i, ir.IRConstant(I64, 8))) for x in arrays]
         values = [b.load(place, align=8, typ=vector) for place in places[:-1]]
         b.store(b.call(inner, values), places[-1], align=8)
 
@@ -190,8 +190,8 @@ def test_numbers_that_are_not_finite_spoil_a_sum(fused):
     """On every processor: known zeros are folded, and the product with 0 is not known."""
     module = ir.Module()
     e = Emitter(2, fused=fused)
-    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), "go")
+    function = ir.IRFunction(module, ir.FunctionType(e.vector, [e.vector]), "go")
     e.builder = ir.IRBuilder(function.append_basic_block("entry"))
     x = Lane(e, function.args[0])
-    e.builder.ret(e.spoiled(e.constant(0.0), x).value)
+    e.builder.ret(e.poison_nan(e.constant(0.0), x).value)
     assert ("llvm.fma" if fused else "fmul") in str(module)

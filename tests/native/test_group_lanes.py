@@ -5,13 +5,13 @@ from compiled_graphs import compiled
 from numpy.testing import assert_array_equal
 
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call
+from phipsi.core.arrays.primitive_calls import Primitive, call
 from phipsi.native.group_lanes import GroupLanes
 
 LANES, N = 4, 9
 
 
-class Listed(Callee):
+class Listed(Primitive):
     """x (N,) → which entries are positive in some lane, then −1; how many, and three integers."""
 
     name, key, shapes, takes_views = "listed", "listed", ((N,), (4,)), True
@@ -71,7 +71,7 @@ def _add(variable):
 
 def test_lists_and_conditions_of_a_group():
     rng, seen = np.random.default_rng(0), set()
-    results = list(call(Listed(), ops.given("x", (N,))))
+    results = list(call(Listed(), ops.input("x", (N,))))
     run = compiled(results, lanes=LANES, fused=False)
     for share in (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0):
         x = np.where(rng.random((LANES, N)) < share, 1.0, -1.0)

@@ -179,7 +179,7 @@ def test_a_program_whose_code_is_damaged_is_compiled_again(folder: Path):
 
 ALONE = """
 import numpy as np
-from phipsi.native.lane_function import graph_function
+from phipsi.native.custom_kernel import graph_function
 from phipsi.core.arrays import law_operations as operations
 a = operations.given("a", ())
 double = graph_function({"a": ()}, {"x": operations.apply("add", a, a)})

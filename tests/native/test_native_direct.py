@@ -177,14 +177,14 @@ def test_a_tuple_of_one_expression_returns_a_tuple():
 def _scratch_calls() -> tuple[Any, Any]:
     """``take(data)`` and ``leave(data, block)`` on a record whose word 0 is the size."""
     module = ir.Module()
-    taking = ir.Function(module, ir.FunctionType(I64, [POINTER]), "take")
+    taking = ir.IRFunction(module, ir.FunctionType(I64, [POINTER]), "take")
     b, without = taking.begin(), taking.append_basic_block("without")
     block, line = acquire(b, taking.args[0], 0, without)
     b.store(i64(7), line)
     b.ret(block)
     b.position_at_end(without)
     b.ret(i64(0))
-    leaving = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER, I64]), "leave")
+    leaving = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER, I64]), "leave")
     b = leaving.begin()
     release(b, leaving.args[0], 0, leaving.args[1])
     b.ret_void()

@@ -42,18 +42,18 @@ def function(name: str, lanes: int, fused: bool) -> Callable[[np.ndarray], np.nd
     define = define_sincos if name == "sincos" else define_log
     inner = define(module, Emitter(lanes, fused=fused))
     kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, I64])
-    outer = ir.Function(module, kind, "go")
+    outer = ir.IRFunction(module, kind, "go")
     b: Any = ir.IRBuilder(outer.append_basic_block("entry"))
     source, target, count = outer.args
     vector = ir.VectorType(ir.DOUBLE, lanes)
 
     def group(i: Any) -> None:
-        at = b.mul(i, ir.Constant(I64, 8))
+        at = b.mul(i, ir.IRConstant(I64, 8))
         x = b.load(b.at(source, at), align=8, typ=vector)
         found = b.call(inner, [x])
         parts = [b.extract_value(found, k) for k in range(2)] if name == "sincos" else [found]
         for k, part in enumerate(parts):
-            offset = b.mul(b.add(i, b.mul(count, ir.Constant(I64, k))), ir.Constant(I64, 8))
+            offset = b.mul(b.add(i, b.mul(count, ir.IRConstant(I64, k))), ir.IRConstant(I64, 8))
             b.store(part, b.at(target, offset), align=8)
 
     write_loop(b, count, group, lanes)

@@ -8,7 +8,7 @@ from random_models import random_inertia, random_pose, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.backends.failures import HINGE, NOT_FINITE
+from phipsi.core.backends.errors_from_status import HINGE, NOT_FINITE
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError
 

@@ -42,18 +42,18 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
 def _plus(name: str, number: float, *, linked: bool) -> ir.Module:
     """A function `name`, 2 (x + number), whose sum is a part."""
 
-    def write(module: ir.Module) -> ir.Function:
-        function = ir.Function(module, UNARY, f"plus_{number:.0f}")
+    def write(module: ir.Module) -> ir.IRFunction:
+        function = ir.IRFunction(module, UNARY, f"plus_{number:.0f}")
         function.linkage = "internal"
         b = function.begin()
-        b.ret(b.fadd(function.args[0], ir.Constant(ir.DOUBLE, number)))
+        b.ret(b.fadd(function.args[0], ir.IRConstant(ir.DOUBLE, number)))
         return function
 
     module = ir.Module(linked=linked)
-    function = ir.Function(module, UNARY, name)
+    function = ir.IRFunction(module, UNARY, name)
     b = function.begin()
     part = module.part(f"plus_{number:.0f}", f"the key of {number}", UNARY, write)
-    b.ret(b.fmul(b.call(part, [function.args[0]]), ir.Constant(ir.DOUBLE, 2.0)))
+    b.ret(b.fmul(b.call(part, [function.args[0]]), ir.IRConstant(ir.DOUBLE, 2.0)))
     return module
 
 
@@ -153,9 +153,9 @@ def test_code_for_other_processors_is_kept_too(compiled: list[str], tmp_path: Pa
 def test_blocks_may_be_written_in_turns(in_turns: bool):
     """2 |x| + 1: a block that is gone on with after another one was begun gives values names."""
     module = ir.Module()
-    function = ir.Function(module, UNARY, "f")
+    function = ir.IRFunction(module, UNARY, "f")
     b, (x,) = function.begin(), function.args
-    one, two, zero = (ir.Constant(ir.DOUBLE, n) for n in (1.0, 2.0, 0.0))
+    one, two, zero = (ir.IRConstant(ir.DOUBLE, n) for n in (1.0, 2.0, 0.0))
     negative, other, done = (function.append_basic_block(n) for n in ("negative", "other", "done"))
     b.cbranch(b.fcmp_ordered("<", x, zero), negative, other)
     b.position_at_end(negative)
@@ -182,7 +182,7 @@ def test_blocks_may_be_written_in_turns(in_turns: bool):
 
 def test_a_block_has_an_address_once_and_another_block_its_own():
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER]), "f")
+    function = ir.IRFunction(module, ir.FunctionType(ir.VOID, [ir.POINTER]), "f")
     b, (x,) = function.begin(), function.args
     assert b.at(x, 8) is b.at(x, 8) and b.at(x, 16) is not b.at(x, 8)
     first, following = b.at(x, 8), function.append_basic_block("following")
@@ -201,7 +201,7 @@ def _numbers_of_rows(last: int) -> tuple[str, Any]:
     word = ir.IntType(64)
     module = ir.Module()
     takes = ir.FunctionType(word, [ir.POINTER, word, word])
-    function = ir.Function(module, takes, "f")
+    function = ir.IRFunction(module, takes, "f")
     b, (numbers, i, way) = function.begin(), function.args
     labels = ("address", "later", "end", "place")
     address, later, end, place = (function.append_basic_block(x) for x in labels)
@@ -247,7 +247,7 @@ def test_a_sum_or_product_of_an_index_is_written_where_an_address_does_not_hold_
 
 def test_an_index_for_addresses_alone_has_no_instruction():
     module, word = ir.Module(), ir.IntType(64)
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER, word]), "f")
+    function = ir.IRFunction(module, ir.FunctionType(ir.VOID, [ir.POINTER, word]), "f")
     b, (x, i) = function.begin(), function.args
     first, second = (b.mul(b.add(i, i64(k)), i64(8)) for k in (1, 2))
     assert b.at(x, first) is not b.at(x, second)

@@ -25,7 +25,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     INVERSE_DYNAMICS,
     forward_with_rows,
 )
-from phipsi.core.backends import failures
+from phipsi.core.backends import errors_from_status
 from phipsi.errors import PhipsiError
 from phipsi.native.pipeline import plan_native
 from phipsi.native.targets.target import MachineCode
@@ -45,7 +45,7 @@ def function(name: str, lanes: int, fused: bool) -> Callable[..., np.ndarray]:
     special = {"sincos": define_sincos, "log": define_log}
     inner = special[name](module, e) if name in special else define(module, name, e)
     arity, outputs = len(inner.args), 2 if name == "sincos" else 1
-    outer = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * (arity + 1) + [I64]), "go")
+    outer = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER] * (arity + 1) + [I64]), "go")
     b = e.builder = outer.begin()
     *arrays, result, count = outer.args
 
@@ -257,7 +257,7 @@ def test_status_of_what_has_no_result() -> None:
     kernel = SingleKernel(program)
     q, v, tau = (a[0] for a in states(program, 1))
     q[2] = np.nan
-    assert kernel(q, v, tau)[1] == failures.NOT_FINITE
+    assert kernel(q, v, tau)[1] == errors_from_status.NOT_FINITE
 
 
 def test_a_hinge_whose_inertia_is_rounding_is_named() -> None:
@@ -272,7 +272,7 @@ def test_a_hinge_whose_inertia_is_rounding_is_named() -> None:
     for seed in range(6):
         rates = np.zeros(model.nv)
         status = kernel(model.random_configuration(seed), rates, rates)[1]
-        assert status == failures.HINGE + failures.CODES
+        assert status == errors_from_status.HINGE + errors_from_status.CODES
 
 
 # ---- random expressions

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.attached.extras import Shape
+from phipsi.attached.file_metadata import LinkShape
 from phipsi.contact.contact_shapes import hull_of
 from phipsi.core.spatial import quat_to_matrix
 from phipsi.pages import meshes
@@ -327,7 +327,7 @@ def test_meshes_elsewhere_are_opened_only_if_their_folder_is_named(tmp_path: Pat
 
 def test_pipes_in_place_of_meshes_and_textures_hold_nobody(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.stl")
-    shape = Shape("arm", "visual", "mesh", (), file=str(tmp_path / "pipe.stl"))
+    shape = LinkShape("arm", "visual", "mesh", (), file=str(tmp_path / "pipe.stl"))
     (notice,) = meshes.read_meshes([(0, shape, pp.Pose())]).notices
     assert "not a regular file" in notice
     with pytest.raises(pp.errors.ParseError, match="not a regular file"):

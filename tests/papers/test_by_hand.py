@@ -13,7 +13,7 @@ import phipsi as pp
 from phipsi.core.expressions.node import Expr
 from phipsi.errors import InputError, SpaceError
 from phipsi.operators import mass_matrix, parse
-from phipsi.papers.derivations.by_hand import occurs, replace
+from phipsi.papers.derivations.manipulate import occurs, replace
 from phipsi.papers.derivations.normal_form import words_of
 from phipsi.papers.proofs.claim_decision import equal, modular_state
 from phipsi.papers.theorems.book_index import all_identities

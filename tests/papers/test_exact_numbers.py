@@ -16,10 +16,10 @@ from phipsi.papers.proofs import residues
 from phipsi.papers.proofs.claim_decision import chance
 from phipsi.papers.proofs.digits import Digits, agree, cosine, long_decimals, sine
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.exact_mechanism import Mechanism
+from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import drawing
 from phipsi.papers.proofs.residues import Residue, field, is_prime, random_prime, residue
-from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 
 PRIME = 2147483629
 F = field(PRIME)
@@ -174,7 +174,7 @@ def test_fifty_digits_and_no_fewer():
 @pytest.mark.parametrize("own", [True, False])
 def test_rotations_and_axes_are_exact(label: str, own: bool):
     model: Model = MODELS[label]
-    mechanism = Mechanism(model, F, None if own else random_residues)
+    mechanism = ExactMechanism(model, F, None if own else random_residues)
     for placement in mechanism.placements:
         assert np.array_equal(placement.rotation @ placement.rotation.T, np.eye(3))
         assert np.linalg.det(placement.rotation) == 1
@@ -188,7 +188,7 @@ def test_rotations_and_axes_are_exact(label: str, own: bool):
 def test_own_numbers_are_the_models():
     model = MODELS["all joint types"]
     with long_decimals():
-        exact = Mechanism(model, Digits)
+        exact = ExactMechanism(model, Digits)
         for mine, theirs in zip(exact.placements, model.placements, strict=True):
             gap = np.abs(np.asarray(mine.rotation, float) - theirs.rotation).max()
             assert gap < 1e-15 and agree(mine.translation, theirs.translation)[1] == 0
@@ -208,13 +208,13 @@ def test_the_chance_grows_with_the_degree_and_the_bits():
 
 def test_a_state_elsewhere_is_where_it_was_asked_for():
     """What is kept for other inputs is found by all of them, whatever becomes of their arrays."""
-    sample = Sample(planar_arm(2))
+    sample = SampleMechanism(planar_arm(2))
     state, power = sample.state(3, 0), parse("v* tau")
     momentum, rates = parse("mass_matrix v"), parse("v")
     q, other = state.random(2), state.random(2)
 
     def afresh(**changes):  # a new state keeps nothing yet
-        return Sample.state.__wrapped__(sample, 3, 0).dense(momentum, **changes)
+        return SampleMechanism.state.__wrapped__(sample, 3, 0).dense(momentum, **changes)
 
     places = [{"q": q}, {"v": q}, {"q": other}, {"q": q, "v": other}, {"q": other, "v": q}]
     expected = [afresh(**place) for place in places]

@@ -30,7 +30,7 @@ from phipsi.operators import H, V, mass_matrix, phi, psi
 from phipsi.papers.proofs.claim_decision import digits_state, equal, in_digits, modular_state, sides
 from phipsi.papers.proofs.digits import long_decimals
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems import identities, identity_named, prove
 from phipsi.papers.theorems.book import ERRATA, THEOREMS
 
@@ -43,7 +43,7 @@ SMALL = "revolute chain"  # where fifty digits take no time
 
 
 @cache
-def state(model: str) -> State:
+def state(model: str) -> ProofState:
     return modular_state(MODELS[model], 0, 0, False)
 
 

@@ -170,10 +170,10 @@ def test_large_systems_are_solved_by_sweeps(name, monkeypatch, numpy_steps):
 def test_terms_from_programs_give_the_same_steps(name, monkeypatch, numpy_steps):
     """As for systems of many bodies, which are not unrolled."""
     system, _ = MECHANISMS[name]()
-    assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled)
+    assert isinstance(closure_terms.choose_closure_solver(system), closure_terms.Unrolled)
     monkeypatch.setattr(closure_terms, "MOST_BODIES", 0)
     system, q = MECHANISMS[name]()
-    assert isinstance(closure_terms.way_of(system), unrolled_elimination.Elimination)
+    assert isinstance(closure_terms.choose_closure_solver(system), unrolled_elimination.Elimination)
     compare(monkeypatch, numpy_steps, system, q, 12, 4e-3, 1e-10)
 
 

@@ -14,9 +14,9 @@ from random_systems import admissible, random_system
 
 import phipsi as pp
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import call
 from phipsi.errors import InputError
 from phipsi.simulation.kinematic_loops import closure_calls, unrolled_elimination
 from phipsi.simulation.kinematic_loops.closure_calls import (
@@ -172,7 +172,7 @@ def test_a_batch_has_the_bits_of_its_members():
 
 def pulled(callee, values, weights):
     """The results of a call, and Σ weight · ∂result by its arguments, on arrays."""
-    nodes = [ops.given(str(i), np.shape(x)) for i, x in enumerate(values)]
+    nodes = [ops.input(str(i), np.shape(x)) for i, x in enumerate(values)]
     results = call(callee, *nodes)
     bars = adjoints(results, [ops.constant(w) for w in weights], nodes)
     known = {str(i): x for i, x in enumerate(values)}

@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import phipsi as pp
-from phipsi.attached.extras import Extras, Rating
+from phipsi.attached.file_metadata import FileMetadata, Rating
 from phipsi.core.spatial import so3_log
 from phipsi.simulation.control.operational_space import (
     INERTIA,
@@ -494,7 +494,7 @@ def test_the_default_null_space_lets_self_motion_die_out(arm):
 def rated(model: pp.Model, **efforts: float) -> pp.Model:
 
     ratings = tuple(Rating(joint, effort=effort) for joint, effort in efforts.items())
-    return model.with_attachment(Extras(ratings=ratings))
+    return model.with_attachment(FileMetadata(ratings=ratings))
 
 
 def test_saturation_by_the_ratings_of_the_file():

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 
 import phipsi as pp
 from phipsi.errors import ConvergenceError, InputError, LawError
-from phipsi.simulation.analysis.acting_laws import ActingLaws
-from phipsi.simulation.analysis.equilibrium import _Search, _start
+from phipsi.simulation.analysis.equilibrium import _EquilibriumSolver, _start
+from phipsi.simulation.analysis.law_linearization import LawLinearization
 
 ARM = pp.examples.planar_arm(2)
 G = 9.81
@@ -120,7 +120,7 @@ def test_a_free_body_comes_to_rest_between_springs():
         for x in corners
     ]
     found = pp.equilibrium(model, springs, q=model.integrate(model.neutral(), [0.2] * 6))
-    run = ActingLaws(model, springs, 1e-3)
+    run = LawLinearization(model, springs, 1e-3)
     at = {**run.first(), "t": 0.0, "q": found.q, "v": np.zeros(6), "tau": np.zeros(6)}
     assert_allclose(run.values(at)[:6], pp.gravity_forces(model, found.q), atol=1e-8)
     sag = pp.poses(model, found.q)[0, 2, 3]
@@ -222,8 +222,8 @@ def test_derivatives_of_the_equations_of_loops():
 
 def _compare(model, system, laws, seed):
     rng = np.random.default_rng(seed)
-    acting = ActingLaws(model, laws, 1e-3)
-    search = _Search(model, system, acting, ["q", "v", "tau", "everything.k"], 1e-10)
+    acting = LawLinearization(model, laws, 1e-3)
+    search = _EquilibriumSolver(model, system, acting, ["q", "v", "tau", "everything.k"], 1e-10)
     q = model.random_configuration(rng)
     at = _start(model, acting, q, rng.normal(size=model.nv), rng.normal(size=model.nv), {})
     at["t"] = 0.0

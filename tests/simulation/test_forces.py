@@ -9,7 +9,7 @@ from random_models import branching, model_from_parents, random_tree
 from scipy.integrate import simpson
 
 import phipsi as pp
-from phipsi.simulation.forces.force import Elements, State, bind_forces
+from phipsi.simulation.forces.force import BoundForces, State, bind_forces
 
 F = pp.forces
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -246,10 +246,10 @@ def test_merged_elements_do_not_change_each_other(seed):
         if at.is_additive:
             elements.append(F.JointStop(name, some(nv), lower=-0.1, upper=rng.uniform(0, 1, nv)))
     state = State(model, 0.0, q, v)
-    merged = Elements(elements, model)
-    wanted = sum(Elements([x], model).efforts(state, 0.0) for x in elements)
+    merged = BoundForces(elements, model)
+    wanted = sum(BoundForces([x], model).efforts(state, 0.0) for x in elements)
     np.testing.assert_allclose(merged.efforts(state, 0.0), wanted, rtol=1e-12, atol=1e-12)
-    stored = sum(Elements([x], model).potential_energy(state) for x in elements)
+    stored = sum(BoundForces([x], model).potential_energy(state) for x in elements)
     np.testing.assert_allclose(merged.potential_energy(state), stored, rtol=1e-12)
     assert len(merged.bound) < len(elements)
 
@@ -258,10 +258,10 @@ def test_a_stiffness_of_zero_moves_no_rest_and_no_velocity_scale():
     model = model_from_parents([-1], 0, ["universal"])
     state = State(model, 0.0, np.array([0.3, -0.2]), np.array([0.1, 0.1]))
     springs = F.JointSpring("j0", [10, 0], [0.1, 0]), F.JointSpring("j0", [0, 5], [0, 0.4])
-    np.testing.assert_allclose(Elements(springs, model).efforts(state, 0.0), [-2.0, 3.0])
+    np.testing.assert_allclose(BoundForces(springs, model).efforts(state, 0.0), [-2.0, 3.0])
     none, real = F.JointFriction("j0", 0.0, 1.0), F.JointFriction("j0", 0.3, 0.05)
     for pair in ((none, real), (real, none)):
-        sum_of_both = Elements(pair, model).efforts(state, 0.0)
+        sum_of_both = BoundForces(pair, model).efforts(state, 0.0)
         np.testing.assert_allclose(sum_of_both, 2 * [-0.3 * np.tanh(2.0)])
 
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.core.spatial import so3_exp
 from phipsi.errors import InputError
-from phipsi.simulation.forces.force import Elements
+from phipsi.simulation.forces.force import BoundForces
 from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring, WindDrag
 from phipsi.simulation.forces.joint_forces import JointSpring, StribeckFriction
 
@@ -29,7 +29,7 @@ def states(count=3):
 
 @pytest.mark.parametrize("name", CONSERVATIVE)
 def test_forces_are_the_gradient_of_the_energy(name):
-    elements = Elements([CONSERVATIVE[name]], ARM)
+    elements = BoundForces([CONSERVATIVE[name]], ARM)
     q, v = states()
     state = elements.state(0.0, q, v)
     power = elements.power(state, np.zeros(7), elements.loads(state))
@@ -49,7 +49,7 @@ def test_forces_are_the_gradient_of_the_energy(name):
     ids=lambda x: type(x).__name__,
 )  # fmt: skip
 def test_dampers_take_energy(element):
-    elements = Elements([element], ARM)
+    elements = BoundForces([element], ARM)
     q, v = states(20)
     state = elements.state(0.0, q, v)
     assert (elements.power(state, np.zeros(7), elements.loads(state)) < -1e-6).all()
@@ -57,7 +57,7 @@ def test_dampers_take_energy(element):
 
 def test_a_bushing_acts_on_both_bodies_alike():
     """Total force and moment vanish: the loads on a mechanism without ground."""
-    elements = Elements([Bushing(MIDDLE, POINT, np.arange(1.0, 7.0), np.arange(6.0))], ARM)
+    elements = BoundForces([Bushing(MIDDLE, POINT, np.arange(1.0, 7.0), np.arange(6.0))], ARM)
     q, v = states()
     loads = elements.loads(elements.state(0.0, q, v))[0]
     X = pp.poses(ARM, q)
@@ -75,19 +75,19 @@ def test_a_mount_is_a_spring_at_a_free_joint():
     b.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(1, moment_about_com_B=1))
     box = b.build()
     q = box.random_configuration(1)
-    mount = Elements([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
+    mount = BoundForces([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
     state = mount.state(0.0, q, np.zeros(6))
     angle = pp.core.spatial.so3_log(pp.poses(box, q)[0, :3, :3])
     assert_allclose(mount.potential_energy(state), angle @ angle, rtol=1e-13)
     assert_allclose(mount.loads(state)[0][0, :3], -2 * angle, rtol=1e-12)  # same in both axes
-    joint = Elements([JointSpring("box", [2, 2, 2, 0, 0, 0])], box)
+    joint = BoundForces([JointSpring("box", [2, 2, 2, 0, 0, 0])], box)
     assert_allclose(mount.loads(state)[0][0, :3], joint.efforts(state, 0.0)[:3], rtol=1e-12)
 
 
 def test_torsion_at_a_hinge():
     hinge = pp.examples.planar_arm(1)
     body = hinge.body_names[0]
-    element = Elements([TorsionSpring("world", body, 3.0, 0.2, 0.5)], hinge)
+    element = BoundForces([TorsionSpring("world", body, 3.0, 0.2, 0.5)], hinge)
     for q, v in ((0.7, 1.0), (-2.0, 0.3), (3.0, -1.0)):
         state = element.state(0.0, np.array([q]), np.array([v]))
         wanted = -3 * (q - 0.2) - 0.5 * v
@@ -98,7 +98,7 @@ def test_torsion_at_a_hinge():
 
 def test_drag_by_hand():
     wind = np.array([3.0, 1.0, -2.0])
-    elements = Elements([WindDrag(POINT, 0.5, 1.2, 1.3, wind)], ARM)
+    elements = BoundForces([WindDrag(POINT, 0.5, 1.2, 1.3, wind)], ARM)
     q, v = states()
     loads = elements.loads(elements.state(0.0, q, v))[0]
     u = pp.velocities(ARM, q, v, [POINT], axes="world")[:, 0, 3:] - wind
@@ -106,13 +106,13 @@ def test_drag_by_hand():
     J = pp.jacobian(ARM, q, [POINT]).reshape(3, 6, 7)[:, 3:]
     power = np.sum(loads * pp.velocities(ARM, q, v), axis=(1, 2))
     assert_allclose(power, np.einsum("ni,nij,nj->n", force, J, v), rtol=1e-12)
-    moving = Elements([WindDrag(POINT, 0.5, 1.2, 1.3, lambda t: wind * t)], ARM)
+    moving = BoundForces([WindDrag(POINT, 0.5, 1.2, 1.3, lambda t: wind * t)], ARM)
     times = np.array([1.0, 1.0, 1.0])
     assert_allclose(moving.loads(moving.state(times, q, v))[0], loads, rtol=1e-13)
 
 
 def test_stribeck_by_hand():
-    element = Elements([StribeckFriction(None, 2.0, 1.0, 0.3, 0.1, 0.05)], ARM)
+    element = BoundForces([StribeckFriction(None, 2.0, 1.0, 0.3, 0.1, 0.05)], ARM)
     q, v = states()
     wanted = -(1 + np.exp(-((v / 0.3) ** 2))) * np.tanh(v / 0.05) - 0.1 * v
     assert_allclose(element.efforts(element.state(0.0, q, v), 0.0), wanted, rtol=1e-13)
@@ -148,7 +148,7 @@ def test_energy_balances_along_a_run():
 )
 def test_bad_elements(element, text):
     with pytest.raises(InputError, match=text):
-        Elements([element], ARM)
+        BoundForces([element], ARM)
 
 
 def test_rotations_by_half_turns():
@@ -159,7 +159,7 @@ def test_rotations_by_half_turns():
     axis = np.array([1.0, 2.0, 2.0]) / 3
     for angle in (0.0, 1e-9, 1.0, 3.1):
         q = np.concatenate([pp.core.spatial.quat_exp(angle * axis), np.zeros(3)])
-        mount = Elements([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
+        mount = BoundForces([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
         found = mount.loads(mount.state(0.0, q, np.zeros(6)))[0][0, :3]
         assert_allclose(found, -2 * angle * axis, rtol=1e-9, atol=1e-15)
     assert_allclose(so3_exp(np.zeros(3)), np.eye(3))

@@ -18,7 +18,7 @@ from phipsi.simulation.integrators.tableaux import COMPILED, DIFFERENTIABLE, MET
 
 ARM = pp.examples.planar_arm(2)
 Q, V = np.array([0.3, 0.4]), np.array([0.1, -0.2])
-SIMULATED = [name for name, x in METHODS.items() if not x.damps]
+SIMULATED = [name for name, x in METHODS.items() if not x.damping_implicit]
 
 
 @cache

@@ -17,25 +17,25 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import call
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import InputError, SimulationError
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.kinematic_loops.closure_calls import AccelerationCall
 
 
-def damped(nv: int, damping: Any, *others: Any) -> Circuit:
+def damped(nv: int, damping: Any, *others: Any) -> BlockDiagram:
     """−c v, with c a parameter, and more efforts."""
     c, value = parameter("damper.c", np.broadcast_to(np.asarray(damping, float), nv))
     total = -value * traced("v", nv)
     for other in others:
         total = total + other
-    return Circuit({"damper.c": c}, efforts=as_node(total))
+    return BlockDiagram({"damper.c": c}, efforts=as_node(total))
 
 
 def by_hand(model, q, v, T, C, h=H, rotors: Any = 0.0):
@@ -90,7 +90,7 @@ def test_rotors_of_every_trajectory():
 def test_without_damping_it_is_semi_implicit():
     model = random_tree(3, 4)
     q0, v0 = start(model, 5)
-    laws = Circuit({}, efforts=as_node(np.sin(3 * traced("t")) * np.ones(model.nv)))
+    laws = BlockDiagram({}, efforts=as_node(np.sin(3 * traced("t")) * np.ones(model.nv)))
     runs = []
     for integrator in ("semi_implicit", "implicit_damping"):
         sim = pp.Simulator(model, laws, H, integrator=integrator)
@@ -125,7 +125,7 @@ def test_order_one():
     filtered, x = state("filter.x", np.zeros(nv))
     v = traced("v", nv)
     efforts = as_node(-0.5 * v - 0.2 * np.tanh(v / 0.3) - 0.4 * x)
-    laws = Circuit({"filter.x": filtered}, efforts=efforts, rates={"filter.x": as_node(v - x)})
+    laws = BlockDiagram({"filter.x": filtered}, efforts=efforts, rates={"filter.x": as_node(v - x)})
     q0, v0 = start(model, 1)
 
     def end(integrator, steps):
@@ -250,7 +250,7 @@ def test_rotors_of_closed_chains_have_weights_too():
     q, v = system.project(system.assemble([1.0, -0.8, -1.5]), [1.0, 0.0, 0.0])
     callee = AccelerationCall(system, given=("Jr",))
     sizes = {"q": (3,), "v": (3,), "tau": (3,), "Jr": callee.given_shape("Jr")}
-    inputs = {name: ops.given(name, shape) for name, shape in sizes.items()}
+    inputs = {name: ops.input(name, shape) for name, shape in sizes.items()}
     vdot, _ = call(callee, *inputs.values())
     weights, own = np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])
     values = {"q": q, "v": v, "tau": own, "Jr": own[:, None, None]}

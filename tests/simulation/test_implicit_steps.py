@@ -18,17 +18,17 @@ import phipsi as pp
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import InputError, SimulationError
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 
 BOTH = pytest.mark.parametrize("integrator", ["implicit_midpoint", "variational"])
 
 
-def filtered_damper(nv: int, c: float = 0.5) -> Circuit:
+def filtered_damper(nv: int, c: float = 0.5) -> BlockDiagram:
     """A damper with a parameter, a drive, and a filtered rate that acts too."""
     damping, value = parameter("damper.c", np.full(nv, c))
     filtered, x = state("filter.x", np.zeros(nv))
     v, t = traced("v", nv), traced("t")
-    return Circuit(
+    return BlockDiagram(
         {"damper.c": damping, "filter.x": filtered},
         efforts=as_node(-value * v - 0.4 * x + 0.2 * np.cos(3 * t) * np.ones(nv)),
         rates={"filter.x": as_node((v - x) * 3.0)},
@@ -291,7 +291,7 @@ def test_energy_that_dampers_take(integrator):
     arm, c, gaps = pp.examples.planar_arm(3), np.array([0.4, 0.3, 0.2]), []
     for dt in (4e-3, 2e-3):
         sim = pp.Simulator(
-            arm, Circuit({}, efforts=as_node(-c * traced("v", 3))), dt, integrator=integrator
+            arm, BlockDiagram({}, efforts=as_node(-c * traced("v", 3))), dt, integrator=integrator
         )
         run = sim.rollout(sim.start([0.5, 0.3, -0.4], [1.0, 0.0, 2.0]), steps=round(0.4 / dt))
         energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)

@@ -19,7 +19,7 @@ A01 = {
     5.0: (-0.942305435043757, -0.334754338414001),
     10.0: (-0.275087462576117, -0.961419205099125),
 }
-FIXED = [name for name, x in METHODS.items() if not x.is_adaptive and not x.damps]
+FIXED = [name for name, x in METHODS.items() if not x.is_adaptive and not x.damping_implicit]
 ADAPTIVE = [name for name, method in METHODS.items() if method.is_adaptive]
 
 

@@ -15,20 +15,20 @@ from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import in_order
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.native.native_backend import KernelSource
 from phipsi.simulation.integrators.fixed_point import UNSOLVED
 from phipsi.simulation.integrators.graph_steps import solution
 from phipsi.simulation.runs.run_memory import RunMemory
 from phipsi.simulation.runs.run_program import RunProgram
 
-E, M = ops.given("E", (3,)), ops.given("m", (3,))
-ECC = ops.given("e", ())
+E, M = ops.input("E", (3,)), ops.input("m", (3,))
+ECC = ops.input("e", ())
 
 
 def number(x: Any) -> Any:
     """A node that arithmetic is written with."""
-    return Traced(x)
+    return Tracer(x)
 
 
 anomaly, mean, e = map(number, (E, M, ECC))
@@ -76,7 +76,7 @@ def test_solved_on_arrays_and_in_machine_code():
 
 def test_without_a_solution_a_lane_fails_alone():
     """x ← x + 1 never stands still where e = 1; elsewhere it is not touched."""
-    x = ops.given("x", (3,))
+    x = ops.input("x", (3,))
     image = as_node(0.3 * number(x) + e * (0.7 * number(x) + 1.0) + mean)
     result = solution([x], [image], [M])[0]
     ecc = np.array([0.1, 1.0, 0.2, 0.0, 1.0])
@@ -93,7 +93,7 @@ def test_without_a_solution_a_lane_fails_alone():
 
 
 def test_several_unknowns_that_converge_at_different_rates():
-    x, y = ops.given("x", (3,)), ops.given("y", ())
+    x, y = ops.input("x", (3,)), ops.input("y", ())
     images = [as_node(0.01 * number(x) + number(y) * mean), as_node(0.4 * number(y) + 0.6 * e)]
     zero = ops.constant(np.zeros(3)), ops.constant(0.0)
     results = solution([x, y], images, zero)
@@ -125,7 +125,7 @@ def test_gradient_by_the_implicit_function_theorem():
     result, rng = kepler(), np.random.default_rng(3)
     weights, along = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
     m, ecc = rng.uniform(-3, 3, (4, 3)), rng.uniform(0.1, 0.4, 4)
-    bar = ops.given("w", (3,))
+    bar = ops.input("w", (3,))
     by_m, by_e = adjoints([result], [bar], [M, ECC])
     values = {"m": m, "e": ecc, "w": weights}
     found = evaluate([by_m, by_e], values)  # type: ignore[list-item]
@@ -144,7 +144,7 @@ def test_gradient_by_the_implicit_function_theorem():
 
 
 def test_a_guess_has_no_weight():
-    guess = ops.given("guess", (3,))
+    guess = ops.input("guess", (3,))
     result = solution([E], [as_node(mean + 0.2 * np.sin(anomaly))], [guess])[0]
     by_guess, by_mean = adjoints([result], [ops.constant(np.ones(3))], [guess, M])
     assert by_guess is None and by_mean is not None
@@ -153,7 +153,7 @@ def test_a_guess_has_no_weight():
 @pytest.mark.parametrize("noise", [1e-13, 1e-6])
 def test_rounding_that_never_settles(noise):
     """Changes that no longer shrink are rounding if they are small; else there is no solution."""
-    x = ops.given("x", (3,))
+    x = ops.input("x", (3,))
     wave = np.sin(1e17 * number(x))  # as good as random
     result = solution([x], [as_node(1.0 + 0.1 * number(x) + noise * wave)], [M])[0]
     found, status = run(result, {"m": np.zeros((9, 3))})

@@ -8,9 +8,9 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import call
 from phipsi.operators import A, J, Lambda, P, frame_pose, mass_matrix, phi
 from phipsi.simulation.integrators.group_calls import lower
 from phipsi.simulation.integrators.step_calls import ProgramCall
@@ -37,7 +37,7 @@ def gap(name):
     program = ProgramCall((form,), mechanism, mode=(mode,), points=points)
     rng, model = np.random.default_rng(1), mechanism.model
     q, along = model.random_configuration(rng), rng.standard_normal(model.nv)
-    at = ops.given("q", (model.nq,))
+    at = ops.input("q", (model.nq,))
     (result,) = call(program, at)
     W = rng.standard_normal(result.shape)
     (bar,) = adjoints([result], [ops.constant(W)], [at])
@@ -74,7 +74,7 @@ def test_weights_of_products_go_back():
     rng = np.random.default_rng(2)
     q, (x, more) = TREE.random_configuration(rng), rng.standard_normal((2, 2, 6))
     along, w = rng.standard_normal((2, TREE.nv))
-    inputs = [ops.given("q", (TREE.nq,)), ops.given("x", (2, 6))]
+    inputs = [ops.input("q", (TREE.nq,)), ops.input("x", (2, 6))]
     (result,) = call(program, *inputs)
     by_q, by_x = adjoints([result], [ops.constant(w)], inputs)
     assert by_q is not None
@@ -89,7 +89,7 @@ def test_weights_of_products_go_back():
 def test_a_matrix_without_vectors_is_rejected():
     """Of multipliers of the rows there is no input."""
     program = ProgramCall((A @ Lambda @ A.T,), FOUR_BAR, mode=("dense",))
-    at = ops.given("q", (FOUR_BAR.nq,))
+    at = ops.input("q", (FOUR_BAR.nq,))
     (result,) = call(program, at)
     with pytest.raises(pp.errors.InputError, match=r"the derivative of A .*, which a law reads"):
         adjoints([result], [ops.constant(np.ones(result.shape))], [at])

@@ -14,7 +14,7 @@ from random_systems import admissible, random_system
 
 import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.forces.body_forces import GravityField, PointSpring
 from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring
 from phipsi.simulation.forces.joint_forces import JointSpring
@@ -313,7 +313,7 @@ def test_the_energy_of_laws_is_part_of_that_of_the_trajectory():
     own = {"spring.k": [[3.0, 4.0], [9.0, 2.0]]}
     run = sim.rollout(sim.start([0.3, -0.2], parameters=own), steps=200)
     assert max(np.ptp(run.trajectory(i).energy) for i in (0, 1)) < 1e-8
-    made = pp.Simulator(arm, circuit(arm, [law], 1e-3), dt=1e-3)
+    made = pp.Simulator(arm, block_diagram(arm, [law], 1e-3), dt=1e-3)
     alone = made.rollout(made.start([0.3, -0.2]), steps=200).trajectory()
     assert np.ptp(alone.energy) < 1e-8 and not alone.elements
 
@@ -367,8 +367,8 @@ def test_quantities_of_which_a_part_of_the_run_would_not_know_are_refused():
         pp.Simulator(arm, dry, integrator="time_stepping", given=("placement",))
     far: Any = [PointSpring("tip", "world", 1.0)]
     with pytest.raises(InputError, match=r"these laws were traced for \[\]"):
-        pp.Simulator(arm, circuit(arm, far, 1e-3), given=("M",))
-    pp.Simulator(arm, circuit(arm, far, 1e-3, ("M",)), given=("M",))
+        pp.Simulator(arm, block_diagram(arm, far, 1e-3), given=("M",))
+    pp.Simulator(arm, block_diagram(arm, far, 1e-3, ("M",)), given=("M",))
 
 
 def test_parameters_that_episodes_redraw_have_no_one_energy():

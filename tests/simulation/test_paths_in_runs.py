@@ -8,7 +8,7 @@ from amounts import mostly
 import phipsi as pp
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.errors import SimulationError
 from phipsi.simulation.control import dependent_joints as following_joints
 
@@ -53,8 +53,8 @@ CASES = [joint_path, fourier_path, with_quaternions, with_distances]
 
 def gap(system, path):
     """How far q, v and vdot in a graph are from those of a call."""
-    t = ops.given("t", ())
-    nodes = [as_node(x) for x in path(Traced(t))]
+    t = ops.input("t", ())
+    nodes = [as_node(x) for x in path(Tracer(t))]
     times = np.array([-0.3, 0.0, 0.07, 0.1, 0.33, 0.5, 0.91, 1.0, 1.7])
     found = evaluate(nodes, {"t": times})
     wanted = [np.stack(x) for x in zip(*(path(float(x)) for x in times), strict=True)]

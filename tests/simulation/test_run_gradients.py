@@ -15,7 +15,7 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import PhipsiError, SimulationError
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 from phipsi.native.targets.target import host_target
 
 STEPS = 7
@@ -97,7 +97,7 @@ def test_equal_to_rollout_gradient():
     model = random_tree(8, 4)
     q0, v0 = start(model, 3)
     tau = np.random.default_rng(2).normal(size=(3, 6, model.nv))
-    sim = pp.Simulator(model, Circuit({}), H)
+    sim = pp.Simulator(model, BlockDiagram({}), H)
     end = np.zeros((7, model.nv))
     end[-1] = np.arange(model.nv)
     found = sim.gradient(sim.start(q0, v0), tau, 6, of={"v": end})
@@ -177,7 +177,7 @@ def test_by_inertial_parameters():
 def test_no_steps():
     model = random_tree(1, 2)
     q0, v0 = start(model, 2)
-    sim = pp.Simulator(model, Circuit({}), H)
+    sim = pp.Simulator(model, BlockDiagram({}), H)
     found = sim.gradient(sim.start(q0, v0), None, 0, of={"v": 2.0})
     assert_allclose(found.v, 2.0)
     assert_allclose(found.q, 0.0)
@@ -187,7 +187,7 @@ def test_errors():
     """Where there is no derivative, and what was not asked right."""
     arm = pp.examples.planar_arm(2)
     k, gain = parameter("odd.k", 0.0)
-    circuit = Circuit({"odd.k": k}, efforts=as_node(np.sqrt(gain) + 0 * traced("v", 2)))
+    circuit = BlockDiagram({"odd.k": k}, efforts=as_node(np.sqrt(gain) + 0 * traced("v", 2)))
     sim = pp.Simulator(arm, circuit, H)
     with pytest.raises(SimulationError, match="no longer finite"):
         sim.gradient(sim.start(), None, 2, of={"q": 1.0})

@@ -16,7 +16,7 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi.core.arrays.trace import as_node
 from phipsi.errors import PhipsiError, SimulationError
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 
 
 def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
@@ -58,7 +58,7 @@ def test_efforts_and_forces_by_hand(seed, integrator):
     t, v = traced("t"), traced("v", nv)
     efforts = as_node(-damping * v + np.sin(3 * t) * np.ones(nv))
     loads = as_node(force * np.cos(t) * np.arange(6 * n).reshape(n, 6) / (6 * n))
-    circuit = Circuit({"hold.kd": kd, "wind.push": push}, efforts=efforts, loads=loads)
+    circuit = BlockDiagram({"hold.kd": kd, "wind.push": push}, efforts=efforts, loads=loads)
     sim = pp.Simulator(model, circuit, H, integrator=integrator)
     q0, v0 = start(model, 3, seed)
     own = np.array([0.1, 0.2, 0.3])
@@ -85,7 +85,7 @@ def test_equal_to_rollout(integrator):
         model = random_tree(seed, 2 + seed)
         q0, v0 = start(model, 11, seed)
         tau = np.random.default_rng(seed).normal(size=(11, 6, model.nv))
-        sim = pp.Simulator(model, Circuit({}), H, integrator=integrator)
+        sim = pp.Simulator(model, BlockDiagram({}), H, integrator=integrator)
         run = sim.rollout(sim.start(q0, v0), tau, 6)
         q, v = pp.rollout(model, q0, v0, tau, H, 6, integrator=integrator)
         assert_array_equal(run.q, q)
@@ -184,7 +184,7 @@ def test_a_trajectory_that_fails_stops_alone():
     t, v = traced("t"), traced("v", 2)
     late = np.where(t > 4.5 * H, 1.0, 0.0)
     efforts = as_node(np.sqrt(1.0 - gain * late) * np.ones(2) + 0 * v)
-    sim = pp.Simulator(model, Circuit({"push.k": k}, efforts=efforts), H, integrator="rk4")
+    sim = pp.Simulator(model, BlockDiagram({"push.k": k}, efforts=efforts), H, integrator="rk4")
     gains = np.array([0.0, 2.0, 0.5])
     begin = sim.start(np.zeros((3, 2)), parameters={"push.k": gains})
     with pytest.raises(SimulationError, match=r"trajectory \[1\] failed in step 4") as caught:
@@ -222,7 +222,7 @@ def test_numbers_of_steps_and_trajectories():
     model = pp.examples.planar_arm(2)
     step, trajectory = traced("step"), traced("trajectory")
     efforts = as_node(0.1 * np.sin(step + 10 * trajectory) * np.ones(2))
-    sim = pp.Simulator(model, Circuit({}, efforts=efforts), H)
+    sim = pp.Simulator(model, BlockDiagram({}, efforts=efforts), H)
     first = sim.start(np.zeros((21, 2)))
     run = sim.rollout(first, steps=9, record=("q", "tau"))
     numbers = np.sin(np.arange(9) + 10 * np.arange(21)[:, None])
@@ -289,7 +289,7 @@ def test_quantities_of_the_algebra_by_trajectory():
     model = pp.examples.planar_arm(3)
     scales = [1.0, 1.7]
     inertias = np.array([s * pp.compile("M", model, mode="blocks")() for s in scales])
-    sim = pp.Simulator(model, Circuit({}), H, given=("M",))
+    sim = pp.Simulator(model, BlockDiagram({}), H, given=("M",))
     q0, v0 = start(model, 1)
     both = sim.start(q0[0], v0[0], parameters={"M": inertias})
     run = sim.rollout(both, 0.1 * np.ones(3), 5)
@@ -326,10 +326,10 @@ def test_bad_input(act, says):
 def test_bad_simulators():
     arm = pp.examples.planar_arm(2)
     with pytest.raises(PhipsiError, match="dt"):
-        pp.Simulator(arm, Circuit({}), 0.0)
+        pp.Simulator(arm, BlockDiagram({}), 0.0)
     with pytest.raises(PhipsiError, match="Did you mean 'rk4'"):
-        pp.Simulator(arm, Circuit({}), 1e-3, integrator="rk5")
-    sim, other = (pp.Simulator(arm, Circuit({}), 1e-3) for _ in range(2))
+        pp.Simulator(arm, BlockDiagram({}), 1e-3, integrator="rk5")
+    sim, other = (pp.Simulator(arm, BlockDiagram({}), 1e-3) for _ in range(2))
     with pytest.raises(PhipsiError, match="another simulator"):
         sim.step(other.start())
 

@@ -11,7 +11,7 @@ from phipsi.core.arrays.graph import in_order
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.scalar_nodes import ScalarGraph, ScalarNode, Undecided, fused, listing
 from phipsi.core.model.joint import AdditiveJoint
-from phipsi.core.model.scalars import from_columns, rotation_about
+from phipsi.core.model.scalar_linalg import from_columns, rotation_about
 from phipsi.core.spatial.exponential_coefficients import sinc
 from phipsi.operators import pose
 from phipsi.simulation.kinematic_loops import closure_terms, unrolled_programs
@@ -66,7 +66,7 @@ SYSTEMS = {
 
 def gap(system):
     """How far the terms are from other ways to their numbers."""
-    found = closure_terms.way_of(system)
+    found = closure_terms.choose_closure_solver(system)
     assert isinstance(found, closure_terms.Unrolled)
     rng, model = np.random.default_rng(3), system.model
     q = model.random_configuration(rng)
@@ -129,7 +129,7 @@ def test_joints_of_users():
     models = (random_models.model_from_parents([-1, 0], 2, x) for x in joints)
     systems = [pp.System(model, [rod]) for model in models]
     assert gap(systems[0]) < 1e-12
-    assert isinstance(closure_terms.way_of(systems[1]), Elimination)
+    assert isinstance(closure_terms.choose_closure_solver(systems[1]), Elimination)
 
 
 @pytest.mark.parametrize("choice", [abs, float, lambda x: x > 0])
@@ -149,7 +149,7 @@ def test_a_wrong_operation_is_noticed(broken, monkeypatch):
 
 
 def test_what_leaves_the_plane_is_not_there():
-    found = closure_terms.way_of(four_bar())
+    found = closure_terms.choose_closure_solver(four_bar())
     assert isinstance(found, closure_terms.Unrolled)
     out_of_plane = [0, 1, 4]
     for entries in (found.motion, found.drift, found.residual):
@@ -169,7 +169,7 @@ def test_where_a_body_is_costs_no_rotation_back():
 
 def test_given_inertias_are_inputs():
     system = four_bar()
-    found = closure_terms.way_of(system, ("M", "Jr"))
+    found = closure_terms.choose_closure_solver(system, ("M", "Jr"))
     assert isinstance(found, closure_terms.Unrolled)
     rng = np.random.default_rng(0)
     q, model = system.model.random_configuration(rng), system.model
@@ -184,7 +184,7 @@ def test_given_inertias_are_inputs():
 @pytest.mark.parametrize("limit", ["MOST_BODIES", "MOST_TERMS"])
 def test_large_systems_are_not_unrolled(limit, monkeypatch):
     monkeypatch.setattr(closure_terms, limit, 2)
-    assert not isinstance(closure_terms.way_of(four_bar()), closure_terms.Unrolled)
+    assert not isinstance(closure_terms.choose_closure_solver(four_bar()), closure_terms.Unrolled)
 
 
 def test_signs_and_known_numbers_are_folded():
@@ -230,7 +230,8 @@ def test_graphs_do_not_know_each_other():
 def test_equal_systems_have_equal_keys():
     """The key of stored code has every number in it, and no address."""
     first, again, other = (
-        closure_terms.way_of(known_systems.four_bar(mass=mass)) for mass in (1.0, 1.0, 1.5)
+        closure_terms.choose_closure_solver(known_systems.four_bar(mass=mass))
+        for mass in (1.0, 1.0, 1.5)
     )
     assert first is not again
     assert first is not None

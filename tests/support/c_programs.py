@@ -31,11 +31,11 @@ def written(
     """The text, the unit it was written from and the data record."""
     native: Any = program.native
     unit, data = pipeline.plan_native(native.program, Target("", "", 1, fused, number=number))
-    module = c_text.Module()
+    module = c_text.CModule()
     kernel = unit.kernel(module, 1).function
-    run = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
+    run = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
     b = run.begin()
-    b.call(kernel, [*run.args, ir.Constant(I1, 1)])
+    b.call(kernel, [*run.args, ir.IRConstant(I1, 1)])
     b.ret_void()
     return str(module), unit, data
 

@@ -26,7 +26,7 @@ def compiled(results, lanes, fused, shared=()):
     )
     module = ir.Module()
     count = len(inputs) + len(results)
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), "go")
+    function = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER] * count), "go")
     e = Emitter(lanes, fused=fused)
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     given = {

@@ -6,28 +6,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, Groups, nearest_on_cones
+from phipsi.contact.solver.contact_problem import (
+    ContactProblem,
+    ContactProblemLayout,
+    Groups,
+    nearest_on_cones,
+)
 
-MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
+MIXED = ContactProblemLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
 
 
 def random_problems(
     rng: np.random.Generator, contacts: int, count: int, decades: float = 0.0
-) -> ConeProblem:
+) -> ContactProblem:
     """Random spatial contacts, a third of them open; rows scaled over so many decades."""
     n = 3 * contacts
     G = rng.standard_normal((count, n, n + 6))
     size = 10 ** rng.uniform(-decades / 2, decades / 2, (count, contacts, 1))
     G *= size.repeat(3, axis=1).reshape(count, n, 1)
-    layout = ConeLayout(("point",) * contacts)
+    layout = ContactProblemLayout(("point",) * contacts)
     s = rng.uniform(0, 0.5, (count, contacts)) * (rng.random((count, contacts)) < 0.3)
     mu = rng.uniform(0.1, 1.0, (count, contacts))
     b = (G @ rng.standard_normal((count, n + 6, 1)))[..., 0]
     W = G @ G.swapaxes(1, 2) / (n + 6)
-    return ConeProblem(layout, W, b, s, layout.coefficients(mu))
+    return ContactProblem(layout, W, b, s, layout.coefficients(mu))
 
 
-def mixed_problems(rng: np.random.Generator, count: int) -> ConeProblem:
+def mixed_problems(rng: np.random.Generator, count: int) -> ContactProblem:
     """All kinds of contacts, stops and limits."""
     n, k = MIXED.n_rows, MIXED.n_heads
     G = rng.standard_normal((count, n, n + 4))
@@ -37,7 +42,7 @@ def mixed_problems(rng: np.random.Generator, count: int) -> ConeProblem:
     )  # fmt: skip
     s = rng.uniform(0, 0.5, (count, k)) * (rng.random((count, k)) < 0.3)
     b = rng.standard_normal((count, n))
-    return ConeProblem(MIXED, G @ G.swapaxes(1, 2), b, s, coefficients)
+    return ContactProblem(MIXED, G @ G.swapaxes(1, 2), b, s, coefficients)
 
 
 def axes_of(normal: np.ndarray) -> np.ndarray:
@@ -63,9 +68,9 @@ def rigid_problem(
     contacts: Sequence[tuple[str, int, int, Sequence[float], Sequence[float]]],
     velocities: np.ndarray,
     coefficients: dict[str, float],
-) -> ConeProblem:
+) -> ContactProblem:
     """Free bodies (mass, moments, place) with contacts (kind, a, b or −1, point, normal b to a)."""
-    layout = ConeLayout(tuple(x[0] for x in contacts))
+    layout = ContactProblemLayout(tuple(x[0] for x in contacts))
     G = np.zeros((layout.n_rows, 6 * len(bodies)))
     for first, (kind, a, b, x, normal) in zip(layout.firsts, contacts, strict=True):
         for body, sign in ((a, 1.0), (b, -1.0)):
@@ -76,10 +81,10 @@ def rigid_problem(
     inverse = np.concatenate([[*(1 / np.array(J)), *[1 / m] * 3] for m, J, _ in bodies])
     W, b = G * inverse @ G.T, G @ np.ravel(velocities)
     s = np.zeros(layout.n_heads)
-    return ConeProblem(layout, W, b, s, layout.coefficients(**coefficients))
+    return ContactProblem(layout, W, b, s, layout.coefficients(**coefficients))
 
 
-def jammed_problems(rng: np.random.Generator, contacts: int, count: int) -> ConeProblem:
+def jammed_problems(rng: np.random.Generator, contacts: int, count: int) -> ContactProblem:
     """One body, cones at random places and directions: twelve or more rows of rank six."""
     moments, places = (0.5, 0.3, 0.25), (0.0, 0.0, 0.0)
     found = []
@@ -93,10 +98,10 @@ def jammed_problems(rng: np.random.Generator, contacts: int, count: int) -> Cone
     layout = found[0].layout
     mu = rng.uniform(0.1, 1.0, (count, contacts))
     W, b, s = (np.stack([getattr(p, name) for p in found]) for name in ("W", "b", "s"))
-    return ConeProblem(layout, W, b, s, layout.coefficients(mu))
+    return ContactProblem(layout, W, b, s, layout.coefficients(mu))
 
 
-def wedged_problems(rng: np.random.Generator, count: int, uneven: float) -> ConeProblem:
+def wedged_problems(rng: np.random.Generator, count: int, uneven: float) -> ContactProblem:
     """A box that falls on four corners whose gaps are almost those of a plane.
 
     `uneven` (m/s): gaps / h are random within it, so that only three corners can close.
@@ -110,12 +115,12 @@ def wedged_problems(rng: np.random.Generator, count: int, uneven: float) -> Cone
     found = [rigid_problem(bodies, touching, v, {"friction": 0.6}) for v in fall]
     s = 1e-3 * (1 + 0.1 * rng.normal(size=(count, 1))) + uneven * rng.random((count, 4))
     W, b, c = (np.stack([getattr(p, x) for p in found]) for x in ("W", "b", "coefficients"))
-    return ConeProblem(found[0].layout, W, b, s, c)
+    return ContactProblem(found[0].layout, W, b, s, c)
 
 
 def stack(
     masses: Sequence[float], fall: float, friction: float = 0.5, push: float = 0.0
-) -> ConeProblem:
+) -> ContactProblem:
     """Cubes of 0.2 m on each other and the floor, four points each, falling with `fall` m/s."""
     bodies, contacts = [], []
     for i, m in enumerate(masses):
@@ -127,7 +132,7 @@ def stack(
     return rigid_problem(bodies, contacts, velocities, {"friction": friction})
 
 
-def violations(problem: ConeProblem, p: np.ndarray) -> np.ndarray:
+def violations(problem: ContactProblem, p: np.ndarray) -> np.ndarray:
     """The largest violation (B,) of the laws themselves, in m/s, impulses by their largest W_ii.
 
     Signorini: p_n ≥ 0, u_n + s ≥ 0, and one of them is zero. Coulomb: |p_g / μ_g| ≤ bound, and if
@@ -162,7 +167,7 @@ def violations(problem: ConeProblem, p: np.ndarray) -> np.ndarray:
     return np.max(worst, axis=0).reshape(problem.batch)
 
 
-def without_sliding_term(problem: ConeProblem) -> np.ndarray:
+def without_sliding_term(problem: ContactProblem) -> np.ndarray:
     """The impulses of the convex relaxation, which has no μ |u_t|: by projected gradients."""
     flat = problem.flat()
     groups, layout = Groups(problem.layout), problem.layout

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phipsi.codegen.exported_module import ExportedFunction, Source, exported_module
+from phipsi.codegen.exported_module import ExportedFunction, FunctionSource, exported_module
 from phipsi.codegen.exported_step import exported_step
 from phipsi.codegen.targets import target_named
 from phipsi.core.backends.backend import SweepProgram
@@ -36,7 +36,7 @@ class InProcess:
         self.target = self.host()
         if step is not None:
             options["more"] = [exported_step(step, self.target, "robot")]
-        named = [Source(f"f{i}", s, ()) for i, s in enumerate(self.sources)]
+        named = [FunctionSource(f"f{i}", s, ()) for i, s in enumerate(self.sources)]
         self.module = exported_module(named, self.target, **options)
         self.code = MachineCode(self.target.object_code(self.module.text), self.target)
 

@@ -9,7 +9,7 @@ import pytest
 
 from phipsi.core.machine.array_machine import ArrayMachine
 from phipsi.core.machine.machine import Machine
-from phipsi.native import lane_function
+from phipsi.native import custom_kernel
 from phipsi.native.lane_machine import LaneMachine
 from phipsi.native.targets.target import target_for
 
@@ -38,16 +38,16 @@ def in_lanes(
 ) -> Callable[[Mapping[str, np.ndarray]], dict[str, Any]]:
     """The same as a function of inputs, compiled with or without fma."""
     target = target_for(reproducible=not fused)
-    monkeypatch.setattr(lane_function, "host_target", lambda: target)  # asked again when it is run
+    monkeypatch.setattr(custom_kernel, "host_target", lambda: target)  # asked again when it is run
     shapes = {name: x.shape[1:] for name, x in inputs.items()}
 
-    def write(kernel: lane_function.LaneKernel) -> None:
+    def write(kernel: custom_kernel.LaneKernel) -> None:
         m = LaneMachine(kernel)
         given = {name: m.memory(kernel.inputs[name], *s) for name, s in shapes.items()}
         text(m, given, {name: m.memory(kernel.results[name], *s) for name, s in results.items()})
 
     key = f"{inspect.getsource(text)} {shapes} {results} {fused}"  # so that no older code is found
-    function = lane_function.LaneFunction(key, (), shapes, results, write)
+    function = custom_kernel.CustomKernel(key, (), shapes, results, write)
 
     def run(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return dict(zip((*results, "status"), function.ufunc(*values.values()), strict=True))

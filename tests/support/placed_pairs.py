@@ -9,7 +9,7 @@ from phipsi.contact.geometry.pair_formulas import FORMULAS
 from phipsi.contact.geometry.placed_shapes import Placed
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.spatial import quat_to_matrix, so3_exp
 
 
@@ -18,7 +18,7 @@ def graph_of(pair, sizes, formula=None):
     """The nodes of a formula, and its inputs by name."""
     names = [(f"{x}_{s}", shape) for s, n in zip("ab", sizes, strict=True)
              for x, shape in (("p", (n,)), ("R", (3, 3)), ("x", (3,)))]  # fmt: skip
-    given = [Traced(ops.given(*one)) for one in names]
+    given = [Tracer(ops.input(*one)) for one in names]
     slots = (formula or FORMULAS[pair])(Placed(*given[:3]), Placed(*given[3:]))
     return [as_node(x) for slot in slots for x in slot], [name for name, _ in names]
 

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core import dense as oracle
-from phipsi.core.dense.evaluation import Evaluation, gain
+from phipsi.core.dense.evaluation import DenseEvaluator, gain
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr
 from phipsi.core.operators.catalogue import Riccati
 from phipsi.errors import SingularHingeError, SingularMatrixError
 
 Array = NDArray[Any]
-E = TypeVar("E", bound=Evaluation)
+E = TypeVar("E", bound=DenseEvaluator)
 UNIT = 2.0**-53
 # Small ones keep to the slope; a larger one also moves what cancels twice, such as π π̄ π̄.
 SHAKES = (2.0**-30, 2.0**-30, 2.0**-8)
@@ -41,7 +41,7 @@ ALLOWED = 1024.0
 _EXACT = (Op.IDENTITY, Op.ZERO, Op.ADJOINT, Op.AS_MATRIX, Op.BD)
 
 
-class Shaken(Evaluation):
+class Shaken(DenseEvaluator):
     """The dense oracle with a random relative error in every value it computes.
 
     The error of a value is that of its name: what was computed before does not matter.
@@ -84,7 +84,7 @@ _SIGNS = np.random.default_rng(0).choice((-1.0, 1.0), 1 << 18)
 _text = cache(str)
 
 
-class Mistaken(Evaluation):
+class Mistaken(DenseEvaluator):
     """The dense oracle with one part of the expression off by one in 10⁹."""
 
     where: Expr
@@ -116,7 +116,7 @@ class RoundedOracle:
     def __init__(self, model: Any, *, points: Any = None, given: Any = None, **named: Any) -> None:
         self.model, self.points, self.given, self.named = model, points, given, named
         self._known: dict[Expr, tuple[Array, Array]] = {}
-        self._exact: Evaluation | None = None
+        self._exact: DenseEvaluator | None = None
         self._shaken: list[Shaken] = []
 
     def with_rounding(self, expr: Expr) -> tuple[Array, Array]:
@@ -128,7 +128,7 @@ class RoundedOracle:
 
     def value(self, expr: Expr) -> Array:
         """Return the dense value."""
-        one = self._exact = self._exact or self._at(Evaluation, expr)
+        one = self._exact = self._exact or self._at(DenseEvaluator, expr)
         return one.value(expr).reshape(oracle._shape(expr, one.model, one.points)).copy()
 
     def _at(self, kind: type[E], expr: Expr) -> E:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.backends.backend import backend_of
-from phipsi.native.pipeline import Unit, plan_native
+from phipsi.native.pipeline import KernelUnit, plan_native
 from phipsi.native.targets.target import MachineCode, Target, host_target
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import POINTER
@@ -51,12 +51,12 @@ class SingleKernel:
         return results, int(status[0])
 
 
-def _text(unit: Unit) -> str:
+def _text(unit: KernelUnit) -> str:
     module = ir.Module()
     kernel = unit.kernel(module, 1).function
-    run = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
+    run = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
     b = run.begin()
-    b.call(kernel, [*run.args, ir.Constant(ir.IntType(1), 1)])
+    b.call(kernel, [*run.args, ir.IRConstant(ir.IntType(1), 1)])
     b.ret_void()
     return str(module)
 

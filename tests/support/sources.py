@@ -63,7 +63,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def offered(tree: ast.Module, within: bool = True) -> dict[str, str]:
-    """What a package loads on first use, see `phipsi.loaded.offer`: modules with their names.
+    """What a package offers by `phipsi.package_state.offer`: modules with their names.
 
     The public names, and those for other rooms unless `within` is False, in one table.
     """

@@ -4,12 +4,12 @@ import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.numpy_functions import table
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
-X = ops.given("x", (4,))
-Y = ops.given("y", (4,))
-A = ops.given("a", (3, 4))
-S = ops.given("s", ())
+X = ops.input("x", (4,))
+Y = ops.input("y", (4,))
+A = ops.input("a", (3, 4))
+S = ops.input("s", ())
 
 # each is smooth at the points that are drawn, and runs on complex numbers too
 FUNCTIONS = {
@@ -82,7 +82,7 @@ def sums_at(x, y, a, s):
 
 def is_positive(x):
     """A condition that also holds for complex numbers near real ones."""
-    return (x > 0) if isinstance(x, Traced) else np.real(x) > 0
+    return (x > 0) if isinstance(x, Tracer) else np.real(x) > 0
 
 
 REAL_ONLY = {
@@ -113,4 +113,4 @@ def values(batch=()):
 
 
 def traced(function):
-    return as_node(function(*map(Traced, (X, Y, A, S))))
+    return as_node(function(*map(Tracer, (X, Y, A, S))))

@@ -23,7 +23,7 @@ from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.operators import parse
 from phipsi.papers.proofs.claim_decision import equal, sides
 from phipsi.papers.proofs.digits import Digits, agree, long_decimals
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 
 SMALL = Fraction(1, 10**12)
 _OPERATORS = (
@@ -71,27 +71,27 @@ def _last_term_times(x: Expr, c: int | Fraction) -> Expr:
     return out
 
 
-def _both(identity: Identity, state: State) -> Claim:
+def _both(identity: Identity, state: ProofState) -> Claim:
     assert identity.check is not None
     return identity.check(state)
 
 
-def _negated(identity: Identity, state: State) -> Claim:
+def _negated(identity: Identity, state: ProofState) -> Claim:
     found = _both(identity, state)
     return Claim(found.lhs, -1 * found.rhs)
 
 
-def _scaled(identity: Identity, state: State) -> Claim:
+def _scaled(identity: Identity, state: ProofState) -> Claim:
     found = _both(identity, state)
     return Claim(found.lhs, found.rhs * state.kind.of(1 + SMALL))
 
 
-def _with_term(identity: Identity, state: State) -> Claim:
+def _with_term(identity: Identity, state: ProofState) -> Claim:
     found = _both(identity, state)
     return Claim(found.lhs, found.rhs + state.kind.of(SMALL))
 
 
-def _starred(identity: Identity, state: State, side: str, leaf: Expr) -> Claim:
+def _starred(identity: Identity, state: ProofState, side: str, leaf: Expr) -> Claim:
     """One side with an operator starred wherever it stands."""
     lhs, rhs = identity.sides
     values = {"lhs": state.applied(lhs), "rhs": state.applied(rhs)}
@@ -107,7 +107,7 @@ def _starrable(identity: Identity) -> Iterator[tuple[str, Expr]]:
         yield from ((side, leaves[name]) for name in _SQUARE if name in leaves)
 
 
-def why_true(kind: str, identity: Identity, state: State) -> str:
+def why_true(kind: str, identity: Identity, state: ProofState) -> str:
     """Why a twin may be true, checked at one point; "" if there is no reason."""
     if (kind, identity.name) in KNOWN_TRUE:
         return KNOWN_TRUE[kind, identity.name]
@@ -132,7 +132,7 @@ KNOWN_TRUE = {
 class Faulty:
     """A state in which the n-th value that is asked for is off by 1e-12, at random places."""
 
-    def __init__(self, state: State, fault: int) -> None:
+    def __init__(self, state: ProofState, fault: int) -> None:
         self._state, self._fault, self.calls = state, fault, 0
         self.memo: dict[Any, Any] = {}
 
@@ -150,7 +150,7 @@ class Faulty:
         return value + self._state.kind.of(SMALL) * noise
 
 
-def values_asked_for(identity: Identity, state: State) -> int:
+def values_asked_for(identity: Identity, state: ProofState) -> int:
     """How many values of expressions a check asks for."""
     counted = Faulty(state.fresh(), -1)
     assert identity.check is not None
@@ -158,7 +158,7 @@ def values_asked_for(identity: Identity, state: State) -> int:
     return counted.calls
 
 
-def notices(identity: Identity, state: State, fault: int) -> bool:
+def notices(identity: Identity, state: ProofState, fault: int) -> bool:
     """Whether a check fails if the value it asks for at this place is off by 1e-12."""
     assert identity.check is not None
     found = identity.check(Faulty(state.fresh(), fault))  # pyright: ignore[reportArgumentType]

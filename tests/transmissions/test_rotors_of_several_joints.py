@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from random_models import random_state as state
 
 import phipsi as pp
-from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.constrained.stages import ArticulatedCache
 from phipsi.errors import InputError, ModelError
 
 LINK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
@@ -131,7 +131,7 @@ def test_locking_joints_of_a_rotor():
 def test_parts_of_a_mechanism_with_the_rotors_of_all():
     # what is kept of bodies, when other joints of their rotors move
     for model in (belted_chain(2, 4, 2)[0], differential_tree(1, 5)[0], wrist(ratio=PAIR).build()):
-        kept, q = KeptBodies(), state(model)[0]
+        kept, q = ArticulatedCache(), state(model)[0]
         program = pp.compile((pp.operators.P, pp.operators.D, pp.operators.G), model, mode="blocks")
         for i in (0, 0, 1, 2):
             q = q + 0.3 * (np.arange(model.nq) == i)

@@ -12,7 +12,7 @@ from random_models import random_state as state
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.constrained.stages import ArticulatedCache
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS_FD3,
@@ -387,7 +387,7 @@ def test_functions_of_constant_inertias_say_so(skew):
     with pytest.raises(InputError, match=match):
         PARAMETERS(model)
     with pytest.raises(InputError, match="rotors on skew axes"):
-        KeptBodies().articulated(model, q)
+        ArticulatedCache().articulated(model, q)
 
 
 def test_what_is_said_of_rotors_that_are_no_constant_inertia():

@@ -27,11 +27,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import floats_of
+from phipsi.core.model.argument_checks import floats_of
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import ALL_GROUPS, check_text, check_type, fill, plain
 from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phipsi.cli.common import SOURCE, Base, Source, aligned, command, say
+from phipsi.cli.common import SOURCE, Base, ModelSource, aligned, command, print_line
 
 if TYPE_CHECKING:
     from phipsi.core.model.model import Model
@@ -30,7 +30,9 @@ Function = Callable[[], Any]
 
 
 @command
-def bench(file: Path, /, *, batch: int = 1024, peer: bool = True, source: Source = SOURCE) -> int:
+def bench(
+    file: Path, /, *, batch: int = 1024, peer: bool = True, source: ModelSource = SOURCE
+) -> int:
     """Time the named algorithms on a robot: one call, a batch, and steps of a rollout.
 
     For example
@@ -64,19 +66,19 @@ def bench(file: Path, /, *, batch: int = 1024, peer: bool = True, source: Source
         raise InputError(f"{file}: nothing in it can move, so there is nothing to time.")
     rows = measure(robot, batch)
     other, remark = _pinocchio(robot, file, source.base) if peer else ({}, "")
-    say(f"{robot.name or file.stem}: {sizes_of(robot)}")
+    print_line(f"{robot.name or file.stem}: {sizes_of(robot)}")
     where = f"{platform.machine()}, Python {platform.python_version()}"
-    say(f"one thread, best of {_ROUNDS} runs, {where}")
-    say()
+    print_line(f"one thread, best of {_ROUNDS} runs, {where}")
+    print_line()
     for line in table(rows, batch, other):
-        say(line)
+        print_line(line)
     if remark:
-        say(f"\n{remark}")
+        print_line(f"\n{remark}")
     return 0
 
 
 @dataclass
-class Row:
+class Timing:
     """Seconds of one algorithm: a single call, and per configuration in a batch."""
 
     name: str
@@ -85,7 +87,7 @@ class Row:
     reason: str = ""
 
 
-def measure(model: Model, batch: int) -> list[Row]:
+def measure(model: Model, batch: int) -> list[Timing]:
     """Time every algorithm, and a rollout as its last row (seconds per step and trajectory)."""
     import numpy as np
 
@@ -96,7 +98,7 @@ def measure(model: Model, batch: int) -> list[Row]:
     v, x = rng.standard_normal((2, batch, model.nv))
     rows = []
     for name in (*ALGORITHMS, "rollout"):
-        row = Row(name)
+        row = Timing(name)
         rows.append(row)
         try:
             if name == "rollout":
@@ -152,7 +154,7 @@ def best(function: Function, rounds: int = _ROUNDS, target: float = _TARGET) -> 
     return seconds
 
 
-def table(rows: list[Row], batch: int, other: dict[str, float]) -> list[str]:
+def table(rows: list[Timing], batch: int, other: dict[str, float]) -> list[str]:
     """The rows as text; times in µs."""
     head = ["µs", "one call", f"each of {batch}"]
     if other:

@@ -20,13 +20,13 @@ from phipsi.cli.common import (
     READING,
     SOURCE,
     Files,
+    ModelSource,
     Reading,
-    Source,
     aligned,
     command,
-    complain,
-    say,
-    speaks_unicode,
+    print_error,
+    print_line,
+    supports_unicode,
 )
 from phipsi.cli.run_commands import Several, Vector, scenario_of, simulate, study_app
 
@@ -57,7 +57,7 @@ app = App(
 
 
 @command
-def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int:
+def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
     """Show the tree of a robot file: names, joints, degrees of freedom and masses.
 
     For example
@@ -77,12 +77,12 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
     robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
     name = shown(robot.name or file.name)[:80]
-    say(f"{name}: {sizes_of(robot)}, {mass:.4g} kg that can move")
-    for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
-        say(line)
+    print_line(f"{name}: {sizes_of(robot)}, {mass:.4g} kg that can move")
+    for line in draw_tree(robot, frames=frames, ascii_only=not supports_unicode()):
+        print_line(line)
     if robot.constraints:
         listed = ", ".join(shown(c.name)[:60] for c in robot.constraints)
-        say(f"{counted(len(robot.constraints), 'constraint')}: {listed}")
+        print_line(f"{counted(len(robot.constraints), 'constraint')}: {listed}")
     rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
     print(", ".join(counted(n, word) for word, n in rest))
     if robot.diagnosis:
@@ -94,7 +94,7 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
 
 
 @command
-def check(file: Path, /, *, seed: int = 0, source: Source = SOURCE) -> int:
+def check(file: Path, /, *, seed: int = 0, source: ModelSource = SOURCE) -> int:
     """Check a robot file: its inertias, its dynamics, and every operator identity on it.
 
     The exit code is 0 if all checks pass, 1 if one fails, 2 if the file cannot be read.
@@ -111,11 +111,11 @@ def check(file: Path, /, *, seed: int = 0, source: Source = SOURCE) -> int:
     robot = source.robot(file)
     failed = 0
     for result in check_model(robot.model, seed):
-        say(str(result))
+        print_line(str(result))
         failed += result.passed is False
     for finding in robot.diagnosis:
         if not finding.is_problem:
-            say(f"note  {finding}")
+            print_line(f"note  {finding}")
     print("all checks pass" if not failed else f"{failed} check(s) fail")
     return 1 if failed else 0
 
@@ -177,7 +177,7 @@ def explain(
     expr = parse(expression)
     robot = None if model is None else reading.load(model)
     rewrite = "as_written" if as_written else "full"
-    say(str(explained(expr, robot, latex=latex, mode=mode, points=points, rewrite=rewrite)))
+    print_line(str(explained(expr, robot, latex=latex, mode=mode, points=points, rewrite=rewrite)))
     return 0
 
 
@@ -220,7 +220,7 @@ def workbench(
 
     robot = None if model is None else reading.load(model)
     with Workbench(robot, expression=expression, port=port, seconds=seconds) as bench:
-        say(f"{bench.address}\nCtrl-C ends the workbench.")
+        print_line(f"{bench.address}\nCtrl-C ends the workbench.")
         sys.stdout.flush()
         if open:
             bench.open_browser()
@@ -266,7 +266,7 @@ def view(
     dt: float | None = None,
     meshes: bool = True,
     open: bool = True,
-    source: Source = SOURCE,
+    source: ModelSource = SOURCE,
 ) -> int:
     """Write a live page: sliders, a hand that pulls, and the compiled dynamics in the browser.
 
@@ -307,7 +307,7 @@ def view(
     title = simulator.model.name or file.stem
     page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
     how = f"{simulator.integrator}, steps of {simulator.dt:g} s"
-    say(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {how}")
+    print_line(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {how}")
     if open:
         import webbrowser
 
@@ -316,7 +316,7 @@ def view(
 
 
 def _to_view(
-    file: Path, stated: Several, gravity: Vector, dt: float | None, source: Source, *,
+    file: Path, stated: Several, gravity: Vector, dt: float | None, source: ModelSource, *,
     ratings: bool, ground: bool,
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
@@ -334,7 +334,7 @@ def _to_view(
     model, laws = scenario.model, scenario.laws
     dt = scenario.dt if dt is None else dt
     if scenario.events:
-        complain("the events of the scenario are not on the page")
+        print_error("the events of the scenario are not on the page")
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
@@ -413,7 +413,7 @@ def render(
         )
     run = Trajectory.load(file, package_dirs=package_dirs or ())
     written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
-    say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
+    print_line(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
     return 0
 
 
@@ -433,7 +433,7 @@ def export(
     fmu: Path | None = None,
     fmi: str = "3.0",
     dt: float = 1e-3,
-    source: Source = SOURCE,
+    source: ModelSource = SOURCE,
 ) -> int:
     """Write functions of a robot as an object file with a C interface, or as WebAssembly.
 
@@ -493,13 +493,13 @@ def export(
         takes, gives = (", ".join(a.name for a in part) for part in (f.inputs, f.outputs))
         rows.append((f.name, takes, gives, str(f.work_bytes)))
     for line in aligned(rows):
-        say(line)
+        print_line(line)
     for f in found.functions:
         if f.accuracy is not None:
-            say(f"{f.name}: errors of single precision: {f.accuracy}")
-    say(f"{found.folder}: {', '.join(found.files)}")
+            print_line(f"{f.name}: errors of single precision: {f.accuracy}")
+    print_line(f"{found.folder}: {', '.join(found.files)}")
     size = f"{found.code_bytes} bytes of code and tables"
-    say(f"{size} for {found.target}; README.md says how to use it")
+    print_line(f"{size} for {found.target}; README.md says how to use it")
     return 0
 
 
@@ -512,8 +512,10 @@ def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
     written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
     names = zipfile.ZipFile(written).namelist()
     what = "with a library for this machine" if len(names) > 3 - (fmi == "2.0") else "source only"
-    say(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")
-    say(f"inputs tau.…, outputs q.… and v.… of {robot.nv} degrees of freedom; steps of {dt:g} s")
+    print_line(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")
+    print_line(
+        f"inputs tau.…, outputs q.… and v.… of {robot.nv} degrees of freedom; steps of {dt:g} s"
+    )
     return 0
 
 

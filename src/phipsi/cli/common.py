@@ -37,22 +37,22 @@ def command(function: Callable[P, int]) -> Callable[P, int]:
         try:
             return function(*args, **kwargs)
         except PhipsiError as error:
-            complain("\n".join([str(error), *error.__notes__]))
+            print_error("\n".join([str(error), *error.__notes__]))
             failures = (LoweringError, ArithmeticError, RuntimeError)
             return FAILED if isinstance(error, failures) else BAD_USAGE
         except ImportError as error:  # an extra that is not installed, with the command to do it
-            complain(str(error))
+            print_error(str(error))
             return FAILED
         except BrokenPipeError:
             raise
         except OSError as error:
-            complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+            print_error(f"{error.filename or 'a file'}: {error.strerror or error}")
             return FAILED
 
     return wrapped
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Write an error where errors go."""
     print(printable(text, sys.stderr), file=sys.stderr)
 
@@ -99,7 +99,7 @@ class Reading:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Source(Reading):
+class ModelSource(Reading):
     """How robot files are read, and which of the models in them.
 
     Parameters
@@ -123,7 +123,7 @@ class Source(Reading):
                 raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
 
 
-READING, SOURCE = Reading(), Source()  # of commands without such options
+READING, SOURCE = Reading(), ModelSource()  # of commands without such options
 
 
 def _on_the_command_line(text: str, file: str) -> str:
@@ -142,7 +142,7 @@ def _on_the_command_line(text: str, file: str) -> str:
     return text
 
 
-def speaks_unicode() -> bool:
+def supports_unicode() -> bool:
     """Whether standard output takes more than ASCII."""
     return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
 
@@ -155,7 +155,7 @@ def printable(text: str, stream: object = None) -> str:
     return shown_lines(text).encode(encoding, "replace").decode(encoding)
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print a line to any terminal."""
     print(printable(text))
 

@@ -22,11 +22,11 @@ from phipsi.cli.common import (
     INTERRUPTED,
     SOURCE,
     Files,
-    Source,
+    ModelSource,
     aligned,
     command,
-    complain,
-    say,
+    print_error,
+    print_line,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def simulate(
     out: Files = None,
     ratings: bool | None = None,
     gravity: Vector = None,
-    source: Source = SOURCE,
+    source: ModelSource = SOURCE,
 ) -> int:
     """Simulate a robot or a scenario, report the result, and write it to files.
 
@@ -154,7 +154,7 @@ def simulate(
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
 
-def scenario_of(file: Path, source: Source, q: Any, v: Any, **only_robots: object) -> Scenario:
+def scenario_of(file: Path, source: ModelSource, q: Any, v: Any, **only_robots: object) -> Scenario:
     """A scenario by its file, or a robot on which nothing acts yet, from a state by joints.
 
     Options in `only_robots` are rejected for a scenario, which says them in its file.
@@ -209,22 +209,22 @@ def _run(scenario: Scenario) -> int:
     interrupted = not failure and not trajectory.complete
     for warning in reported:
         if not interrupted or "interrupted" not in str(warning.message):
-            complain(f"warning: {warning.message}")
+            print_error(f"warning: {warning.message}")
     if not len(trajectory):
         raise InputError(failure or "the run recorded nothing")
     for line in summary(scenario, trajectory, steps, seconds):
-        say(line)
+        print_line(line)
     written = scenario.write(trajectory)
     for path in written:
-        say(f"written       {path}")
+        print_line(f"written       {path}")
     end = f"t = {trajectory.t[-1]:.6g} of {scenario.duration:.6g} s"
     kept = "what there is up to then was written" if written else "nothing was written (no --out)"
     if interrupted:
-        complain(f"interrupted at {end}; {kept}.")
+        print_error(f"interrupted at {end}; {kept}.")
         return INTERRUPTED
     if failure:
         text = failure.partition("\nerror.trajectory")[0]  # advice for Python
-        complain(f"{text}\nIt got to {end}; {kept}.")
+        print_error(f"{text}\nIt got to {end}; {kept}.")
         return FAILED
     return 0
 
@@ -382,7 +382,7 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     with _plain_warnings():
         found = load_results(folder, check=True)
     target = study_report(found, page or folder / "report.html")
-    say(f"{target}")
+    print_line(f"{target}")
     return 0
 
 
@@ -406,7 +406,7 @@ def show(file: Path, number: int, page: Path | None = None, /) -> int:
     drawn = study.draws.values(number, 1) if number in range(study.count) else {}
     about = ", ".join(f"{name} = {x[0]}" for name, x in drawn.items())
     report(study.trajectory(number), target, title=f"Run {number} of {file.name}: {about[:200]}")
-    say(f"{target}")
+    print_line(f"{target}")
     return 0
 
 
@@ -448,7 +448,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, PhipsiWarning):
-            complain(f"warning: {message}")
+            print_error(f"warning: {message}")
         else:
             usual(message, category, *place, **more)
 
@@ -482,8 +482,8 @@ def _describe(found: StudyResults) -> None:
                 text = shown(error, 200)
             rows.append((shown(name)[:60], text))
     for line in aligned(rows):
-        say(line)
+        print_line(line)
     for number in found.failed[:_MOST_NAMES] if there else ():
-        complain(f"run {number}: {shown(found.reason(number), 300)}")
+        print_error(f"run {number}: {shown(found.reason(number), 300)}")
     for block, why in sorted(found.quarantined.items())[:_MOST_NAMES]:
-        complain(f"block {block}: {shown(why.splitlines()[0])}")
+        print_error(f"block {block}: {shown(why.splitlines()[0])}")

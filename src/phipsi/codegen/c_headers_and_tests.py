@@ -14,12 +14,12 @@ import numpy as np
 from phipsi.codegen.exported_module import MARK, ExportedFunction, Library
 from phipsi.codegen.named_programs import free_name, identifier
 from phipsi.codegen.quoted_texts import c_string, comment
-from phipsi.codegen.reference_numbers import Reference
+from phipsi.codegen.reference_numbers import ReferenceResults
 
 UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
 
 
-def _verdict(lib: Library, references: Sequence[Reference]) -> list[str]:
+def _verdict(lib: Library, references: Sequence[ReferenceResults]) -> list[str]:
     """The end of a test program: what `failed` says, and what was not compared."""
     compared = {r.function.name for r in references}
     others = [f.name for f in lib.functions if f.name not in compared]
@@ -165,7 +165,7 @@ def _statuses(lib: Library) -> list[str]:
 # ---- test programs -------------------------------------------------------------------------------
 
 
-def test_program(lib: Library, references: Sequence[Reference]) -> str:
+def test_program(lib: Library, references: Sequence[ReferenceResults]) -> str:
     """A program that compares the functions with reference numbers on the device.
 
     Without a main of its own (``-DNAME_NO_MAIN``) it needs no library: call ``NAME_test()``.
@@ -202,8 +202,8 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
 
 def _tests(
     lib: Library,
-    references: Sequence[Reference],
-    test: Callable[[Library, int, Reference], list[str]],
+    references: Sequence[ReferenceResults],
+    test: Callable[[Library, int, ReferenceResults], list[str]],
     head: str,
     given: str = "",
 ) -> list[str]:
@@ -235,7 +235,7 @@ def _comparison(lib: Library) -> list[str]:
     ]
 
 
-def _reference(lib: Library, number: int, r: Reference) -> list[str]:
+def _reference(lib: Library, number: int, r: ReferenceResults) -> list[str]:
     """The numbers of one function, and the function that compares them."""
     f, n = r.function, f"{lib.name}_{number}"
     lines = _reference_tables(lib, number, r)
@@ -264,7 +264,7 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     return [*lines, "  }", "  return 0;", "}", ""]
 
 
-def _reference_tables(lib: Library, number: int, r: Reference) -> list[str]:
+def _reference_tables(lib: Library, number: int, r: ReferenceResults) -> list[str]:
     """Inputs and expected results of a function, as arrays of C."""
     f, n = r.function, f"{lib.name}_{number}"
     given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
@@ -319,7 +319,7 @@ def gpu_header(lib: Library) -> str:
     return "\n".join([*lines, *_statuses(lib), f"#endif /* {P}_H */", ""])
 
 
-def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
+def gpu_test_program(lib: Library, references: Sequence[ReferenceResults]) -> str:
     """A program for CUDA's driver that compares the kernels with reference numbers."""
     n = lib.name
     return "\n".join(
@@ -366,7 +366,7 @@ def gpu_test_program(lib: Library, references: Sequence[Reference]) -> str:
     )
 
 
-def _gpu_test(lib: Library, number: int, r: Reference) -> list[str]:
+def _gpu_test(lib: Library, number: int, r: ReferenceResults) -> list[str]:
     """The numbers of one function, and the function that runs its kernel on them."""
     f, n = r.function, f"{lib.name}_{number}"
     count = r.count

@@ -17,8 +17,8 @@ from phipsi.codegen import c_headers_and_tests, package_files, webassembly
 from phipsi.codegen.exported_module import (
     INSIDE,
     ExportedFunction,
+    FunctionSource,
     Library,
-    Source,
     exported_module,
 )
 from phipsi.codegen.exported_step import exported_step
@@ -30,7 +30,7 @@ from phipsi.codegen.named_programs import (
     programs_named,
 )
 from phipsi.codegen.reference_numbers import (
-    Reference,
+    ReferenceResults,
     program_reference,
     step_reference,
     with_accuracy,
@@ -232,7 +232,7 @@ def _model_of(named: Mapping[str, Program], step: Any) -> Model:
     return next(iter(models.values()))
 
 
-def _source(name: str, program: Program) -> Source:
+def _source(name: str, program: Program) -> FunctionSource:
     """A program as a function; picked blocks and programs without code are rejected."""
     source = program.source.by_column or program.source
     if any(source.picks):
@@ -245,11 +245,11 @@ def _source(name: str, program: Program) -> Source:
             f"{name}: {program!r} has no machine code; it runs on the reference backend"
         )
     shapes = KernelSource(source).unit.shapes[:-1]
-    return Source(name, source, described_arrays(source, shapes))
+    return FunctionSource(name, source, described_arrays(source, shapes))
 
 
 def _compiled(
-    sources: Sequence[Source], step: Any, row: ExportTarget, options: Mapping[str, Any]
+    sources: Sequence[FunctionSource], step: Any, row: ExportTarget, options: Mapping[str, Any]
 ) -> tuple[str, tuple[ExportedFunction, ...]]:
     """The text of the module, and its functions, with their accuracy in single precision."""
     # one lane would be a plain loop
@@ -368,7 +368,7 @@ def _files(
     lib: Library,
     row: ExportTarget,
     binary: bytes,
-    found: Sequence[Reference | None],
+    found: Sequence[ReferenceResults | None],
     code_bytes: int,
     linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:

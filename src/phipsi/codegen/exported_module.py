@@ -16,7 +16,7 @@ from typing import Any
 
 from phipsi.codegen.quoted_texts import comment
 from phipsi.core.backends.backend import SweepProgram
-from phipsi.core.backends.failures import NO_MEMORY, STATUS_WORDS
+from phipsi.core.backends.errors_from_status import NO_MEMORY, STATUS_WORDS
 from phipsi.core.model.model import Model
 from phipsi.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.native.native_backend import KernelSource
@@ -24,7 +24,7 @@ from phipsi.native.targets.target import Target
 from phipsi.native.text import llvm_text
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.c_text import INSIDE as INSIDE
-from phipsi.native.text.c_text import Module as SourceModule
+from phipsi.native.text.c_text import CModule as SourceModule
 from phipsi.native.text.c_text import listed_table as listed_table
 from phipsi.native.text.c_text import number_text as number_text
 from phipsi.native.text.lane_arithmetic import I1, I32, I64, POINTER, WORD, Emitter, i64, write_loop
@@ -169,7 +169,7 @@ class ExportedModule:
 
 
 @dataclass(frozen=True)
-class Source:
+class FunctionSource:
     """The source of a function: its name, its program, and its arrays as users see them."""
 
     name: str
@@ -178,7 +178,7 @@ class Source:
 
 
 def exported_module(
-    sources: Sequence[Source],
+    sources: Sequence[FunctionSource],
     target: Target,
     *,
     as_source: bool = False,
@@ -207,7 +207,7 @@ def exported_module(
     # tables have the columns that any of the programs reads, so that programs share them
     columns = set[int]().union(*(kernels.unit.used_columns() for kernels in found))
     for source, kernels in zip(sources, found, strict=True):
-        one = _Writer(module, kernels, source, columns, static)
+        one = _KernelWrapper(module, kernels, source, columns, static)
         function = ExportedFunction(source.name, source.arguments, 0, STATUSES)
         entry, work = one.single()
         entries.append(entry)
@@ -243,7 +243,7 @@ def _llvm_module(target: Target) -> Any:
     )  # fmt: skip
 
 
-def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[ir.Function]:
+def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[ir.IRFunction]:
     """One configuration per thread: NAME_batch, and of a step also NAME_rollout_batch.
 
     Control depends on the model only, so that all threads of a group are at the same place, and
@@ -254,7 +254,7 @@ def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[
         inner.linkage = "internal"
         leading = [I32] if name == f.rollout else []
         takes = [I32, *leading, *[POINTER] * (len(f.arguments) + 1)]
-        kernel = ir.Function(module, ir.FunctionType(ir.VOID, takes), f"{name}_batch")
+        kernel = ir.IRFunction(module, ir.FunctionType(ir.VOID, takes), f"{name}_batch")
         kernel.linkage = "ptx_kernel"
         b = kernel.begin()
         work = b.alloca(I64, size=-(-f.work_bytes // WORD))
@@ -274,14 +274,14 @@ def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[
         yield kernel
 
 
-class _Writer:
+class _KernelWrapper:
     """Writes the functions of one program around its kernels."""
 
     def __init__(
         self,
         module: ir.Module,
         kernels: KernelSource,
-        source: Source,
+        source: FunctionSource,
         columns: set[int],
         static: bool,
     ) -> None:
@@ -299,15 +299,17 @@ class _Writer:
             self._kernels[lanes] = kernel.function, work
         return self._kernels[lanes]
 
-    def _begin(self, name: str, takes: Sequence[ir.Type], work: int) -> tuple[Any, list[Any], Any]:
+    def _begin(
+        self, name: str, takes: Sequence[ir.IRType], work: int
+    ) -> tuple[Any, list[Any], Any]:
         """A function, its arguments, and its work memory."""
         memory = [] if self.static else [POINTER]
-        function = ir.Function(self.module, ir.FunctionType(I32, [*takes, *memory]), name)
+        function = ir.IRFunction(self.module, ir.FunctionType(I32, [*takes, *memory]), name)
         for a in function.args:
             if a.type is POINTER:
                 a.add_attribute("noalias")
         if self.static:
-            inside = ir.Memory(self.module, work, f"phipsi.{name}.work")
+            inside = ir.StaticMemory(self.module, work, f"phipsi.{name}.work")
             return function, list(function.args), inside
         *args, given = function.args
         return function, args, given
@@ -333,8 +335,8 @@ class _Writer:
         return e
 
     def _run(self, b: Any, kernel: Any, scratch: Any, buffers: Any) -> None:
-        nothing = ir.Constant(POINTER, None)
-        b.call(kernel, [nothing, scratch, buffers, ir.Constant(I1, 1)])
+        nothing = ir.IRConstant(POINTER, None)
+        b.call(kernel, [nothing, scratch, buffers, ir.IRConstant(I1, 1)])
 
     def batch(self, lanes: int) -> tuple[Any, int]:
         """The function for n configurations: groups of lanes, the last one padded with its last.
@@ -353,7 +355,7 @@ class _Writer:
         e = self._emitter(b, lanes)
         found, first = b.alloca(e.integers), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
-        b.store(ir.Constant(I32, 0), first)
+        b.store(ir.IRConstant(I32, 0), first)
         b.store(found, b.at(buffers, WORD * n))
         scratch = memory if lanes == 1 else b.at(memory, starts[-1])
         places = [b.at(memory, s) for s in starts[:-1]]
@@ -363,7 +365,7 @@ class _Writer:
             status = _as_int(b, b.load(place, typ=e.number.integer))
             b.store(status, b.at(statuses, b.mul(row, i64(4))), align=4)
             old = b.load(first, typ=I32)
-            fine = b.icmp_signed("==", old, ir.Constant(I32, 0))
+            fine = b.icmp_signed("==", old, ir.IRConstant(I32, 0))
             b.store(b.select(fine, status, old), first)
 
         def group(start: Any) -> None:

@@ -20,7 +20,7 @@ from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs import run_job
 from phipsi.native.targets.target import Target
 from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.lane_arithmetic import I32, I64, NUMBERS, POINTER, WORD, Number, i64
+from phipsi.native.text.lane_arithmetic import I32, I64, NUMBERS, POINTER, WORD, FloatFormat, i64
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.runs.run_emitter import RunEmitter as Run
 from phipsi.simulation.runs.run_program import RunProgram
@@ -69,7 +69,7 @@ class PlanWriter:
         static: bool = False,
     ) -> None:  # fmt: skip
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
-        self.number: Number = NUMBERS[target.number]
+        self.number: FloatFormat = NUMBERS[target.number]
         self.static = static
         sources = [KernelSource(native.program, target) for native in plan.sources]
         self.run = Run(module, plan, plan.natives, 1, f"phipsi_{name}", sources)
@@ -103,14 +103,14 @@ class PlanWriter:
         arrays = self.arrays()
         n = len(arrays) + (not self.static)
         kind, rollout_name = ir.FunctionType(I32, [I32, *[POINTER] * n]), f"{self.name}_rollout"
-        steps = ir.Function(self.module, kind, f"phipsi_{self.name}_steps", "internal")
+        steps = ir.IRFunction(self.module, kind, f"phipsi_{self.name}_steps", "internal")
         self._body(steps)
-        rollout = ir.Function(self.module, kind, rollout_name)
+        rollout = ir.IRFunction(self.module, kind, rollout_name)
         b = rollout.begin()
         b.ret(b.call(steps, rollout.args))
-        step = ir.Function(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
+        step = ir.IRFunction(self.module, ir.FunctionType(I32, [POINTER] * n), f"{self.name}_step")
         b = step.begin()
-        b.ret(b.call(steps, [ir.Constant(I32, 1), *step.args]))
+        b.ret(b.call(steps, [ir.IRConstant(I32, 1), *step.args]))
         function = ExportedFunction(
             f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
         )
@@ -120,10 +120,10 @@ class PlanWriter:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given = function.args
-        none = ir.Constant(I32, 0)
+        none = ir.IRConstant(I32, 0)
         count = b.select(b.icmp_signed("<", count, none), none, count)
         inside = f"phipsi.{self.name}_step.work"
-        work = ir.Memory(self.module, self.work, inside) if self.static else given.pop()
+        work = ir.StaticMemory(self.module, self.work, inside) if self.static else given.pop()
         names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
@@ -143,15 +143,15 @@ class PlanWriter:
 
         large = 2.0**kind.fraction  # a whole number added to this is in its last bits
         first = b.load(counter, typ=kind.type, align=unit)
-        shifted = b.bitcast(b.fadd(first, ir.Constant(kind.type, large)), integer)
-        steps = b.and_(shifted, ir.Constant(integer, 2**kind.fraction - 1))
+        shifted = b.bitcast(b.fadd(first, ir.IRConstant(kind.type, large)), integer)
+        steps = b.and_(shifted, ir.IRConstant(integer, 2**kind.fraction - 1))
         for word in range(words):
             put(word, i64(0))
         for word in (run_job.COUNT, run_job.EVERY, run_job.DIRECTION):
             put(word, i64(1))
         put(run_job.STEPS, b.sext(count, I64))
         put(run_job.FIRST, steps if integer is I64 else b.zext(steps, I64))
-        put(run_job.STEP_LENGTH, ir.Constant(kind.type, self.dt))
+        put(run_job.STEP_LENGTH, ir.IRConstant(kind.type, self.dt))
         address(run_job.WORK, work)
         address(run_job.STATUS, status)
         address(run_job.FAILED_AT, b.at(status, WORD))
@@ -159,11 +159,11 @@ class PlanWriter:
             address(run_job.PORTS + 3 * i, places[port])
         for i in range(len(self.plan.natives)):
             address(programs + 2 * i + 1, b.at(work, self.scratch_at))
-        nowhere = ir.Constant(POINTER, None)
+        nowhere = ir.IRConstant(POINTER, None)
         b.call(self.inner, [job, nowhere, nowhere, nowhere])
         found = b.load(status, typ=I64)  # of floats: the upper half is zero
         steps = b.load(b.at(job, WORD * run_job.FIRST), typ=I64)
         steps = steps if integer is I64 else b.trunc(steps, integer)
-        bits = b.bitcast(b.or_(steps, ir.Constant(integer, kind.count_bits)), kind.type)
-        b.store(b.fsub(bits, ir.Constant(kind.type, large)), counter, align=unit)
+        bits = b.bitcast(b.or_(steps, ir.IRConstant(integer, kind.count_bits)), kind.type)
+        b.store(b.fsub(bits, ir.IRConstant(kind.type, large)), counter, align=unit)
         b.ret(b.trunc(found, I32))

@@ -28,16 +28,16 @@ from phipsi.codegen.exported_module import SourceModule, listed_table, number_te
 from phipsi.codegen.fmu_model import FmuModel, Variable
 from phipsi.codegen.quoted_texts import xml_text
 from phipsi.codegen.targets import SOURCE
-from phipsi.core.backends.failures import STATUS_WORDS
+from phipsi.core.backends.errors_from_status import STATUS_WORDS
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.runs import run_job
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.runs.run_emitter import RunEmitter as Run
 from phipsi.simulation.runs.run_program import RunProgram
-from phipsi.support.whole_files import checked_target, path_of, whole_file
+from phipsi.support.atomic_files import atomic_write, checked_target, path_of
 
 VERSIONS = ("3.0", "2.0")
 _FLAGS = (
@@ -119,7 +119,7 @@ def export_fmu(
         kinds = ("co_simulation",)
     about = f"{simulator.model!r}"
     source = fmu_source(model, fmi)
-    described = _Description(model, fmi, identifier, kinds, about)
+    described = _ModelDescription(model, fmi, identifier, kinds, about)
     token = hashlib.sha256((described.text("") + source).encode()).hexdigest()
     description = described.text(token)
     source = f'#define TOKEN "{token}"\n{source}'
@@ -127,7 +127,7 @@ def export_fmu(
         library = None
         if binary or (binary is None and compiler is not None):
             library = _library(str(compiler), source, Path(folder), identifier)
-        with whole_file(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as fmu:
+        with atomic_write(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as fmu:
             _put(fmu, "modelDescription.xml", description)
             _put(fmu, f"sources/{identifier}.c", source)
             if fmi == "3.0":
@@ -259,7 +259,7 @@ _WORDS = {
 }
 
 
-class _Description:
+class _ModelDescription:
     """Writes modelDescription.xml in the words of a version.
 
     FMI 2.0 numbers variables in the order of the file, has elements around those of FMI 3.0, and
@@ -386,7 +386,7 @@ CLOSING_TOLERANCE = 1e-9
 
 def fmu_source(model: FmuModel, version: str) -> str:
     """The whole file, for FMI "3.0" or "2.0", but for the line that defines TOKEN."""
-    head = _Head(model)
+    head = _GeneratedCode(model)
     assets = files("phipsi.codegen") / "assets"
     core = (assets / "fmu_core.c").read_text(encoding="utf-8")
     functions = (assets / f"fmi{version[0]}.c").read_text(encoding="utf-8")
@@ -394,7 +394,7 @@ def fmu_source(model: FmuModel, version: str) -> str:
 
 
 @final
-class _Head:
+class _GeneratedCode:
     """The generated part: programs, tables, sizes, and the layout of memory."""
 
     def __init__(self, model: FmuModel) -> None:
@@ -477,7 +477,7 @@ class _Head:
             run_job.FAILED_AT: "&m->failed_at",
         }
         for i, port in enumerate(plan.ports):
-            addresses[run_job.PORTS + 3 * i] = self.model.room_of(port)
+            addresses[run_job.PORTS + 3 * i] = self.model.storage_of(port)
         programs = run_job.PORTS + 3 * len(plan.ports)
         for i in range(len(plan.natives)):
             addresses[programs + 2 * i + 1] = "m->scratch"

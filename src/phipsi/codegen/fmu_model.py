@@ -31,7 +31,7 @@ from phipsi.core.model.entry_names import joint_units, modal_rates, rates_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.integrators.group_calls import unit_places, velocity
-from phipsi.simulation.integrators.step_graph import Place
+from phipsi.simulation.integrators.step_graph import GraphState
 from phipsi.simulation.runs.run_program import RunProgram
 
 Array = NDArray[Any]
@@ -219,7 +219,7 @@ class FmuModel:
         if not self._exchange:
             return out
         q = unit_places(self.model, start.q)
-        place = Place(start.t, q, start.v, start.states)
+        place = GraphState(start.t, q, start.v, start.states)
         forces = graph.forces(place)
         slopes: dict[str, Node] = {"der q": velocity(self.model, q, start.v)}
         slopes["der v"] = graph.accelerations(place, forces)
@@ -246,11 +246,11 @@ class FmuModel:
     ) -> dict[str, Node] | None:
         """Derivatives of weighted unknowns by all that is given; None if one is not known."""
         results = {**slopes, **{f"record {name}": x for name, x in records.items()}}
-        bars = [ops.given(_weight(name), x.shape) for name, x in results.items()]
+        bars = [ops.input(_weight(name), x.shape) for name, x in results.items()]
         given = {name: x for name, x in stay.items() if name != "t"}
         given["tau"] = self.simulator.compiled.graph.tau
         first = self._first
-        given |= {x: ops.given(x, np.shape(first[x])) for x in self.simulator.parameters}
+        given |= {x: ops.input(x, np.shape(first[x])) for x in self.simulator.parameters}
         try:
             found = adjoints(list(results.values()), bars, list(given.values()))
         except (InputError, NotImplementedError):
@@ -259,7 +259,7 @@ class FmuModel:
         sums = [zero if y is None else y for y, zero in zip(found, zeros, strict=True)]
         return {f"by {name}": x for name, x in zip(given, sums, strict=True)}
 
-    def room_of(self, port: str) -> str:
+    def storage_of(self, port: str) -> str:
         """Where a run finds a quantity, as C says it."""
         if port.startswith("by "):
             return f"(m->by + {self.places[port[3:]]})"

@@ -32,7 +32,7 @@ ACCELERATIONS = "rad/s^2, m/s^2"
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFunction:
     """A function by name: its expression, results, and whether it needs points.
 
     `at_points` is the expression where points are named, of a function that takes none as well.
@@ -48,28 +48,30 @@ class Named:
 
 
 NAMED = {
-    "forward_dynamics": Named(
+    "forward_dynamics": NamedFunction(
         FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations that tau causes")
     ),
-    "inverse_dynamics": Named(
+    "inverse_dynamics": NamedFunction(
         INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs"), trees=True
     ),
-    "bias_forces": Named(BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0"), trees=True),
-    "gravity_forces": Named(
+    "bias_forces": NamedFunction(
+        BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0"), trees=True
+    ),
+    "gravity_forces": NamedFunction(
         GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest"), trees=True
     ),
-    "mass_matrix": Named(
+    "mass_matrix": NamedFunction(
         mass_matrix, ("mass_matrix", "kg m^2, kg m, kg", "row by row"), "dense"
     ),
-    "mass_matrix_inverse": Named(
+    "mass_matrix_inverse": NamedFunction(
         mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense",
         trees=True,
     ),
-    "poses": Named(
+    "poses": NamedFunction(
         pose, ("poses", "1, m", "4 x 4 pose of every body or point in the world, row by row"),
         at_points=frame_pose,
     ),
-    "jacobian": Named(
+    "jacobian": NamedFunction(
         J, ("jacobian", "1, m", "six rows per point in world axes: angular, then linear"),
         "dense", points=True,
     ),
@@ -108,7 +110,7 @@ def programs_named(
     return out
 
 
-def _check_forces(model: Model, name: str, found: Named) -> None:
+def _check_forces(model: Model, name: str, found: NamedFunction) -> None:
     """Reject functions that would ignore the forces of constraints or contacts."""
     if found.trees and model.n_rows:
         raise InputError(
@@ -130,7 +132,7 @@ def name_of(program: Program) -> str:
     return "program"
 
 
-def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: Named) -> bool:
+def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: NamedFunction) -> bool:
     forms = [found.expression, *([found.at_points] if found.at_points else [])]
     if found.expression is FORWARD_DYNAMICS:
         forms.append(forward_with_rows(None, False, False)[0])

@@ -9,7 +9,7 @@ from typing import Any
 from phipsi.codegen.c_headers_and_tests import UNTESTED, gpu_kernels, max_work
 from phipsi.codegen.exported_module import MARK, ExportedArray, ExportedFunction, Library
 from phipsi.codegen.quoted_texts import markdown
-from phipsi.codegen.reference_numbers import Reference
+from phipsi.codegen.reference_numbers import ReferenceResults
 from phipsi.codegen.targets import ExportTarget
 from phipsi.core.model.model import Model
 
@@ -225,7 +225,7 @@ def _rust_wrapper(lib: Library, f: ExportedFunction, kind: str) -> list[str]:
 
 
 def readme(
-    lib: Library, row: ExportTarget, code_bytes: int, references: Sequence[Reference | None]
+    lib: Library, row: ExportTarget, code_bytes: int, references: Sequence[ReferenceResults | None]
 ) -> str:
     """The contents of the folder, and how to use them."""
     n, P, first = lib.name, lib.prefix, lib.functions[0]
@@ -274,7 +274,7 @@ def readme(
     )
 
 
-def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> list[str]:
+def notes(lib: Library, test: str, references: Sequence[ReferenceResults | None]) -> list[str]:
     """Remarks on tests, accuracy and helpers, as paragraphs."""
     untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
     out = [f"`{test}` has no numbers for {', '.join(untested)}."] if untested else []
@@ -323,7 +323,9 @@ def joint_rows(model: Model) -> list[tuple[str, str, Any, Any]]:
     ]
 
 
-def gpu_readme(lib: Library, row: ExportTarget, references: Sequence[Reference | None]) -> str:
+def gpu_readme(
+    lib: Library, row: ExportTarget, references: Sequence[ReferenceResults | None]
+) -> str:
     """The contents of the folder, and how to use them."""
     n, first = lib.name, lib.functions[0]
     table = [

@@ -13,10 +13,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from phipsi.codegen.exported_module import Accuracy, ExportedFunction, Source, exported_module
+from phipsi.codegen.exported_module import (
+    Accuracy,
+    ExportedFunction,
+    FunctionSource,
+    exported_module,
+)
 from phipsi.codegen.exported_step import exported_step
 from phipsi.core.backends.backend import SweepProgram, backend_of
-from phipsi.core.backends.failures import is_failure
+from phipsi.core.backends.errors_from_status import is_failure
 from phipsi.errors import SimulationError
 from phipsi.native.targets.target import MachineCode, Target, host_target
 from phipsi.simulation.compiled.simulator import Simulator
@@ -28,7 +33,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceResults:
     """Inputs and results of a function at a few states, for the test program.
 
     `tolerance` is what results may differ by, relative to the largest number.
@@ -45,7 +50,7 @@ class Reference:
         return len([*self.inputs, *self.results][0])
 
 
-def program_reference(function: ExportedFunction, source: SweepProgram) -> Reference | None:
+def program_reference(function: ExportedFunction, source: SweepProgram) -> ReferenceResults | None:
     """Inputs and results at a few states, by the backend that defines every operation.
 
     `tolerance` comes from how much results change with the last bits of the inputs.
@@ -71,10 +76,10 @@ def program_reference(function: ExportedFunction, source: SweepProgram) -> Refer
     if function.accuracy is not None:
         worst = max(1e-5, 4 * function.accuracy.largest)
     kept = [[a[good] for a in arrays] for arrays in (inputs.values(), results)]
-    return Reference(function, kept[0], kept[1], float(worst))
+    return ReferenceResults(function, kept[0], kept[1], float(worst))
 
 
-def step_reference(simulator: Simulator, function: ExportedFunction) -> Reference | None:
+def step_reference(simulator: Simulator, function: ExportedFunction) -> ReferenceResults | None:
     """States before and after one step, each after the one before; None if no start is found."""
     rng = np.random.default_rng(0)
     model = simulator.model
@@ -105,8 +110,8 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
     assert all(x.shape[1] == a.count for x, a in zip(before, function.inputs, strict=True))
     if function.accuracy is not None:  # of single precision: inputs that floats can hold
         before = [x.astype(np.float32).astype(float) for x in before]
-        return Reference(function, before, after, max(1e-5, 4 * function.accuracy.largest))
-    return Reference(function, before, after, 1e-9)
+        return ReferenceResults(function, before, after, max(1e-5, 4 * function.accuracy.largest))
+    return ReferenceResults(function, before, after, 1e-9)
 
 
 def _starts(simulator: Simulator, rng: np.random.Generator) -> Iterator[Callable[[], np.ndarray]]:
@@ -126,7 +131,7 @@ def _starts(simulator: Simulator, rng: np.random.Generator) -> Iterator[Callable
 
 def with_accuracy(f: ExportedFunction, source: Any, target: Target) -> ExportedFunction:
     """With the accuracy of single precision; `source` of a program, or the simulator of a step."""
-    if not isinstance(source, Source):
+    if not isinstance(source, FunctionSource):
         return replace(f, accuracy=_step_accuracy(source, target))
     rng, program = np.random.default_rng(1), source.program
     inputs = {n: _drawn(n, program, rng, _MEASURED) for n in program.inputs}
@@ -134,7 +139,7 @@ def with_accuracy(f: ExportedFunction, source: Any, target: Target) -> ExportedF
 
 
 def _measured_accuracy(
-    source: Source, target: Target, inputs: Mapping[str, np.ndarray]
+    source: FunctionSource, target: Target, inputs: Mapping[str, np.ndarray]
 ) -> Accuracy | None:
     """The errors of a function at inputs (n, …) against double precision; None without any result.
 

@@ -20,7 +20,7 @@ import numpy as np
 from phipsi.codegen.exported_module import MARK, ExportedFunction, Library
 from phipsi.codegen.package_files import joint_rows, notes
 from phipsi.codegen.quoted_texts import markdown
-from phipsi.codegen.reference_numbers import Reference
+from phipsi.codegen.reference_numbers import ReferenceResults
 from phipsi.codegen.targets import ExportTarget
 from phipsi.errors import InputError
 
@@ -48,7 +48,7 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     parts: dict[int, bytes] = {}
     functions: dict[str, int] = {}
     places: dict[int, bool] = {}
-    r = _Reader(binary)
+    r = _WasmReader(binary)
     if r.take(len(_HEAD)) != _HEAD:
         raise InputError("this is not a WebAssembly object")
     while not r.done:
@@ -57,16 +57,16 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
         if kind:
             parts[kind] = content
         else:
-            custom = _Reader(content)
+            custom = _WasmReader(content)
             name = custom.name()
             if name == "linking":
                 functions = _functions(custom)
             elif name == "reloc.CODE":
                 places = _places(custom)
-    _check_imports(_Reader(parts.pop(_IMPORT, b"\0")))
+    _check_imports(_WasmReader(parts.pop(_IMPORT, b"\0")))
     unknown = set(parts) - set(_ORDER)
     assert not unknown, f"sections {unknown}"
-    data = list(_segments(_Reader(parts.get(_DATA, b"\0"))))
+    data = list(_segments(_WasmReader(parts.get(_DATA, b"\0"))))
     top = -(-(max((start + len(x) for start, x in data), default=0) + STACK) // 16) * 16
     pages = -(-(top + heap_bytes) // PAGE)
     parts[_CODE] = _shortened(parts[_CODE], places)
@@ -85,7 +85,7 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     return WasmModule(_HEAD + body, top)
 
 
-def _check_imports(r: _Reader) -> None:
+def _check_imports(r: _WasmReader) -> None:
     """Memory, a table and the stack pointer are the module's own; nothing else may be imported."""
     for _ in range(r.number()):
         where, name, kind = r.name(), r.name(), r.byte()
@@ -102,14 +102,14 @@ def _check_imports(r: _Reader) -> None:
             r.number()
 
 
-def _functions(r: _Reader) -> dict[str, int]:
+def _functions(r: _WasmReader) -> dict[str, int]:
     """Numbers of the functions that others may call, by name."""
     out: dict[str, int] = {}
     version = r.number()
     assert version == 2, f"version {version} of the linking section"
     while not r.done:
         kind = r.byte()
-        part = _Reader(r.take(r.number()))
+        part = _WasmReader(r.take(r.number()))
         if kind != 8:  # the table of symbols
             continue
         for _ in range(part.number()):
@@ -130,7 +130,7 @@ def _functions(r: _Reader) -> dict[str, int]:
     return out
 
 
-def _places(r: _Reader) -> dict[int, bool]:
+def _places(r: _WasmReader) -> dict[int, bool]:
     """Where the code has numbers that a linker could change, and whether they have a sign.
 
     They take five bytes each, so that any number fits.
@@ -149,7 +149,7 @@ def _places(r: _Reader) -> dict[int, bool]:
 
 def _shortened(code: bytes, places: dict[int, bool]) -> bytes:
     """The same code with these numbers in as few bytes as they need."""
-    r = _Reader(code)
+    r = _WasmReader(code)
     bodies: list[bytes] = []
     for _ in range(r.number()):
         size = r.number()
@@ -158,7 +158,7 @@ def _shortened(code: bytes, places: dict[int, bool]) -> bytes:
         done = 0
         for place in sorted(p for p in places if start <= p < start + size):
             out += body[done : place - start]
-            value = _Reader(body[place - start :]).number()
+            value = _WasmReader(body[place - start :]).number()
             out += _signed_leb(_signed(value)) if places[place] else _leb(value)
             done = place - start + 5
         bodies.append(bytes(out) + body[done:])
@@ -171,7 +171,7 @@ def _signed(number: int) -> int:
     return number - 2**32 if number >= 2**31 else number
 
 
-def _segments(r: _Reader) -> Iterator[tuple[int, bytes]]:
+def _segments(r: _WasmReader) -> Iterator[tuple[int, bytes]]:
     """Addresses and contents of all data."""
     for _ in range(r.number()):
         active = r.number() == 0 and r.byte() == 0x41  # at an address that is a constant
@@ -187,7 +187,7 @@ def _pieces(start: int, data: bytes) -> Iterator[tuple[int, bytes]]:
         yield start + found.start(), found[0]
 
 
-class _Reader:
+class _WasmReader:
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
@@ -381,7 +381,7 @@ def typescript(lib: Library) -> str:
     )
 
 
-def web_test(lib: Library, references: Sequence[Reference]) -> str:
+def web_test(lib: Library, references: Sequence[ReferenceResults]) -> str:
     """Compares the functions with reference numbers: ``node test_NAME.mjs`` prints ok."""
     cases = [
         {
@@ -420,7 +420,7 @@ if (globalThis.process?.argv?.[1]?.endsWith("test_{lib.name}.mjs")) console.log(
 """
 
 
-def _verdict(lib: Library, references: Sequence[Reference]) -> str:
+def _verdict(lib: Library, references: Sequence[ReferenceResults]) -> str:
     """What the test says if nothing differs."""
     compared = {r.function.name for r in references}
     others = [lib.short(f) for f in lib.functions if f.name not in compared]
@@ -436,7 +436,7 @@ def _pascal(name: str) -> str:
 
 
 def readme(
-    lib: Library, row: ExportTarget, size: int, references: Sequence[Reference | None]
+    lib: Library, row: ExportTarget, size: int, references: Sequence[ReferenceResults | None]
 ) -> str:
     """The contents of the folder, and how to use them."""
     n, first = lib.name, lib.functions[0]

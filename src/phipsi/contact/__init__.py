@@ -1,6 +1,6 @@
 """Contact: where bodies touch, and the impulses of unilateral contacts with dry friction."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -1,7 +1,7 @@
 """The certificate of steps with contacts: how far they were from the laws, and where energy went.
 
 The numbers that a step computes, those that a run keeps and those that users read are the same:
-`Worst` and `Totals` name them, in the order in which they are kept.
+`MaxResiduals` and `StepTotals` name them, in the order in which they are kept.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 WORST = "contact.worst"
-"""State of a run: the largest of all steps so far, `Worst` as an array (6,)."""
+"""State of a run: the largest of all steps so far, `MaxResiduals` as an array (6,)."""
 TOTALS = "contact.totals"
-"""State of a run: sums over all steps so far, `Totals` as an array (5,)."""
+"""State of a run: sums over all steps so far, `StepTotals` as an array (5,)."""
 
 
-class Worst(NamedTuple):
+class MaxResiduals(NamedTuple):
     """The largest of all steps.
 
     Penetration m, residual m/s, gain of energy J, factorisations, the angle beyond a stop rad, and
@@ -35,7 +35,7 @@ class Worst(NamedTuple):
     moved: Any
 
 
-class Totals(NamedTuple):
+class StepTotals(NamedTuple):
     """Sums over all steps: energy dissipated J, work of forces J, and how many steps there were.
 
     Those that are not solved, those that displaced bodies, and all.
@@ -50,7 +50,7 @@ class Totals(NamedTuple):
 
 def first_numbers() -> dict[str, Array]:
     """The numbers before the first step, by the names of their states."""
-    return {WORST: np.zeros(len(Worst._fields)), TOTALS: np.zeros(len(Totals._fields))}
+    return {WORST: np.zeros(len(MaxResiduals._fields)), TOTALS: np.zeros(len(StepTotals._fields))}
 
 
 @final
@@ -100,7 +100,7 @@ class Certificate:
         turns: bool = False,
     ) -> Certificate:
         """From the numbers (..., 6), (..., 5) of steps, and the change of energy (...), J."""
-        w, sums = Worst(*np.moveaxis(worst, -1, 0)), Totals(*np.moveaxis(totals, -1, 0))
+        w, sums = MaxResiduals(*np.moveaxis(worst, -1, 0)), StepTotals(*np.moveaxis(totals, -1, 0))
         unknown = np.full(np.shape(w.overlap), np.nan)
         balance = unknown if change is None else change + sums.dissipated - sums.work
         known = {**w._asdict(), **sums._asdict()}

@@ -15,8 +15,8 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Extras
-from phipsi.attached.extras import Shape as Record
+from phipsi.attached.file_metadata import FileMetadata
+from phipsi.attached.file_metadata import LinkShape as Record
 from phipsi.attached.shapes import (
     MOST_VERTICES,
     BodyShape,
@@ -30,9 +30,9 @@ from phipsi.attached.shapes import (
 from phipsi.contact.contact_shapes import all_shapes, near_shapes
 from phipsi.contact.pair_materials import PairMaterials
 from phipsi.contact.pair_slots import SLOTS, corners_seen, event_slots, is_solid_on_field, slots_of
+from phipsi.core.model.argument_checks import floats_of
 from phipsi.core.model.attachments import SystemAttachment
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import floats_of
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.value import Value
@@ -370,7 +370,7 @@ class _Chooser:
     def excluded_by_file(self) -> set[Pair]:
         """The pairs of bodies that the model's file excludes."""
         found: set[Pair] = set()
-        for x in self.model.of(Extras).exclusions:
+        for x in self.model.of(FileMetadata).exclusions:
             first, second = (self.on_link.get(name, []) for name in (x.body, x.other))
             found |= {self.sorted(pair) for pair in product(first, second)}
         return found
@@ -379,7 +379,7 @@ class _Chooser:
         """The pairs of shapes that the model's file lists, and their materials."""
         named = {s.name: i for i, s in enumerate(self.shapes)}
         found: dict[Pair, Material | None] = {}
-        for x in self.model.of(Extras).pairs:
+        for x in self.model.of(FileMetadata).pairs:
             if x.shape in named and x.other in named:
                 i, j = named[x.shape], named[x.other]
                 if self.hosts[i] != self.hosts[j]:

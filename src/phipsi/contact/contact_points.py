@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.attached.shapes import BodyShape, bounding_ball, is_surface
 from phipsi.contact.contact_pairs import ContactPair, Contacts
 from phipsi.contact.contact_shapes import near_balls
-from phipsi.contact.geometry.pair_code import unless
+from phipsi.contact.geometry.pair_code import select_if_near
 from phipsi.contact.geometry.pair_formulas import (
     NOWHERE,
     Slots,
@@ -33,15 +33,15 @@ from phipsi.contact.geometry.pair_formulas import (
 )
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.compiler import compile, default_backend
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.tree import WORLD
 from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
-from phipsi.native.lane_function import LaneFunction, graph_after_program, graph_function
+from phipsi.native.custom_kernel import CustomKernel, graph_after_program, graph_function
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs
@@ -88,7 +88,7 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     listed = _contacts_of(contacts, "contact_points")
     if not listed.n_slots:
         return _nothing(q, ContactPoints)
-    function = listed.model.cached((contact_points, listed), lambda: _Function(listed))
+    function = listed.model.cached((contact_points, listed), lambda: _DistanceFunction(listed))
     return function(q, options)
 
 
@@ -140,7 +140,9 @@ def distances(
     if not listed.n_slots:
         return _nothing(q, Distances)
     key = distances, listed, within
-    return listed.model.cached(key, lambda: _Function(listed, within, Distances))(q, options)
+    return listed.model.cached(key, lambda: _DistanceFunction(listed, within, Distances))(
+        q, options
+    )
 
 
 def _contacts_of(given: Any, who: str) -> Contacts:
@@ -177,7 +179,7 @@ def _nearest(contacts: Contacts, slots: Slots) -> Slots:
     return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-class _Function:
+class _DistanceFunction:
     """Poses of the bodies by a program, then the formulas: in machine code, or on arrays.
 
     Machine code with the numbers of many pairs takes long to compile, the longer the more there
@@ -193,7 +195,7 @@ class _Function:
         count = len(contacts.pairs)
         self._left = _FEW if count >= _MANY and self._is_native else 0
         self._left = math.inf if self._left and count >= _TOO_MANY else self._left
-        self._fast: LaneFunction | None = None
+        self._fast: CustomKernel | None = None
         self._lanes: Any = None
         if self._left:
             names = contacts.model.body_names
@@ -207,8 +209,8 @@ class _Function:
         contacts = self._contacts
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         poses = compile(frame_pose, contacts.model, points=names)
-        X, every = ops.given("X", (len(names), 4, 4)), len(contacts.pairs) >= _MANY
-        slots = slot_geometry(contacts, Traced(X), self._within, every)._replace(weight=None)
+        X, every = ops.input("X", (len(names), 4, 4)), len(contacts.pairs) >= _MANY
+        slots = slot_geometry(contacts, Tracer(X), self._within, every)._replace(weight=None)
         found = slots if self._result is ContactPoints else _nearest(contacts, slots)
         self._nodes = [as_node(x) for x in found[:4]]
         native = None
@@ -243,8 +245,8 @@ class _Function:
         return calls.finish(self._result(*values))
 
     @cached_property
-    def _evaluated(self) -> Evaluation:
-        return Evaluation(self._nodes)
+    def _evaluated(self) -> GraphEvaluator:
+        return GraphEvaluator(self._nodes)
 
     def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions, calls: Calls) -> Any:
         X = calls(self._every_pose, q)
@@ -279,11 +281,11 @@ class PairLanes:
         hosts = [(p.body_a, p.body_b) for p in contacts.pairs]
         self._hosts = np.array(hosts, dtype=np.int64).reshape(-1, 2)
         self._balls = np.array([bounding_ball(s.shape) for s in contacts.shapes]).reshape(-1, 4)
-        self._groups: list[_Group] = []
+        self._groups: list[_PairGroup] = []
         first = 0
         for _, group in groupby(contacts.pairs, lambda pair: pair.group):
             pairs = list(group)
-            self._groups.append(_Group(contacts, first, pairs, self._sides, within))
+            self._groups.append(_PairGroup(contacts, first, pairs, self._sides, within))
             first += len(pairs)
         if within is not None:
             self._grid = _Grid(contacts, self._sides, self._hosts, self._balls)
@@ -308,7 +310,12 @@ class PairLanes:
         return [x.reshape(*batch, *x.shape[1:]) for x in out]
 
     def _put(
-        self, out: Sequence[Array], found: Sequence[Array], group: _Group, at: Array, pairs: Array
+        self,
+        out: Sequence[Array],
+        found: Sequence[Array],
+        group: _PairGroup,
+        at: Array,
+        pairs: Array,
     ) -> None:
         if self._nearest:
             best = np.argmin(found[0], axis=-1)
@@ -334,7 +341,7 @@ def _parts(some: tuple[Array, Array] | None, batch: int, first: int, count: int)
 
 
 @final
-class _Group:
+class _PairGroup:
     """Pairs of the same kinds, of which the same sides move: `count` pairs from `first` on."""
 
     def __init__(
@@ -362,10 +369,10 @@ class _Group:
         turned = tuple(any(shapes[i].is_turned for i in x) for x in own)
         has_limit = self._within is not None
 
-        def build() -> LaneFunction:
-            limit = Traced(ops.given("within", ())) if has_limit else None
+        def build() -> CustomKernel:
+            limit = Tracer(ops.input("within", ())) if has_limit else None
             results, far = pair_graph(one, turned, limit)
-            found = unless(far, results[: len(NOWHERE)], NOWHERE)
+            found = select_if_near(far, results[: len(NOWHERE)], NOWHERE)
             return _lane_code(found, self._moves, width, has_limit)
 
         self._code = cached((PairLanes, one.group, one.slots, turned, has_limit), build)
@@ -408,7 +415,7 @@ def _numbers_by_shape(shapes: Sequence[BodyShape], used: Sequence[int]) -> Array
 
 def _lane_code(
     results: Sequence[Node], moves: tuple[bool, bool], width: int, has_limit: bool
-) -> LaneFunction:
+) -> CustomKernel:
     """Machine code of a formula, with pairs as lanes."""
     inputs: dict[str, tuple[int, ...]] = {}
     inputs |= {name: (4, 4) for name, there in zip(("X_a", "X_b"), moves, strict=True) if there}

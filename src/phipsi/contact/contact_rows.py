@@ -24,13 +24,13 @@ from phipsi.attached.shapes import farthest_point, is_surface
 from phipsi.contact.certificate import first_numbers
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.geometry.placed_shapes import across
-from phipsi.contact.solver.cone_problem import INACTIVE, ROWS, ConeLayout
-from phipsi.core.backends.failures import BLOCK
+from phipsi.contact.solver.contact_problem import INACTIVE, ROWS, ContactProblemLayout
+from phipsi.core.backends.errors_from_status import BLOCK
 from phipsi.core.model.entry_units import entry_units
 from phipsi.core.model.model import Model
 from phipsi.core.model.value import read_only
 from phipsi.errors import InputError
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ MATERIALS = "contact.materials"
 
 STOPS = "stop.impulses"
 """Impulses of rigid stops at all rates (nv,), N·m·s or N·s: positive ones push towards larger q."""
-RUBS = "friction.impulses"
+JOINT_FRICTION = "friction.impulses"
 """Impulses of dry friction in joints at all rates (nv,), N·m·s or N·s."""
 
 ROPES = "rope.impulses"
@@ -82,7 +82,9 @@ def row_states(
     shapes: dict[str, tuple[int, ...]] = {}
     if contacts is not None:
         shapes[IMPULSES] = (contacts.n_slots, 6)
-    shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
+    shapes |= {
+        name: (nv,) for name, x in ((STOPS, joints.stops), (JOINT_FRICTION, joints.rubs)) if x
+    }
     shapes |= {ROPES: (len(joints.ropes),)} if joints.ropes else {}
     if shapes:
         shapes |= {LOOPS: (loops,)} if loops else {}
@@ -119,12 +121,12 @@ def is_rigid(materials: Array) -> Array:
     return materials[:, STIFFNESS] >= _FIRM
 
 
-def layout_of(contacts: Contacts) -> ConeLayout:
+def layout_of(contacts: Contacts) -> ContactProblemLayout:
     """The rows that the materials of the slots need."""
     return contacts.model.cached((layout_of, contacts), lambda: _layout(contacts))
 
 
-def _layout(contacts: Contacts) -> ConeLayout:
+def _layout(contacts: Contacts) -> ContactProblemLayout:
     kinds = []
     for friction, torsion, rolling, *_ in slot_materials(contacts):
         if rolling > 0:
@@ -133,7 +135,7 @@ def _layout(contacts: Contacts) -> ConeLayout:
             kinds.append("torsion")
         else:
             kinds.append("point" if friction > 0 else "normal")
-    return ConeLayout(tuple(kinds))
+    return ContactProblemLayout(tuple(kinds))
 
 
 _NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
@@ -269,7 +271,7 @@ class RowPlan:
         self.model, self.contacts, self.joints, self._loops = model, contacts, joints, loops
         kinds = () if contacts is None else layout_of(contacts).contacts
         ends = len(joints.stops) + len(joints.ropes)
-        self.layout = layout = ConeLayout(kinds, ends, len(joints.rubs))
+        self.layout = layout = ContactProblemLayout(kinds, ends, len(joints.rubs))
         self.bodies = () if contacts is None else contacts.bodies
         tied = {x for pair in joints.ropes for x in pair if x >= 0}
         self.bodies = (*self.bodies, *sorted(tied - set(self.bodies)))
@@ -372,7 +374,7 @@ class RowPlan:
         rates = np.array(self.rates, dtype=int)[self._entries]
         rows = first + np.arange(len(rates))
         rows[ns:] += len(self.joints.ropes)
-        cuts = (STOPS, slice(0, ns)), (RUBS, slice(ns, None))
+        cuts = (STOPS, slice(0, ns)), (JOINT_FRICTION, slice(ns, None))
         parts = [(name, rows[x], rates[x], self._signs[x]) for name, x in cuts]
         return [x for x in parts if len(x[1])]
 
@@ -533,7 +535,7 @@ def rebound(gap: Array, before: Array, free: Array, e: Array, h: Array) -> Hits:
     return Hits(there, later - speed, later, back)
 
 
-def row_coefficients(layout: ConeLayout, table: RowTable, materials: Array) -> Array:
+def row_coefficients(layout: ContactProblemLayout, table: RowTable, materials: Array) -> Array:
     """The coefficients of the rows of slots from their materials (k, 7)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
     letters = layout.letters[: len(table.slot)]

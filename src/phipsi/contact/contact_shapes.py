@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Shape as Record
+from phipsi.attached.file_metadata import LinkShape as Record
 from phipsi.attached.shapes import (
     CORNERS,
     BodyShape,

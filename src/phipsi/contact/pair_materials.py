@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
-from phipsi.attached.extras import Shape as Record
+from phipsi.attached.file_metadata import LinkShape as Record
 from phipsi.attached.shapes import Material
 from phipsi.errors import InputError, one_of
 

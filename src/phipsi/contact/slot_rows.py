@@ -41,11 +41,11 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
-from phipsi.contact.solver.cone_problem import ROWS
+from phipsi.contact.solver.contact_problem import ROWS
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 
 
 class RowBlocks(NamedTuple):
@@ -55,7 +55,7 @@ class RowBlocks(NamedTuple):
     b: Any
 
 
-class _Run(NamedTuple):
+class _SlotRange(NamedTuple):
     """Slots of one kind that follow each other, and their rows."""
 
     kind: str
@@ -106,7 +106,7 @@ def world_impulses(plan: RowPlan, slots: Any, p: Array) -> Node:
         for i, x in enumerate(letters):
             term = axes[AXIS[x]] * own[i]
             known = sums[x in SLIDES]
-            sums[x in SLIDES] = known + term if isinstance(known, Traced) else term
+            sums[x in SLIDES] = known + term if isinstance(known, Tracer) else term
         reads = {"p": Read(2, (len(letters),))}
         given = [as_node(p[run.rows.start : run.rows.stop])]
         (found,) = _looped(plan, run, slots, [as_node(np.concatenate(sums))], reads, given)
@@ -118,18 +118,18 @@ def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _runs(plan: RowPlan) -> list[_Run]:
+def _runs(plan: RowPlan) -> list[_SlotRange]:
     out, slot, row = [], 0, 0
     for kind, group in groupby(plan.layout.contacts):
         count = len(list(group))
         rows = count * len(ROWS[kind])
-        out.append(_Run(kind, range(slot, slot + count), range(row, row + rows)))
+        out.append(_SlotRange(kind, range(slot, slot + count), range(row, row + rows)))
         slot, row = slot + count, row + rows
     return out
 
 
 def _given(name: str, shape: tuple[int, ...]) -> Any:
-    return Traced(ops.given(name, shape))
+    return Tracer(ops.input(name, shape))
 
 
 def _axes() -> Array:
@@ -141,7 +141,7 @@ def _items(chosen: range, count: int) -> tuple[int, ...] | None:
     return None if len(chosen) == count else tuple(chosen)
 
 
-def _blocks_of(plan: RowPlan, run: _Run, origins: Array, slots: Any) -> list[Array]:
+def _blocks_of(plan: RowPlan, run: _SlotRange, origins: Array, slots: Any) -> list[Array]:
     """The rows of some slots of a kind at side a and at side b."""
     axes, sides = _axes(), plan.sides[list(run.slots)]
     there = np.array([1.0, -1.0]) * (sides >= 0)
@@ -169,7 +169,7 @@ def _blocks_of(plan: RowPlan, run: _Run, origins: Array, slots: Any) -> list[Arr
 
 def _looped(
     plan: RowPlan,
-    run: _Run,
+    run: _SlotRange,
     slots: Any,
     results: Sequence[Node],
     reads: dict[str, Read],
@@ -183,7 +183,7 @@ def _looped(
     rows = np.zeros((len(run.slots), 0)) if table is None else table
     far = as_node(_given("gap", ()) >= NOWHERE)
     shapes, none = [x.shape for x in args], [0.0] * len(results)
-    return [Traced(x) for x in call(PairLoop(results, shapes, every, rows, far, none), *args)]
+    return [Tracer(x) for x in call(PairLoop(results, shapes, every, rows, far, none), *args)]
 
 
 # ---- where surfaces that give rub ----------------------------------------------------------------

@@ -11,7 +11,7 @@ from phipsi.core.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.core.backends.options import CallOptions, named, with_names
 from phipsi.core.backends.program import Program
 from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.remembered import remembering
+from phipsi.core.expressions.scoped_cache import cache_scope
 from phipsi.core.model.capabilities import UNAFFECTED, forest_of, supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import ANY_POINTS, PointSet, checked_axes, point_set
@@ -103,7 +103,7 @@ def compile(
     tree = model
 
     def once() -> Program:
-        with not_too_deep("compiled"), remembering():
+        with not_too_deep("compiled"), cache_scope():
             proved = _proved_rules(request, mechanism)
             return build(request, tree, runs_in, reproducible=reproducible, rules=proved)
 
@@ -111,7 +111,7 @@ def compile(
 
 
 @final
-class Form:
+class NamedForm:
     """What a named function evaluates: a constant of its module.
 
     `expressions`, or a function that builds them when they are first needed and is told whether
@@ -140,7 +140,7 @@ class Form:
 
 
 def evaluate(
-    form: Form,
+    form: NamedForm,
     function: Callable[..., Any] | None,
     mechanism: Model,
     args: tuple[Any, ...],
@@ -246,7 +246,7 @@ def build(
     """The front half of the pipeline: every pass is a line.
 
     The back half, from steps to machine code, is `native/pipeline.py`.
-    `sweeps/legality.py` says what is legal after each pass.
+    `sweeps/verify.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
     check_modes(request, model)

@@ -52,7 +52,7 @@ from phipsi.core.sweeps.ir import (
 )
 from phipsi.core.sweeps.row_elimination import KeptRows, RowElimination
 from phipsi.errors import InputError, did_you_mean, one_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "KeptRows",

@@ -36,7 +36,7 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 from phipsi.errors import InputError, did_you_mean
 from phipsi.files.mjcf.joint_chains import FREE_WITH_ARMATURE
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "State", "from_drake", "from_mujoco", "from_pinocchio", "to_drake", "to_mujoco", "to_pinocchio",
@@ -65,7 +65,7 @@ def _same(q: Array) -> Array:
 
 @final
 @dataclass(frozen=True)
-class Block:
+class JointBlock:
     """One joint: `nq` coordinates there, `nv` rates, with maps of q in both directions.
 
     Rates there are T(q) rates here, with an orthogonal T; None is the identity. `turning` of our
@@ -93,12 +93,12 @@ class Style:
     """
 
     tool: str
-    special: dict[str, Callable[[Pose, bool, str], Block]]
+    special: dict[str, Callable[[Pose, bool, str], JointBlock]]
     plain: tuple[str, ...]
     wraps: bool = False
-    joints: dict[Joint, Callable[[Pose, bool, str], Block]] = field(default_factory=dict)
+    joints: dict[Joint, Callable[[Pose, bool, str], JointBlock]] = field(default_factory=dict)
 
-    def block(self, joint: Joint, name: str, X: Pose, on_world: bool, wrapped: bool) -> Block:
+    def block(self, joint: Joint, name: str, X: Pose, on_world: bool, wrapped: bool) -> JointBlock:
         """The block of a joint with inboard placement X, on the world or not."""
         if wrapped:
             return _COS_SIN
@@ -110,11 +110,11 @@ class Style:
         if joint.kind in self.special:
             return self.special[joint.kind](X, on_world, name)
         if joint.kind in self.plain:
-            return Block(joint.nq, joint.nv)
+            return JointBlock(joint.nq, joint.nv)
         raise InputError(f"joint {name!r}: {self.tool} has no {joint.kind} joint.")
 
 
-def _side_by_side(parts: tuple[Joint, ...], blocks: list[Block]) -> Block:
+def _side_by_side(parts: tuple[Joint, ...], blocks: list[JointBlock]) -> JointBlock:
     """Blocks of a composite joint, one after the other."""
     q_at, v_at, their_q = (
         np.cumsum([0, *sizes]).tolist()
@@ -133,7 +133,7 @@ def _side_by_side(parts: tuple[Joint, ...], blocks: list[Block]) -> Block:
             out[..., at, at] = np.eye(block.nv) if inner is None else inner
         return out
 
-    return Block(
+    return JointBlock(
         their_q[-1],
         v_at[-1],
         lambda q: joined([b.q_out for b in blocks], q, q_at),
@@ -143,7 +143,7 @@ def _side_by_side(parts: tuple[Joint, ...], blocks: list[Block]) -> Block:
     )
 
 
-_COS_SIN = Block(
+_COS_SIN = JointBlock(
     2,
     1,
     lambda q: np.concatenate([np.cos(q), np.sin(q)], axis=-1),
@@ -202,10 +202,10 @@ def _free(X: Pose, first: str, *, xyzw: bool = False, linear: bool = False, angu
         w = v[..., :3]
         return np.concatenate([np.zeros_like(w), np.cross(w, v[..., 3:])], axis=-1)
 
-    return Block(7, 6, q_out, q_in, T, turning if linear else np.zeros_like)
+    return JointBlock(7, 6, q_out, q_in, T, turning if linear else np.zeros_like)
 
 
-def _plane(X: Pose, on_world: bool, name: str) -> Block:
+def _plane(X: Pose, on_world: bool, name: str) -> JointBlock:
     """[x, y, θ] and its rates in inboard axes, from [ω, v1, v2] in body axes."""
 
     def T(q: Array) -> Array:
@@ -219,21 +219,21 @@ def _plane(X: Pose, on_world: bool, name: str) -> Block:
         w, v1, v2 = np.moveaxis(v, -1, 0)
         return np.stack([np.zeros_like(w), -w * v2, w * v1], -1)
 
-    return Block(3, 3, lambda q: q[..., [1, 2, 0]], lambda q: q[..., [2, 0, 1]], T, turning)
+    return JointBlock(3, 3, lambda q: q[..., [1, 2, 0]], lambda q: q[..., [2, 0, 1]], T, turning)
 
 
 PINOCCHIO = Style(
     "Pinocchio",
     {
         "free": lambda X, on_world, name: _free(Pose(), "position", xyzw=True),
-        "planar": lambda X, on_world, name: Block(
+        "planar": lambda X, on_world, name: JointBlock(
             4,
             3,
             lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
             lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
             _permuted([1, 2, 0]),
         ),
-        "spherical": lambda X, on_world, name: Block(
+        "spherical": lambda X, on_world, name: JointBlock(
             4, 3, lambda q: q[..., [1, 2, 3, 0]], lambda q: q[..., [3, 0, 1, 2]]
         ),
     },
@@ -242,13 +242,13 @@ PINOCCHIO = Style(
 )
 
 
-def _mujoco_free(X: Pose, on_world: bool, name: str) -> Block:
+def _mujoco_free(X: Pose, on_world: bool, name: str) -> JointBlock:
     if not on_world:
         raise InputError(f"joint {name!r}: a free joint of MuJoCo must be on the world.")
     return _free(X, "position", linear=True)
 
 
-def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> Block:
+def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> JointBlock:
     """The same for a translation and a ball joint: only the placement of the joint differs."""
     _mujoco_free(X, on_world, name)
     out, back = _in_world(X)
@@ -259,7 +259,7 @@ def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> Block:
 
     axes = np.eye(6)
     axes[:3, :3] = X.rotation
-    return Block(7, 6, lambda q: mapped(out, q), lambda q: mapped(back, q), lambda q: axes)
+    return JointBlock(7, 6, lambda q: mapped(out, q), lambda q: mapped(back, q), lambda q: axes)
 
 
 MUJOCO = Style(
@@ -328,7 +328,7 @@ class Adapter:
             raise InputError(f"continuous= is for Pinocchio; {style.tool} stores angles as such.")
         if continuous is None:
             continuous = [r.joint for r in model.ratings.values() if r.source_type == "continuous"]
-        self.blocks: list[tuple[slice, slice, Block]] = []
+        self.blocks: list[tuple[slice, slice, JointBlock]] = []
         for name in names:
             view = model.joint(name)
             i = view.index
@@ -371,7 +371,7 @@ class Adapter:
                 y[..., rates] = _apply(inverse, part)
         return ours
 
-    def _places(self) -> Iterator[tuple[tuple[slice, slice, Block], tuple[slice, slice]]]:
+    def _places(self) -> Iterator[tuple[tuple[slice, slice, JointBlock], tuple[slice, slice]]]:
         """Every block with where its coordinates and rates are in the other tool's arrays."""
         q = v = 0
         for place in self.blocks:

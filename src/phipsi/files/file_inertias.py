@@ -16,7 +16,7 @@ import numpy as np
 from phipsi.core.model.body import Body
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.weld_fixed_joints import parent_indices
-from phipsi.files.xml_document import Element, Values, shortened
+from phipsi.files.xml_document import NamedValues, XMLElement, shortened
 
 DUST = 1e-12  # kg·m²: smaller principal moments are rounding, zero in effect
 _ROUNDING = 1e-9  # of the largest principal moment
@@ -29,7 +29,7 @@ Remark = tuple[str, str, tuple[float, ...], bool]
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def checked_mass(mass: float, at: Element, who: str, mended: str) -> float:
+def checked_mass(mass: float, at: XMLElement, who: str, mended: str) -> float:
     """A mass that is not negative; `mended` is how the file should state it."""
     if mass < 0:
         raise at.error(
@@ -41,7 +41,7 @@ def checked_mass(mass: float, at: Element, who: str, mended: str) -> float:
 
 
 def inertia_of(
-    mass: float, values: Values | None, who: str, usual: Sequence[float], *, all_stated: bool
+    mass: float, values: NamedValues | None, who: str, usual: Sequence[float], *, all_stated: bool
 ) -> SpatialInertia:
     """The inertia of the moments ixx, ixy, …; `usual` are those of an element that is not there.
 
@@ -57,7 +57,7 @@ def inertia_of(
 # ---- judging -------------------------------------------------------------------------------------
 
 
-def judged(inertias: Sequence[SpatialInertia]) -> Iterator[Iterator[Remark]]:
+def validate_inertias(inertias: Sequence[SpatialInertia]) -> Iterator[Iterator[Remark]]:
     """Remarks about each of the inertias."""
     matrices = np.reshape([inertia.moment_about_com_B for inertia in inertias], (-1, 3, 3))
     return map(inertia_remarks, inertias, np.linalg.eigvalsh(matrices).tolist())

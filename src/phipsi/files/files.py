@@ -14,7 +14,7 @@ from phipsi.errors import FileError, ModelError
 MAX_BYTES = 50_000_000
 
 
-class Place(Protocol):
+class SourceLocation(Protocol):
     """Anything that knows the file and the line it is about, such as an XML element."""
 
     @property
@@ -28,14 +28,14 @@ class Place(Protocol):
         ...
 
 
-def where(place: Place, seen_from: Place) -> str:
+def where(place: SourceLocation, seen_from: SourceLocation) -> str:
     """Say "on line 7", or "in other.sdf on line 7" if that is another file."""
     file = "" if place.file == seen_from.file else f"in {place.file} "
     return f"{file}on line {place.line}"
 
 
 @contextmanager
-def blamed(at: Place, element: str) -> Iterator[None]:
+def attributed_to(at: SourceLocation, element: str) -> Iterator[None]:
     """Report errors of the model at the element of the file that they are about."""
     try:
         yield

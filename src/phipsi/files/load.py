@@ -14,7 +14,7 @@ from phipsi.core.model.model import Model
 from phipsi.errors import FileError, InputError, ModelError, is_real, one_of, true_or_false
 from phipsi.files.allowed_folders import AllowedFolders, PackageDirs
 from phipsi.files.files import MAX_BYTES, read_bytes
-from phipsi.loaded import public
+from phipsi.package_state import public
 
 Base = Literal["fixed", "free"]
 _OPENING = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)|<\?|<!--")
@@ -25,7 +25,7 @@ _BY_SUFFIX = {".urdf": "urdf", ".sdf": "sdf", ".world": "sdf", ".mjcf": "mjcf", 
 
 @final
 @dataclass
-class Options:
+class LoadOptions:
     """What the caller of `load` chose; see there."""
 
     base: Base | None = None
@@ -106,7 +106,7 @@ def load(
     """
     if not isinstance(cast(object, path), (str, os.PathLike)):
         raise InputError(f"load needs the path of a robot file, not {type(path).__name__}")
-    options = Options(base, strict, repair, loops, model, isolate, max_seconds, max_memory)
+    options = LoadOptions(base, strict, repair, loops, model, isolate, max_seconds, max_memory)
     file = os.fspath(path)
     data = read_bytes(file, max_bytes)
     folders = AllowedFolders.of(file, package_dirs)

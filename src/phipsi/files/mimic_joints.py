@@ -2,46 +2,47 @@
 
 A joint that mimics another has q = multiplier · (q of the other − reference) + offset. Readers
 collect them with `mimic_of`; `ParsedRobot.finish` keeps those of two joints with one degree of
-freedom each (`checked_mimics`), and makes constraints of them (`mimicry`) unless loops stay open.
+freedom each (`checked_mimics`), and makes constraints of them (`mimic_constraint`) unless loops
+stay open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from phipsi.attached.extras import Coupling
+from phipsi.attached.file_metadata import MimicJoint
 from phipsi.core.constraints.constraint import Constraint
 from phipsi.core.constraints.couplings import Coupling as JointCoupling
 from phipsi.errors import did_you_mean
-from phipsi.files.files import Place
-from phipsi.files.xml_document import Element, Values, shortened
+from phipsi.files.files import SourceLocation
+from phipsi.files.xml_document import NamedValues, XMLElement, shortened
 
 _HINTS = 10
 
 
 def mimic_of(
-    at: Element, values: Values, name: str, who: str, scope: Callable[[str], str] = str
-) -> tuple[Coupling, Element]:
+    at: XMLElement, values: NamedValues, name: str, who: str, scope: Callable[[str], str] = str
+) -> tuple[MimicJoint, XMLElement]:
     """q = multiplier · (q of the other − reference) + offset; only SDF has references."""
     of = at.attributes.get("joint")
     if not of:
         raise at.error('<mimic> lacks joint="…", the joint to follow.', who)
     multiplier, offset = values.number("multiplier", who, 1.0), values.number("offset", who, 0.0)
     offset -= multiplier * values.number("reference", who, 0.0)
-    return Coupling(name, scope(of), multiplier, offset), at
+    return MimicJoint(name, scope(of), multiplier, offset), at
 
 
 def checked_mimics(
-    mimics: Iterable[tuple[Coupling, Place]],
+    mimics: Iterable[tuple[MimicJoint, SourceLocation]],
     dofs: Mapping[str, int],
-    note: Callable[[str, str, str, str, Place, bool], None],
-) -> tuple[Coupling, ...]:
+    note: Callable[[str, str, str, str, SourceLocation, bool], None],
+) -> tuple[MimicJoint, ...]:
     """Those between two joints of one degree of freedom each; the others are noted and left out.
 
     **Arguments:** `dofs`, degrees of freedom of the joints of the tree by name; `note`, that of a
     `ParsedRobot`.
     """
-    kept: list[Coupling] = []
+    kept: list[MimicJoint] = []
     unknown = 0
     for coupling, at in mimics:
         who = f"joint {shortened(coupling.joint)}"
@@ -67,7 +68,7 @@ def checked_mimics(
     return tuple(kept)
 
 
-def mimicry(coupling: Coupling) -> Constraint:
+def mimic_constraint(coupling: MimicJoint) -> Constraint:
     """q[joint] = multiplier · q[of] + offset as a constraint."""
     joints_, numbers = [coupling.joint], [1.0]
     if coupling.multiplier:

@@ -15,7 +15,15 @@ from typing import final
 
 import numpy as np
 
-from phipsi.attached.extras import Coupling, Exclusion, Extras, Finding, Rating, Shape, ShapePair
+from phipsi.attached.file_metadata import (
+    Exclusion,
+    FileMetadata,
+    Finding,
+    LinkShape,
+    MimicJoint,
+    Rating,
+    ShapePair,
+)
 from phipsi.core.constraints.constraint import Constraint
 from phipsi.core.constraints.couplings import Coupling as JointCoupling
 from phipsi.core.model import joints
@@ -27,11 +35,11 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import check_body
 from phipsi.errors import FileError, cut, did_you_mean, warn
-from phipsi.files.file_inertias import Remark, immovable, judged, repaired
-from phipsi.files.files import Place, blamed, unused, where
-from phipsi.files.load import Base, Options
-from phipsi.files.mimic_joints import checked_mimics, mimicry
-from phipsi.files.xml_document import Element, Spelling, shortened
+from phipsi.files.file_inertias import Remark, immovable, repaired, validate_inertias
+from phipsi.files.files import SourceLocation, attributed_to, unused, where
+from phipsi.files.load import Base, LoadOptions
+from phipsi.files.mimic_joints import checked_mimics, mimic_constraint
+from phipsi.files.xml_document import TypoDetector, XMLElement, shortened
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (
@@ -50,9 +58,9 @@ class Link:
     """
 
     name: str
-    at: Place
+    at: SourceLocation
     inertia: SpatialInertia = SpatialInertia()
-    inertia_at: Place | None = None
+    inertia_at: SourceLocation | None = None
     has_inertia: bool = False
     is_internal: bool = False
 
@@ -63,7 +71,7 @@ class Connection:
     """A joint of the file between two links, or between `GROUND` and a link."""
 
     name: str
-    at: Place
+    at: SourceLocation
     parent: str
     child: str
     joint: joints.Joint
@@ -78,25 +86,25 @@ class Connection:
 class ParsedRobot:
     """Everything read from one file, in the order of the file."""
 
-    root: Place
+    root: SourceLocation
     name: str = ""
     link_word: str = "link"
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     links: dict[str, Link] = field(default_factory=dict)
     joints: dict[str, Connection] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
+    shapes: list[LinkShape] = field(default_factory=list)
     exclusions: list[Exclusion] = field(default_factory=list)
     pairs: list[ShapePair] = field(default_factory=list)
     ratings: list[Rating] = field(default_factory=list)
-    mimics: list[tuple[Coupling, Place]] = field(default_factory=list)
+    mimics: list[tuple[MimicJoint, SourceLocation]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
-    spelling: Spelling = field(default_factory=Spelling)
+    spelling: TypoDetector = field(default_factory=TypoDetector)
     deadline: float = math.inf  # of time.monotonic()
 
-    def error(self, at: Place, element: str, reason: str) -> FileError:
+    def error(self, at: SourceLocation, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
         return FileError(at.file, at.line, element, reason)
 
@@ -109,7 +117,13 @@ class ParsedRobot:
         return self.error(part.at, self.who(part), reason)
 
     def note(
-        self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
+        self,
+        kind: str,
+        element: str,
+        name: str,
+        message: str,
+        at: SourceLocation,
+        is_problem: bool = False,
     ) -> None:
         """Record a remark that is not about an inertia."""
         element, message = cut(element, 200), cut(message)
@@ -122,7 +136,7 @@ class ParsedRobot:
         what: str,
         element: str,
         name: str,
-        at: Place,
+        at: SourceLocation,
         is_problem: bool = True,
         instead: str = "",
     ) -> None:
@@ -130,7 +144,7 @@ class ParsedRobot:
         message = f"{what} is not part of the model and is left out.{instead and ' ' + instead}"
         self.note("ignored", element, name, message, at, is_problem)
 
-    def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
+    def note_unknown(self, at: XMLElement, known: tuple[str, ...], who: str, name: str) -> None:
         """Record children of an element that look like typing errors."""
         for child, message in self.spelling.notes(at, known):
             self.note("ignored", who, name, message, child, True)
@@ -155,7 +169,7 @@ class ParsedRobot:
                 f"them; {word}s are identified by their names.",
             )
 
-    def _check_time(self, at: Place) -> None:
+    def _check_time(self, at: SourceLocation) -> None:
         if time.monotonic() > self.deadline:
             reason = "reading takes longer than max_seconds allows; if it is right, give it more."
             raise self.error(at, "", reason)
@@ -205,7 +219,7 @@ class ParsedRobot:
 
     # ---------------------------------------------------------------- the model
 
-    def finish(self, options: Options, default_base: Base = "fixed") -> Model:
+    def finish(self, options: LoadOptions, default_base: Base = "fixed") -> Model:
         """Check the whole, report the findings, and return the model."""
         self._rename_joint_called_world()
         inboard = self.inboard_joints()
@@ -220,12 +234,12 @@ class ParsedRobot:
         dofs = {name: joint.joint.nv for name, joint in self.joints.items()}
         couplings = checked_mimics(self.mimics, dofs, self.note)
         if options.closes_loops:
-            self.constraints.extend(map(mimicry, couplings))
-        with blamed(self.root, f"robot {shortened(self.name)}"):
+            self.constraints.extend(map(mimic_constraint, couplings))
+        with attributed_to(self.root, f"robot {shortened(self.name)}"):
             description = builder.describe("keep")  # moments are judged with the lines of the file
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
-        extras = Extras(
+        extras = FileMetadata(
             self.name,
             couplings,
             tuple(r for r in self.ratings if r.joint in moving),
@@ -311,7 +325,7 @@ class ParsedRobot:
         self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
-        with blamed(at.at, self.who(at)):
+        with attributed_to(at.at, self.who(at)):
             body = builder.add_body(
                 names.get(link.name, link.name),
                 parent=parent,
@@ -354,7 +368,9 @@ class ParsedRobot:
 
     def _judge_inertias(self) -> None:
         stated = [link for link in self.links.values() if link.has_inertia]
-        for link, remarks in zip(stated, judged([link.inertia for link in stated]), strict=True):
+        for link, remarks in zip(
+            stated, validate_inertias([link.inertia for link in stated]), strict=True
+        ):
             for remark in remarks:
                 self._remark(link, remark)
 
@@ -373,7 +389,7 @@ class ParsedRobot:
             self._remark(self.links[old.get(name, name)], remark, name)
 
 
-def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
+def _renamed_shape(shape: LinkShape, names: dict[str, str]) -> LinkShape:
     return replace(shape, link=names[shape.link]) if shape.link in names else shape
 
 
@@ -384,7 +400,7 @@ _BEGINNING = 10  # characters of a message that tell what it is about
 
 
 def report_findings(
-    file: str, findings: Sequence[Finding], couplings: Sequence[Coupling], *, strict: bool
+    file: str, findings: Sequence[Finding], couplings: Sequence[MimicJoint], *, strict: bool
 ) -> None:
     """Warn of the problems among the findings, and of mimic joints; raise if `strict`."""
     problems = [finding for finding in findings if finding.is_problem]

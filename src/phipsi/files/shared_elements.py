@@ -10,12 +10,12 @@ import os
 from collections.abc import Container, Mapping
 from typing import final
 
-from phipsi.attached.extras import Shape
+from phipsi.attached.file_metadata import LinkShape
 from phipsi.core.model.pose import Pose
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders, Rejected
 from phipsi.files.parsed_robot import ParsedRobot
-from phipsi.files.xml_document import Element, Values, shortened
+from phipsi.files.xml_document import NamedValues, XMLElement, shortened
 
 Vector = tuple[float, ...]
 
@@ -23,7 +23,7 @@ Vector = tuple[float, ...]
 # ---- poses ---------------------------------------------------------------------------------------
 
 
-def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: float) -> Pose:
+def pose_of(xyzw: Vector, position: Vector, at: XMLElement, who: str, tolerance: float) -> Pose:
     """The pose of a quaternion x y z w, whose length may be off by the tolerance."""
     length = math.hypot(*xyzw)
     if not abs(length - 1) < tolerance:
@@ -35,7 +35,7 @@ def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: fl
 # ---- joints --------------------------------------------------------------------------------------
 
 
-def check_type(kind: str, known: Mapping[str, object], at: Element, who: str) -> None:
+def check_type(kind: str, known: Mapping[str, object], at: XMLElement, who: str) -> None:
     """Reject a joint whose type the format does not have."""
     if kind not in known:
         given = f"its type is {shortened(kind)}" if kind else "it has no type"
@@ -43,7 +43,7 @@ def check_type(kind: str, known: Mapping[str, object], at: Element, who: str) ->
 
 
 def checked_bounds(
-    robot: ParsedRobot, bounds: tuple[float, float], at: Element, who: str, name: str
+    robot: ParsedRobot, bounds: tuple[float, float], at: XMLElement, who: str, name: str
 ) -> tuple[float, float] | None:
     """Bounds of a coordinate, or None if there are none."""
     low, high = bounds
@@ -60,7 +60,7 @@ def checked_bounds(
     return None if low == -math.inf and high == math.inf else bounds
 
 
-def damping_and_friction(at: Element, values: Values, who: str) -> tuple[float, float]:
+def damping_and_friction(at: XMLElement, values: NamedValues, who: str) -> tuple[float, float]:
     """Both, which must not be negative."""
     found = values.number("damping", who, 0.0), values.number("friction", who, 0.0)
     for word, value in zip(("damping", "friction"), found, strict=True):
@@ -83,7 +83,7 @@ SHAPES: dict[str, dict[str, Vector]] = {
 }
 
 
-def sizes_of(values: Values, at: Element, who: str, *, all_stated: bool) -> Vector:
+def sizes_of(values: NamedValues, at: XMLElement, who: str, *, all_stated: bool) -> Vector:
     """Sizes of a shape; with `all_stated`, only the scale of a mesh may be left out."""
     out: list[float] = []
     for name, usual in SHAPES[at.tag].items():
@@ -114,13 +114,13 @@ class ShapeReader:
         self.known: dict[tuple[str, str], str | None] = {}
 
     def read(
-        self, shape: Element, who: str, link: str, placement: Pose, color: Vector
-    ) -> list[Shape]:
+        self, shape: XMLElement, who: str, link: str, placement: Pose, color: Vector
+    ) -> list[LinkShape]:
         """The shapes of a <visual> or <collision>; other kinds are left out."""
         geometry = shape.only("geometry", who)
         if geometry is None:
             raise shape.error(f"its <{shape.tag}> has no <geometry>.", who)
-        out: list[Shape] = []
+        out: list[LinkShape] = []
         for at in geometry.children:
             if at.tag not in self.kinds:
                 self._note_kind(shape, at, who, link)
@@ -133,11 +133,11 @@ class ShapeReader:
             file = self._locate(uri, at, who) if uri else None
             size = tuple(x / 2 for x in size) if at.tag == "plane" else size
             out.append(
-                Shape(link, shape.tag, at.tag, size, placement, shape.name, uri, file, color)
+                LinkShape(link, shape.tag, at.tag, size, placement, shape.name, uri, file, color)
             )
         return out
 
-    def _note_kind(self, shape: Element, at: Element, who: str, link: str) -> None:
+    def _note_kind(self, shape: XMLElement, at: XMLElement, who: str, link: str) -> None:
         """A collision shape that is not read is not felt, which changes the motion."""
         if shape.tag != "collision" or at.tag == "empty":
             return
@@ -148,7 +148,7 @@ class ShapeReader:
         )
         self.robot.note("ignored", who, shape.name, message, at, True)
 
-    def _locate(self, uri: str, at: Element, who: str) -> str | None:
+    def _locate(self, uri: str, at: XMLElement, who: str) -> str | None:
         """The real path of a mesh, None if it is not there; an error if it leads outside.
 
         A ``file:///…`` address of a mesh says where it was for the author of the file, as in some

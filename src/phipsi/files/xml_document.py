@@ -42,14 +42,14 @@ _LONG_TAG, _COMPARED_TAGS = 40, 500
 _MISSPELT = 0.8  # similarity; extensions such as <collision_checking> are further from any element
 
 
-class Values(ABC):
+class NamedValues(ABC):
     """Values by name: those that an element has as attributes, or as texts of its children."""
 
     __slots__ = ()
     may_be_infinite = False  # whether limits are written as inf
 
     @abstractmethod
-    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+    def find(self, name: str, who: str | None) -> tuple[str, XMLElement, str] | None:
         """The text, the element it is in, and what it is called; None if there is none."""
 
     @abstractmethod
@@ -99,17 +99,17 @@ class Values(ABC):
 
 
 @final
-class Element(Values):
+class XMLElement(NamedValues):
     """One element: its tag, attributes, children, text and the line it starts on."""
 
     __slots__ = ("tag", "attributes", "children", "text", "line", "file")
 
     def __init__(self, file: str, tag: str, attributes: dict[str, str], line: int) -> None:
         self.file, self.tag, self.attributes, self.line = file, tag, attributes, line
-        self.children: list[Element] = []
+        self.children: list[XMLElement] = []
         self.text = ""
 
-    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+    def find(self, name: str, who: str | None) -> tuple[str, XMLElement, str] | None:
         """The text of an attribute."""
         text = self.attributes.get(name)
         return None if text is None else (text, self, f"{self.tag} {name}")
@@ -138,11 +138,11 @@ class Element(Values):
         """Return a complaint about this element, to be raised."""
         return FileError(self.file, self.line, self.label if who is None else who, reason)
 
-    def all(self, tag: str) -> Iterator[Element]:
+    def all(self, tag: str) -> Iterator[XMLElement]:
         """Children with this tag."""
         return (child for child in self.children if child.tag == tag)
 
-    def only(self, tag: str, who: str | None = None) -> Element | None:
+    def only(self, tag: str, who: str | None = None) -> XMLElement | None:
         """The child with this tag, None if there is none; two are an error."""
         found = list(self.all(tag))
         if len(found) > 1:
@@ -152,7 +152,7 @@ class Element(Values):
             )
         return found[0] if found else None
 
-    def outermost(self, file_kind: str, *tags: str) -> Element:
+    def outermost(self, file_kind: str, *tags: str) -> XMLElement:
         """This element, which must be the outermost one of a file: it has one of the tags."""
         if self.tag not in tags:
             tag = shortened(self.tag)[1:-1]
@@ -170,16 +170,16 @@ class Element(Values):
 
 
 @final
-class Texts(Values):
+class Texts(NamedValues):
     """The texts of an element's children, by their tags."""
 
     __slots__ = ("element",)
     may_be_infinite = True
 
-    def __init__(self, element: Element) -> None:
+    def __init__(self, element: XMLElement) -> None:
         self.element = element
 
-    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+    def find(self, name: str, who: str | None) -> tuple[str, XMLElement, str] | None:
         """The text of a child."""
         at = self.element.only(name, who)
         return None if at is None else (at.text, at, name)
@@ -189,7 +189,7 @@ class Texts(Values):
         return self.element.error(f"<{self.element.tag}> lacks <{name}>.", who)
 
 
-def parse_vector(text: str, size: int, at: Element, what: str, who: str) -> tuple[float, ...]:
+def parse_vector(text: str, size: int, at: XMLElement, what: str, who: str) -> tuple[float, ...]:
     """`size` numbers separated by spaces."""
     words = text.split(None, size + 10)
     if len(words) != size:
@@ -201,7 +201,9 @@ def parse_vector(text: str, size: int, at: Element, what: str, who: str) -> tupl
     return tuple(parse_number(word, at, what, who) for word in words)
 
 
-def parse_number(text: str, at: Element, what: str, who: str, bound: float = MAX_NUMBER) -> float:
+def parse_number(
+    text: str, at: XMLElement, what: str, who: str, bound: float = MAX_NUMBER
+) -> float:
     """One finite decimal number, with a point and no unit."""
     word = text.strip()
     if len(word) > _MAX_DIGITS:
@@ -233,7 +235,7 @@ def shortened(text: str) -> str:
 
 
 @final
-class Spelling:
+class TypoDetector:
     """Finds elements of one file that look like typing errors.
 
     Each tag is compared once, and only so many: comparing is slow, and a file with hundreds of
@@ -243,7 +245,9 @@ class Spelling:
     def __init__(self) -> None:
         self.meant: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def notes(self, element: Element, known: tuple[str, ...]) -> Iterator[tuple[Element, str]]:
+    def notes(
+        self, element: XMLElement, known: tuple[str, ...]
+    ) -> Iterator[tuple[XMLElement, str]]:
         """Children whose tag is close to a known one but is not it, and what to say of them."""
         for child in element.children:
             if child.tag not in known and (meant := self._meant(child.tag, known)):
@@ -264,13 +268,13 @@ class Spelling:
 
 
 @final
-class Sum:
+class InclusionTotals:
     """Bytes and elements of all files that one file includes, which have the limits of one."""
 
     def __init__(self) -> None:
         self.bytes = self.elements = 0
 
-    def add(self, data: bytes, at: Element) -> bytes:
+    def add(self, data: bytes, at: XMLElement) -> bytes:
         """The data of a file that the element `at` names."""
         self.bytes += len(data)
         self.elements += data.count(b"<") - data.count(b"</")
@@ -282,12 +286,12 @@ class Sum:
         return data
 
 
-def parse_xml(data: bytes, file: str, *, reject_xacro: bool = False) -> Element:
+def parse_xml(data: bytes, file: str, *, reject_xacro: bool = False) -> XMLElement:
     """Return the root element of an XML document, or raise a FileError with the line."""
     text = decoded(data, file)
     if text.count(b"<") - text.count(b"</") > MAX_ELEMENTS:
         raise FileError(file, 1, "", f"has more than {MAX_ELEMENTS:,} elements.")
-    return _Builder(file, reject_xacro).build(text)
+    return _TreeBuilder(file, reject_xacro).build(text)
 
 
 def decoded(data: bytes, file: str) -> bytes:
@@ -324,17 +328,17 @@ def decoded(data: bytes, file: str) -> bytes:
 
 
 @final
-class _Builder:
+class _TreeBuilder:
     """Collects elements while expat reads."""
 
     def __init__(self, file: str, reject_xacro: bool) -> None:
         self.file, self.reject_xacro = file, reject_xacro
-        self.stack: list[Element] = []
+        self.stack: list[XMLElement] = []
         self.pieces: list[list[str]] = []  # of the text of each element in the stack,
         self.lengths: list[int] = []  # and how long they are together
-        self.root: Element | None = None
+        self.root: XMLElement | None = None
 
-    def build(self, data: bytes) -> Element:
+    def build(self, data: bytes) -> XMLElement:
         from xml.parsers import expat
 
         self.parser = parser = expat.ParserCreate("utf-8")
@@ -365,7 +369,7 @@ class _Builder:
             raise FileError(
                 self.file, line, f"<{tag[:_SHOWN]}>", f"is nested deeper than {MAX_DEPTH} levels."
             )
-        element = Element(self.file, tag, attributes, line)
+        element = XMLElement(self.file, tag, attributes, line)
         self.check_lengths(element)
         if self.reject_xacro:
             self.check_xacro(element)
@@ -389,7 +393,7 @@ class _Builder:
             raise self.stack[-1].error(f"its text has more than {MAX_TEXT:,} characters.")
         self.pieces[-1].append(text)
 
-    def check_lengths(self, element: Element) -> None:
+    def check_lengths(self, element: XMLElement) -> None:
         if len(element.tag) > MAX_TAG:
             raise element.error(f"its tag has {len(element.tag):,} characters.")
         for attribute, value in element.attributes.items():
@@ -414,7 +418,7 @@ class _Builder:
     def entity(self, name: str, *_: Any) -> None:
         self.doctype(name)
 
-    def check_xacro(self, element: Element) -> None:
+    def check_xacro(self, element: XMLElement) -> None:
         values = element.attributes.values()
         if element.tag.startswith("xacro:") or any("${" in v or "$(" in v for v in values):
             raise element.error(

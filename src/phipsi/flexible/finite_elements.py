@@ -49,7 +49,7 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Elements:
+class ElementMatrices:
     """Checked matrices of a free body: k nodes with d = 3 or 6 degrees of freedom each."""
 
     M: Any
@@ -70,7 +70,7 @@ class Elements:
         return B.reshape(-1, 6)
 
 
-def checked_elements(mass: Any, stiffness: Any, nodes: ArrayLike) -> Elements:
+def checked_elements(mass: Any, stiffness: Any, nodes: ArrayLike) -> ElementMatrices:
     """Matrices of a free body, or an error that says what is wrong with them."""
     import scipy.sparse as sparse
 
@@ -111,13 +111,13 @@ def checked_elements(mass: Any, stiffness: Any, nodes: ArrayLike) -> Elements:
                 f"[{j}, {i}] is {A[j, i]:.6g} ({_unknown(i, d)} and {_unknown(j, d)}). Were only "
                 f"the upper entries stored? Then use  A + A.T - scipy.sparse.diags(A.diagonal())"
             )
-    body = Elements(M, K, places, d)
+    body = ElementMatrices(M, K, places, d)
     _check_mass(body)
     _check_free(body)
     return body
 
 
-def _check_mass(body: Elements) -> None:
+def _check_mass(body: ElementMatrices) -> None:
     """Positive, and the same in all directions."""
     from scipy.sparse import diags_array
 
@@ -153,7 +153,7 @@ def _check_mass(body: Elements) -> None:
         )
 
 
-def _check_free(body: Elements) -> None:
+def _check_free(body: ElementMatrices) -> None:
     """Rigid motions need no force."""
     B = body.motion(np.arange(len(body.nodes)), body.nodes.mean(axis=0))
     reach = np.abs(body.nodes - body.nodes.mean(axis=0)).max()
@@ -170,7 +170,7 @@ def _check_free(body: Elements) -> None:
         )
 
 
-def check_held(body: Elements, name: str, nodes: IntArray) -> None:
+def check_held(body: ElementMatrices, name: str, nodes: IntArray) -> None:
     """The nodes must determine a rigid motion."""
     B = body.motion(nodes, body.nodes[nodes].mean(axis=0))
     size = np.linalg.norm(B, axis=0)
@@ -185,7 +185,7 @@ def check_held(body: Elements, name: str, nodes: IntArray) -> None:
 
 
 def interfaces_of(
-    body: Elements,
+    body: ElementMatrices,
     ports: Mapping[str, ArrayLike],
     held: IntArray,
     tie: Tie | Mapping[str, Tie],
@@ -217,7 +217,7 @@ def interfaces_of(
     return found
 
 
-def rigid_motion_of(body: Elements, nodes: IntArray, about: FloatArray) -> FloatArray:
+def rigid_motion_of(body: ElementMatrices, nodes: IntArray, about: FloatArray) -> FloatArray:
     """Least squares: the rigid motion [v; θ] at a point that fits displacements best."""
     B = body.motion(nodes, about)
     if body.d == 6 and len(nodes) > 1:  # rotations in rad weigh as displacements at their reach

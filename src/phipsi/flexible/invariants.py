@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phipsi.core.spatial import skew
 from phipsi.errors import FileError, ParseError, shown
 from phipsi.support.array_archives import read_archive
-from phipsi.support.whole_files import MissingPath, named_as, path_of, whole_file
+from phipsi.support.atomic_files import MissingPath, atomic_write, named_as, path_of
 
 FloatArray = NDArray[np.float64]
 Invariants = dict[str, Any]  # the arguments of FlexibleInertia that are integrals over the mass
@@ -130,7 +130,7 @@ def write_arrays(path: str | os.PathLike[str], arguments: dict[str, Any]) -> Non
     for name in _PORTS if ports else ():
         arrays[name] = np.stack([port[name.removeprefix("port_")] for port in ports])
     arrays |= {f"shape_{k}": v for k, v in shape.items()}
-    with whole_file(path) as part, part.open("wb") as file:
+    with atomic_write(path) as part, part.open("wb") as file:
         np.savez_compressed(file, format=np.array(_FORMAT), **arrays)
 
 

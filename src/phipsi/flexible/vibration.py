@@ -30,11 +30,11 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     mass_matrix,
     mass_matrix_inverse,
 )
+from phipsi.core.model.argument_checks import as_floats, as_list, entries_of
 from phipsi.core.model.capabilities import mechanism_of, supports
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, as_list, entries_of
 from phipsi.errors import InputError
-from phipsi.loaded import display
+from phipsi.package_state import display
 from phipsi.views import view
 
 Array = NDArray[Any]

@@ -27,8 +27,8 @@ from phipsi.contact.contact_pairs import Contacts
 from phipsi.core.backends.arguments import real_array, state_arrays
 from phipsi.core.compiler import program_of
 from phipsi.core.constraints.constraint import Constraint
+from phipsi.core.model.argument_checks import entries_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import entries_of
 from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.grasping.finger_contacts import Cone, Contact

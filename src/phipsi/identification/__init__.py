@@ -1,6 +1,6 @@
 """Inertial parameters: regressors, their identification, and which of them motion shows."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -229,7 +229,7 @@ def physical_parameters(
     """
     from scipy.optimize import least_squares
 
-    form, rotors = _Form(base, guess), _of_attachments(base, guess)
+    form, rotors = _Parametrization(base, guess), _of_attachments(base, guess)
     values = values - base.combinations @ rotors
     root = np.linalg.inv(np.linalg.cholesky(covariance))
     start = form.start
@@ -262,7 +262,7 @@ def _of_attachments(base: BaseParameters, guess: Model) -> Array:
     return out
 
 
-class _Form:
+class _Parametrization:
     """Parameters as functions of unconstrained numbers θ: ten per body, then friction."""
 
     def __init__(self, base: BaseParameters, guess: Model) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.compiler import Form, evaluate, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.core.model.model import Model
@@ -28,7 +28,7 @@ def regressor_form(modal: bool) -> Expr:
     return _WITH_MODES if modal else REGRESSOR
 
 
-_REGRESSOR = Form(regressor_form, "dense")
+_REGRESSOR = NamedForm(regressor_form, "dense")
 KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
 _NOT_ALL = (

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory
 from phipsi.kinematics.ik_problem import Targets
-from phipsi.kinematics.ik_search import Attempt, Inputs, Programs, Results, Sizes
+from phipsi.kinematics.ik_search import (
+    AttemptInputs,
+    AttemptOutputs,
+    LevenbergMarquardt,
+    ProblemSizes,
+    Programs,
+)
 
 Array = NDArray[Any]
 
@@ -58,7 +64,7 @@ class Code(NamedTuple):
     limits: tuple[Array, Array, Array]
 
 
-class _Found(NamedTuple):
+class _AttemptResult(NamedTuple):
     """What an attempt found for n elements; errors of what is not asked for are there too."""
 
     q: Array
@@ -70,7 +76,7 @@ class _Found(NamedTuple):
 
 
 @final
-class Search:
+class MultistartSearch:
     """The best configuration so far of every element, and the attempts that improve it."""
 
     def __init__(
@@ -118,17 +124,21 @@ class Search:
         at, position, rotation, info = (x[fine] for x in answer[:-1])
         parts = goals.weights[:, 0] * rotation, goals.weights[:, 1] * position
         error = 0.5 * np.sum(np.square(parts), axis=(0, -1))
-        found = _Found(at, position, rotation, error, info[:, 0] > 0, info[:, 1].astype(int))
+        found = _AttemptResult(
+            at, position, rotation, error, info[:, 0] > 0, info[:, 1].astype(int)
+        )
         self._keep(found, elements[fine])
         return q[~fine], elements[~fine]
 
-    def on_arrays(self, q: Array, elements: Array, most: int, pull: float = 0.0) -> Attempt:
+    def on_arrays(
+        self, q: Array, elements: Array, most: int, pull: float = 0.0
+    ) -> LevenbergMarquardt:
         """An attempt on arrays, of at most so many iterations, that has run."""
         goals, steps, model = self.goals, self.steps, self.steps.model
         m = ArrayMachine(len(q))
         T = len(goals.points)
         groups = steps.groups if pull else ()
-        sizes = Sizes(T, model.nq, model.nv, goals.loop_rows, steps.bounded_places, groups)
+        sizes = ProblemSizes(T, model.nq, model.nv, goals.loop_rows, steps.bounded_places, groups)
         programs = Programs(
             goals.frames,
             steps.move_all,
@@ -141,23 +151,23 @@ class Search:
         if pull:
             assert self.rest is not None
             rest, pulled = m.input(self.rest[elements]), m.shared(np.array(pull))
-        given = Inputs(
+        given = AttemptInputs(
             m.input(q), m.input(goals.poses(elements)), m.shared(goals.weights),
             low, high, moving, m.shared(settings), rest, pulled,
         )  # fmt: skip
         gap, error = m.array(), m.array()
-        out = Results(m.array(model.nq), m.array(T), m.array(T), gap, error, m.array(2))
-        attempt = Attempt(m, sizes, programs, given, out)
+        out = AttemptOutputs(m.array(model.nq), m.array(T), m.array(T), gap, error, m.array(2))
+        attempt = LevenbergMarquardt(m, sizes, programs, given, out)
         attempt.run()
         return attempt
 
     @staticmethod
-    def _found(attempt: Attempt) -> _Found:
+    def _found(attempt: LevenbergMarquardt) -> _AttemptResult:
         arrays = [x.lanes_first() for x in attempt.out if isinstance(x, ArrayMemory)]
         at, position, rotation, _, error, info = arrays
-        return _Found(at, position, rotation, error, info[:, 0] > 0, info[:, 1].astype(int))
+        return _AttemptResult(at, position, rotation, error, info[:, 0] > 0, info[:, 1].astype(int))
 
-    def _keep(self, found: _Found, elements: Array) -> None:
+    def _keep(self, found: _AttemptResult, elements: Array) -> None:
         """Keep configurations that are better than those before."""
         self.iterations[elements] += found.iterations
         error, away = found.error, np.zeros(len(found.q))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.backends.failures import BLOCK
+from phipsi.core.backends.errors_from_status import BLOCK
 from phipsi.core.compiler import compile, default_backend
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators import J, frame_pose, moved
-from phipsi.kinematics.ik_search import Attempt, Inputs, Programs, Results, Sizes
-from phipsi.native.lane_function import LaneFunction, LaneKernel
+from phipsi.kinematics.ik_search import (
+    AttemptInputs,
+    AttemptOutputs,
+    LevenbergMarquardt,
+    ProblemSizes,
+    Programs,
+)
+from phipsi.native.custom_kernel import CustomKernel, LaneKernel
 from phipsi.native.lane_machine import LaneMachine
 from phipsi.native.targets.code_cache import sources_digest
 
 
-def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFunction | None:
+def search_code(model: Model, where: PointSet, rest: bool = False) -> CustomKernel | None:
     """The search for targets at these points; None where there is no machine code.
 
     (q, goals (T, 4, 4), weights (T, 2), low, high, moving (nv,), settings) → q, position and
@@ -24,7 +30,7 @@ def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFuncti
     follow. Elements whose goals are not poses fail.
     """
 
-    def build() -> LaneFunction | None:
+    def build() -> CustomKernel | None:
         if default_backend() != "native":
             return None
         frames = compile(
@@ -41,15 +47,15 @@ def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFuncti
         steps = StepCoordinates(model, (), limits=False)
         places, groups = steps.places, steps.groups if rest else []
 
-        sizes = Sizes(T, nq, nv, 0, places, groups)
+        sizes = ProblemSizes(T, nq, nv, 0, places, groups)
 
         def write(kernel: LaneKernel) -> None:
             m = LaneMachine(kernel)
-            given = Inputs(*(m.memory(kernel.inputs[n], *s) for n, s in inputs.items()))
+            given = AttemptInputs(*(m.memory(kernel.inputs[n], *s) for n, s in inputs.items()))
             listed = (m.memory(kernel.results[n], *s) for n, s in results.items())
             found, position, rotation, info = listed
-            out = Results(found, position, rotation, m.array(), m.array(), info)
-            attempt = Attempt(m, sizes, Programs(frames, move), given, out)
+            out = AttemptOutputs(found, position, rotation, m.array(), m.array(), info)
+            attempt = LevenbergMarquardt(m, sizes, Programs(frames, move), given, out)
             attempt.check_goals(BLOCK)
             attempt.run()
             attempt.check_finite(BLOCK)
@@ -57,6 +63,6 @@ def search_code(model: Model, where: PointSet, rest: bool = False) -> LaneFuncti
         moves = [(type(group.rotation).__name__, group.nq, i, j) for group, i, j in groups]
         sources = sources_digest("kinematics", "algorithms/kinematics")
         key = f"inverse kinematics {T} {places} {moves} {rest} {sources}"
-        return LaneFunction(key, (frames, move), inputs, results, write)
+        return CustomKernel(key, (frames, move), inputs, results, write)
 
     return model.cached((search_code, where.key, rest), build)

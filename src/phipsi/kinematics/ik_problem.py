@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import as_floats, flat_batch, floats_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, flat_batch, floats_of
 from phipsi.core.model.points import point_set
 from phipsi.core.model.pose import Pose
 from phipsi.core.operators import J, frame_pose

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number
 from phipsi.core.spatial.exponential_coefficients import cot_gap
-from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.joint_groups import LieGroup
 from phipsi.core.spatial.quaternions import log_of_matrix
 
 MU = 1.0
@@ -47,7 +47,7 @@ class Programs(NamedTuple):
     slopes: Any = None
 
 
-class Sizes(NamedTuple):
+class ProblemSizes(NamedTuple):
     """How large a problem is, and what its coordinates are.
 
     Targets, coordinates and rates, rows of loops; `places`, (rate, coordinate) of those with
@@ -59,10 +59,10 @@ class Sizes(NamedTuple):
     nv: int
     loop_rows: int
     places: Sequence[tuple[int, int]]
-    groups: Sequence[tuple[Group, int, int]] = ()
+    groups: Sequence[tuple[LieGroup, int, int]] = ()
 
 
-class Inputs(NamedTuple):
+class AttemptInputs(NamedTuple):
     """What an attempt reads.
 
     `q` (nq,); `goals` (T, 4, 4); `weights` (T, 2) of [rotation, position]; `low` and `high` (nv,),
@@ -82,7 +82,7 @@ class Inputs(NamedTuple):
     pull: Memory | None = None
 
 
-class Results(NamedTuple):
+class AttemptOutputs(NamedTuple):
     """What an attempt stores.
 
     `q` (nq,); errors of position and rotation (T,); the gap of loops (); ½ |rows|² (); `info`,
@@ -98,7 +98,7 @@ class Results(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _State:
+class _GoalErrors:
     """Errors at a configuration: weighted rows, their derivatives, plain errors, gap of loops."""
 
     q: Memory
@@ -109,20 +109,25 @@ class _State:
 
 
 @final
-class Attempt:
+class LevenbergMarquardt:
     """Levenberg–Marquardt on the manifold from one start, in every lane until it is done."""
 
     def __init__(
-        self, m: Machine, sizes: Sizes, programs: Programs, given: Inputs, out: Results
+        self,
+        m: Machine,
+        sizes: ProblemSizes,
+        programs: Programs,
+        given: AttemptInputs,
+        out: AttemptOutputs,
     ) -> None:
         self.m, self.sizes, self.programs, self.given, self.out = m, sizes, programs, given, out
         T, nq, nv = sizes.targets, sizes.nq, sizes.nv
         rows = self.rows = 6 * T + sizes.loop_rows
-        self.now = _State(
+        self.now = _GoalErrors(
             out.q, m.array(rows), m.array(rows, nv), (out.position, out.rotation), out.gap
         )
         scratch = [m.array(T, kept=False) for _ in range(2)]
-        self.then = _State(
+        self.then = _GoalErrors(
             m.array(nq, kept=False),
             m.array(rows, kept=False),
             m.array(rows, nv, kept=False),
@@ -219,7 +224,7 @@ class Attempt:
             return m.at_least(1, 0)
         return m.equal(self.pull.value, 0.0)
 
-    def _met(self, at: _State) -> Mask:
+    def _met(self, at: _GoalErrors) -> Mask:
         """Whether all targets are met, where they ask for something, and the loops are closed."""
         m, given = self.m, self.given
         out = m.at_least(1, 0)
@@ -237,7 +242,7 @@ class Attempt:
 
     # ---- errors
 
-    def _evaluate(self, at: _State, q: Memory) -> None:
+    def _evaluate(self, at: _GoalErrors, q: Memory) -> None:
         """Weighted errors with their derivatives, and plain errors.
 
         The rows of a target are [w_R log(R R_goal*); w_p (p − p_goal)] in world axes. Their
@@ -253,7 +258,7 @@ class Attempt:
         if programs.slopes is not None:
             self._along_coordinates(q, at)
 
-    def _target(self, t: int, at: _State, slopes: Memory) -> None:
+    def _target(self, t: int, at: _GoalErrors, slopes: Memory) -> None:
         m, goals, moving, f = self.m, self.given.goals, self.given.moving, self.m.functions()
         X = [[self.poses[t, i, j] for j in range(4)] for i in range(3)]
         G = [[goals[t, i, j] for j in range(4)] for i in range(3)]
@@ -279,7 +284,7 @@ class Attempt:
                 slopes[6 * t + i, c] = M[i][0] * w[0] + M[i][1] * w[1] + M[i][2] * w[2]
                 slopes[6 * t + 3 + i, c] = w_shift * w[3 + i]
 
-    def _loops(self, q: Memory, at: _State, slopes: Memory) -> None:
+    def _loops(self, q: Memory, at: _GoalErrors, slopes: Memory) -> None:
         m, first, moving = self.m, 6 * self.sizes.targets, self.given.moving
         m.call(self.programs.loops, [q], [self.loops, self.loop_slopes, self.loop_gap])
         at.gap.value = self.loop_gap.value
@@ -292,7 +297,7 @@ class Attempt:
             def _(c: Index) -> None:
                 slopes[first + i, c] = self.loop_slopes[i, c] * moving[c]
 
-    def _along_coordinates(self, q: Memory, at: _State) -> None:
+    def _along_coordinates(self, q: Memory, at: _GoalErrors) -> None:
         self.m.call(self.programs.slopes, [q, self.along_rates], [self.along_steps])
         self.m.copy_matrix((self.rows, self.sizes.nv), self.along_steps, at.slopes)
 
@@ -346,7 +351,7 @@ class Attempt:
             if sizes.loop_rows:
                 now.gap.value = then.gap.value
 
-    def _cost(self, at: _State) -> Number:
+    def _cost(self, at: _GoalErrors) -> Number:
         """½ |rows|², and half of the pull times the squared way to the rest posture."""
         m = self.m
         out = m.total(0, self.rows, lambda r: (at.rows[r], at.rows[r])) * 0.5
@@ -354,7 +359,7 @@ class Attempt:
             out = out + 0.5 * self.pull.value * self._away(at)
         return out
 
-    def _away(self, at: _State) -> Number:
+    def _away(self, at: _GoalErrors) -> Number:
         """The squared length of the step to the rest posture, which `towards` is after it."""
         m, rest, towards, moving = self.m, self.given.rest, self.towards, self.given.moving
         assert rest is not None

@@ -14,12 +14,12 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.backends.arguments import joint_array
 from phipsi.core.compiler import default_backend
+from phipsi.core.model.argument_checks import as_floats, flat_batch, whole_number
 from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, flat_batch, whole_number
 from phipsi.core.model.pose import Pose
 from phipsi.errors import ConvergenceError, InputError, is_a, one_of, true_or_false
-from phipsi.kinematics.ik_attempts import PULL, PULL_AGAIN, Code, IKResult, Search
+from phipsi.kinematics.ik_attempts import PULL, PULL_AGAIN, Code, IKResult, MultistartSearch
 from phipsi.kinematics.ik_problem import Targets, Weight
 from phipsi.kinematics.ik_search import CLOSED
 
@@ -103,7 +103,7 @@ def inverse_kinematics(
     if goal_rest is not None:
         goal_rest = flat_batch(goal_rest, batch)
     code = None if loops is not None else _code(goals, steps)
-    search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance, code)
+    search = MultistartSearch(goals, steps, goal_rest, position_tolerance, rotation_tolerance, code)
     tries = (20 if q0 is None else 0) if restarts is None else restarts
     _attempts(search, first, tries, seed, max_iterations)
     if loops is not None:
@@ -119,7 +119,9 @@ def inverse_kinematics(
     return result
 
 
-def _attempts(search: Search, first: Array, tries: int, seed: int, max_iterations: int) -> None:
+def _attempts(
+    search: MultistartSearch, first: Array, tries: int, seed: int, max_iterations: int
+) -> None:
     """From the first configurations (n, nq), then from random ones until all targets are met."""
     model, moving = search.steps.model, search.steps.moving_q
     for attempt in range(tries + 1):
@@ -145,7 +147,7 @@ def _attempts(search: Search, first: Array, tries: int, seed: int, max_iteration
 _UPRIGHT, _LAST = np.eye(3), np.array([[0.0, 0.0, 0.0, 1.0]])  # of goals that are positions
 
 
-class _Kept(NamedTuple):
+class _SearchConstants(NamedTuple):
     """What one search needs that is the same in every call."""
 
     direct: Callable[..., Any]
@@ -212,7 +214,7 @@ def _one(
     return IKResult(q, np.array(True), position, rotation, count, np.array(1), tuple(targets))
 
 
-def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _Kept | None:
+def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _SearchConstants | None:
     if not is_a(model, Model) or model.n_rows:
         return None
     tree = model.model
@@ -221,7 +223,7 @@ def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _Kept | Non
     if code is None:
         return None
     still = np.zeros(tree.nv) if tree.nq != tree.nv else None
-    return _Kept(code.search(False).direct, goals.weights, code.limits, still)
+    return _SearchConstants(code.search(False).direct, goals.weights, code.limits, still)
 
 
 def _configurations(model: Model, q: ArrayLike, what: str) -> Array:

@@ -6,7 +6,7 @@ Laws are functions in plain arithmetic, traced to a graph that every backend run
 from phipsi.core.arrays.numpy_functions import (
     table as table,  # it registers what traced values know
 )
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -11,9 +11,9 @@ import numpy as np
 
 from phipsi.core.arrays.graph import Array
 from phipsi.core.arrays.law_errors import fail, place_of, short
-from phipsi.core.arrays.named_numbers import called_with_numbers, named_numbers
+from phipsi.core.arrays.named_parameters import called_with_numbers, parameters_by_name
 from phipsi.core.expressions.node import Expr
-from phipsi.core.model.numbers import is_masked
+from phipsi.core.model.argument_checks import is_masked
 from phipsi.errors import LawError, did_you_mean, is_real, is_whole
 from phipsi.laws.signals import Signal
 
@@ -103,7 +103,7 @@ class Law:
         return replace(self, rate=_rate(rate, self.place), delay=_delay(delay, self.place))
 
 
-class _Options(TypedDict, total=False):
+class _LawOptions(TypedDict, total=False):
     """The options of `law`."""
 
     name: str | None
@@ -116,9 +116,9 @@ class _Options(TypedDict, total=False):
 
 
 @overload
-def law(function: Callable[..., Any], **options: Unpack[_Options]) -> Law: ...
+def law(function: Callable[..., Any], **options: Unpack[_LawOptions]) -> Law: ...
 @overload
-def law(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Law]: ...
+def law(**options: Unpack[_LawOptions]) -> Callable[[Callable[..., Any]], Law]: ...
 def law(
     function: Callable[..., Any] | None = None,
     *,
@@ -158,7 +158,7 @@ def law(
     <law hold(q, v, kp, kd, target), kp=array(100.), kd=array(20.), target=array([0.5, 0. ])>
     """
     if function is None:
-        options: _Options = {
+        options: _LawOptions = {
             "name": name, "rate": rate, "delay": delay, "states": states, "discrete": discrete,
             "joints": joints, "at": at,
         }  # fmt: skip
@@ -171,7 +171,7 @@ def law(
         )
     place = place_of(function)
     arguments, defaults = _arguments(function, place)
-    numbers = named_numbers(function)
+    numbers = parameters_by_name(function)
     if name is None:
         name = getattr(function, "__name__", type(function).__name__ if numbers else "law")
     first = [

@@ -12,7 +12,7 @@ import numpy as np
 from phipsi.core.arrays.graph import Array
 from phipsi.core.arrays.law_errors import short
 from phipsi.core.arrays.numpy_functions import table
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.errors import InputError, LawError, one_of
 from phipsi.laws import signals
 from phipsi.laws.law import Law, law

@@ -13,7 +13,7 @@ from phipsi.core.arrays.graph import Array
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.points import checked_axes
 from phipsi.errors import LawError, is_whole, one_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "Signal",

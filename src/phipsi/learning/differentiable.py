@@ -30,11 +30,11 @@ from phipsi.core.calculus.families import Family
 from phipsi.core.compiler import compile
 from phipsi.core.expressions import check
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.core.model.capabilities import Refusal, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import whole_number
 from phipsi.core.model.points import PointSet, point_set
-from phipsi.core.model.scalars import dot
+from phipsi.core.model.scalar_linalg import dot
 from phipsi.core.operators import J
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, SpaceError
@@ -114,7 +114,7 @@ class ExpressionBridge(Bridge):
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
                 f"got\n    {shown}"
             )
-        tree = tree_of(model, Functions.function)
+        tree = tree_of(model, FrameworkFunctions.function)
         self.expr, self.model = expr, model
         self._options: dict[str, Any] = {"points": points, "backend": backend}
         self.program: Program = compile(expr, model, **self._options)
@@ -392,7 +392,7 @@ Function = Callable[..., Any]
 
 
 @final
-class Functions:
+class FrameworkFunctions:
     """The named functions of one framework.
 
     **Arguments:** `wrap`, which makes a bridge a function of the framework's arrays.

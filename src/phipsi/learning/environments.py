@@ -25,10 +25,10 @@ from phipsi.attached.shapes import Material, Sphere
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_points import contact_points
 from phipsi.core.model import joints
+from phipsi.core.model.argument_checks import as_floats, whole_number
 from phipsi.core.model.builder import ModelBuilder
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, whole_number
 from phipsi.core.model.pose import Pose
 from phipsi.errors import InputError, did_you_mean, true_or_false
 from phipsi.laws import signals

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.learning.differentiable import Bridge, Functions
+from phipsi.learning.differentiable import Bridge, FrameworkFunctions
 from phipsi.support.optional_imports import import_optional
 
 __all__ = [
@@ -52,7 +52,7 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
     return call
 
 
-_functions = Functions(_wrapped)
+_functions = FrameworkFunctions(_wrapped)
 function = _functions.function
 forward_dynamics = _functions.forward_dynamics
 inverse_dynamics = _functions.inverse_dynamics

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.learning.differentiable import Bridge, Functions
+from phipsi.learning.differentiable import Bridge, FrameworkFunctions
 from phipsi.support.optional_imports import import_optional
 
 __all__ = [
@@ -59,7 +59,7 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
     return call
 
 
-_functions = Functions(_wrapped)
+_functions = FrameworkFunctions(_wrapped)
 function = _functions.function
 forward_dynamics = _functions.forward_dynamics
 inverse_dynamics = _functions.inverse_dynamics
@@ -75,7 +75,7 @@ def _operation(bridge: Bridge) -> Callable[..., Any]:
     pullback = _linear(lambda x: bridge.pullback(x[:n], x[n:]))
     tangent = _linear(lambda x: bridge.tangent(x[:n], x[n:]))
 
-    class Value(torch.autograd.Function):
+    class BridgedFunction(torch.autograd.Function):
         """The function itself."""
 
         @staticmethod
@@ -99,10 +99,10 @@ def _operation(bridge: Bridge) -> Callable[..., Any]:
 
         @staticmethod
         def vmap(info: Any, dims: Any, *inputs: Any) -> Any:
-            out = Value.apply(*_spread(info, dims, inputs))
+            out = BridgedFunction.apply(*_spread(info, dims, inputs))
             return out, tuple(0 for _ in out)
 
-    return Value.apply
+    return BridgedFunction.apply
 
 
 def _linear(run: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[..., Any]:

@@ -10,7 +10,6 @@ every function of the library takes a molecule's model as it takes a robot's.
 <Molecule: 4 atoms, 2 clusters, 1 torsion, nv = 7>
 """
 
-from phipsi.loaded import only_public
 from phipsi.molecules.molecule import Molecule, OpenMMPotential, from_openmm
 from phipsi.molecules.sampling import (
     BOLTZMANN,
@@ -23,6 +22,7 @@ from phipsi.molecules.sampling import (
     run,
     sample,
 )
+from phipsi.package_state import only_public
 
 __all__ = [
     "BOLTZMANN", "ConstantEnergyRun", "Molecule", "OpenMMPotential", "Samples",

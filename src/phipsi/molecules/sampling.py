@@ -21,8 +21,8 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.core.backends.arguments import joint_array, real_array
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import whole_number
 from phipsi.core.operators import D_half, H, I, K, psi
 from phipsi.errors import InputError, SimulationError, one_of, true_or_false, warn
 from phipsi.molecules.molecule import Molecule
@@ -156,7 +156,7 @@ def sample(
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)
     rng, fixman = _generator(seed), true_or_false("fixman", fixman)
     at = _started(tree, molecule.home if q is None else q, replicas)
-    forces = _Forces(molecule, temperature if fixman else None, walls=True)
+    forces = _PotentialForces(molecule, temperature if fixman else None, walls=True)
     flow = _Flow(tree, forces, _step_size(dt), threads, tolerant=True)
     here = forces(at)
     if not np.isfinite(here.energy).all():
@@ -256,7 +256,7 @@ def run(
     if fixman is not None:
         _tree(molecule, "run(fixman=…)")
         _thermal(fixman)
-    forces = _Forces(molecule, fixman, walls=False)
+    forces = _PotentialForces(molecule, fixman, walls=False)
     flow = _Flow(model, forces, _step_size(dt), threads, tolerant=False)
     here = forces(at)
     records = [(at, rates, here.energy)]
@@ -337,7 +337,7 @@ class _Pushed:
 
 
 @dataclass
-class _Forces:
+class _PotentialForces:
     """Forces of the potential and of Fixman's, as accelerations."""
 
     molecule: Molecule

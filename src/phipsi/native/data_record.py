@@ -22,9 +22,9 @@ SEEDS = {"joint": 20, "body": 26, "point": 32, "link": 38, "parameter": 44}
 SINGLE, TOGETHER, FIRST, SEED_COLUMN = 0, 2, 4, 5
 BRANCH = 50  # address: branching bodies
 # address: the entries of factors that meet in a product, for groups and for one configuration
-MEETINGS = {False: 51, True: 52}
+TILE_TABLE_WORDS = {False: 51, True: 52}
 GRAM_TILES = 53  # the same of Gram products
-CARRIERS, N_CARRIERS = 54, 55  # bodies with points outboard: address, number
+POINT_BODIES, N_POINT_BODIES = 54, 55  # bodies with points outboard: address, number
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
 # rows, factors of products, factors of Gram products, sines and cosines, then records per column
@@ -74,7 +74,7 @@ class Arguments:
         data[self.sizes : self.end] = [size for shape in self.shapes for size in shape]
         return data
 
-    def rooms(self, lanes: int) -> list[int]:
+    def buffer_sizes(self, lanes: int) -> list[int]:
         """How many numbers the buffers of the arguments hold: whole tiles."""
         return [-(-n // lanes) * lanes for n in self.counts]
 

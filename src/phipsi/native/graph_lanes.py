@@ -44,7 +44,7 @@ def call_text(
     routines = code.module.routines
     if name not in routines:
         routines[name] = _written(code, name, text, shapes)
-    known: _Routine = routines[name]
+    known: _GraphRoutine = routines[name]
     whole = zip(args, shapes, strict=True)
     given = [code.stored(code.whole(x, math.prod(shape))).base for x, shape in whole]
     work, status = code.area(known.size), code.area(1)
@@ -54,19 +54,19 @@ def call_text(
     return [Area(code.e.builder.at(work.base, i * code.e.bytes)) for i in known.results]
 
 
-class _Routine(NamedTuple):
+class _GraphRoutine(NamedTuple):
     """A function; how many numbers of every lane it works with, and which are its results."""
 
-    function: ir.Function
+    function: ir.IRFunction
     size: int
     results: list[int]
 
 
-def _written(code: LawCode, name: str, text: Text, shapes: Shapes) -> _Routine:
+def _written(code: LawCode, name: str, text: Text, shapes: Shapes) -> _GraphRoutine:
     kind = ir.FunctionType(ir.VOID, [POINTER] * (len(shapes) + 2))
-    function = ir.Function(code.module, kind, name, "internal")
+    function = ir.IRFunction(code.module, kind, name, "internal")
     e, (*places, work, status) = code.e.inside(function), function.args
-    host = _RoutineHost(e, work, status)
+    host = _GraphRoutineHost(e, work, status)
     m = LaneMachine(host)
     given = [m.memory(Area(x), *shape) for x, shape in zip(places, shapes, strict=True)]
     e.store_integers(e.integer(0), status)
@@ -75,7 +75,7 @@ def _written(code: LawCode, name: str, text: Text, shapes: Shapes) -> _Routine:
         kept = found if isinstance(found, LaneMemory) else _in_memory(m, found)
         results.append(host.starts[kept.area.base])
     e.builder.ret_void()
-    return _Routine(function, host.used, results)
+    return _GraphRoutine(function, host.used, results)
 
 
 def _in_memory(m: LaneMachine, numbers: Any) -> LaneMemory:
@@ -96,7 +96,7 @@ class _Host:
         return self.e.builder
 
     @property
-    def status(self) -> ir.Value:
+    def status(self) -> ir.IRValue:
         """What the last call of a program reported."""
         raise NotImplementedError("texts in graphs call no programs")
 
@@ -112,56 +112,56 @@ class GraphHost(_Host):
     def __init__(self, code: LawCode) -> None:
         self._code, self.e = code, code.e
 
-    def area(self, size: int) -> ir.Value:
+    def area(self, size: int) -> ir.IRValue:
         """See `LaneHost`."""
         return self._code.area(size).base
 
     @property
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         """All lanes."""
         return self.e.compare("==", 0.0, 0.0)
 
     @property
-    def bad(self) -> ir.Value:
+    def bad(self) -> ir.IRValue:
         """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
-    def set_bad(self, status: ir.Value) -> None:
+    def set_bad(self, status: ir.IRValue) -> None:
         """Not known."""
         raise NotImplementedError("failures of texts in graphs are noted, and not read")
 
-    def note(self, status: ir.Value) -> None:
+    def note(self, status: ir.IRValue) -> None:
         """See `LaneHost`."""
         if self._code.host is not None:
             self._code.host.note(status)
 
 
 @final
-class _RoutineHost(_Host):
+class _GraphRoutineHost(_Host):
     """A function with memory to work in, and memory for the status of every lane."""
 
     def __init__(self, e: Emitter, work: Any, status: Any) -> None:
         self.e, self._work, self._bad = e, work, status
         self.used, self.starts = 0, dict[Any, int]()
 
-    def area(self, size: int) -> ir.Value:
+    def area(self, size: int) -> ir.IRValue:
         here = self.b.at(self._work, self.used * self.e.bytes)
         self.starts[here] = self.used
         self.used += size
         return here
 
     @property
-    def bad(self) -> ir.Value:
+    def bad(self) -> ir.IRValue:
         return self.e.load_integers(self._bad)
 
     @property
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         return self.b.icmp_signed("==", self.bad, self.e.integer(0))
 
-    def set_bad(self, status: ir.Value) -> None:
+    def set_bad(self, status: ir.IRValue) -> None:
         self.e.store_integers(status, self._bad)
 
-    def note(self, status: ir.Value) -> None:
+    def note(self, status: ir.IRValue) -> None:
         b, old = self.b, self.bad
         first = b.icmp_signed("==", old, self.e.integer(0))
         self.set_bad(b.select(first, status, old))

@@ -42,7 +42,7 @@ class GroupLanes:
         """An integer that changes."""
         return LaneVariable(self._b, x)
 
-    def numbers(self, address: ir.Value, *shape: Integer) -> LaneMemory:
+    def numbers(self, address: ir.IRValue, *shape: Integer) -> LaneMemory:
         """Numbers of every lane that are there already; all lanes change."""
         return LaneMemory(self.m, address, shape, False)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ class GroupLanes:
 
     # ---- integers and conditions
 
-    def index(self, x: ir.Value | int) -> LaneIndex:
+    def index(self, x: ir.IRValue | int) -> LaneIndex:
         """An integer of the code, or one that is known."""
         return LaneIndex(self._b, integer_of(x) if isinstance(x, int) else x)
 
@@ -114,7 +114,7 @@ class GroupLanes:
         """The code body(i) for the case that an integer is i, for all i below count."""
         write_cases(self._b, which.whole, count, body)
 
-    def call(self, function: ir.Function, args: Sequence[ir.Value]) -> None:
+    def call(self, function: ir.IRFunction, args: Sequence[ir.IRValue]) -> None:
         """Call a function of the module with addresses and integers."""
         self._b.call(function, args)
 
@@ -135,7 +135,7 @@ class LaneList(Words):
     **Attributes:** `base`, their address.
     """
 
-    def __init__(self, b: ir.IRBuilder, base: ir.Value) -> None:
+    def __init__(self, b: ir.IRBuilder, base: ir.IRValue) -> None:
         self._b, self.base = b, base
 
     def __getitem__(self, index: Any) -> LaneIndex:
@@ -149,7 +149,7 @@ class LaneList(Words):
         """Those behind so many."""
         return LaneList(self._b, self._at(count))
 
-    def _at(self, index: Index | int) -> ir.Value:
+    def _at(self, index: Index | int) -> ir.IRValue:
         return self._b.at(self.base, self._b.mul(integer_of(index), i64(WORD)))
 
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast, final
 import numpy as np
 
 from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.backends.failures import CODES
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.backends.errors_from_status import CODES
 from phipsi.core.machine.machine import (
     Body,
     Entry,
@@ -72,29 +72,29 @@ class LaneHost(Protocol):
         ...
 
     @property
-    def bad(self) -> ir.Value:
+    def bad(self) -> ir.IRValue:
         """The status of every lane so far."""
         ...
 
     @property
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         """The lanes that have not failed."""
         ...
 
     @property
-    def status(self) -> ir.Value:
+    def status(self) -> ir.IRValue:
         """What the last call of a program reported, by lane."""
         ...
 
-    def area(self, size: Any, /) -> ir.Value:
+    def area(self, size: Any, /) -> ir.IRValue:
         """Working memory for so many numbers of every lane."""
         ...
 
-    def note(self, status: ir.Value, /) -> None:
+    def note(self, status: ir.IRValue, /) -> None:
         """Keep the first failure of every lane."""
         ...
 
-    def set_bad(self, status: ir.Value, /) -> None:
+    def set_bad(self, status: ir.IRValue, /) -> None:
         """The status of every lane becomes this."""
         ...
 
@@ -144,7 +144,7 @@ class LaneMachine(Machine):
         assert isinstance(x, LaneConstants), "places are in constants"
         found = [e.constant(0.0).value] * len(steps)
         for lane in range(e.lanes):
-            at = ir.Constant(I32, lane)
+            at = ir.IRConstant(I32, lane)
             start = LaneIndex(b, b.fptosi(b.extract_element(where, at), I64))
             for k, step in enumerate(steps):
                 number = e.load_one(x.at(start + step))
@@ -178,7 +178,7 @@ class LaneMachine(Machine):
         """For i in range(first, end, step): numbers = body(i, numbers); the last ones."""
         b, start = self.b, integer_of(first)
 
-        def turn(i: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        def turn(i: ir.IRValue, values: list[ir.IRValue]) -> list[ir.IRValue]:
             at = LaneIndex(b, i if first == 0 else b.add(start, i))
             numbers = [Lane(self.e, x) for x in values]
             return [self.e.lift(x).value for x in body(at, numbers)]
@@ -219,11 +219,11 @@ class LaneMachine(Machine):
         def write(body: Body) -> None:
             live: list[LaneMask] = []
 
-            def goes_on() -> ir.Value:
+            def goes_on() -> ir.IRValue:
                 live.append(self._also(self._also_fine(condition())))
                 return self.any(live[0])
 
-            def turn(i: ir.Value) -> None:
+            def turn(i: ir.IRValue) -> None:
                 with self._masked(live[0]):
                     body(LaneIndex(self.b, i))
 
@@ -257,12 +257,12 @@ class LaneMachine(Machine):
         """The lanes of a mask that have not failed."""
         return _of_lanes(mask) & LaneMask(self.e, self.kernel.fine)
 
-    def any(self, mask: LaneMask) -> ir.Value:
+    def any(self, mask: LaneMask) -> ir.IRValue:
         """Whether a mask holds in some lane, as a bit of the code."""
         if self.e.lanes == 1:
             return mask.bits
         width = ir.IntType(self.e.lanes)
-        return self.b.icmp_unsigned("!=", self.b.bitcast(mask.bits, width), ir.Constant(width, 0))
+        return self.b.icmp_unsigned("!=", self.b.bitcast(mask.bits, width), ir.IRConstant(width, 0))
 
     # ---- reductions
 
@@ -326,7 +326,7 @@ class LaneMachine(Machine):
         b = self.b
         chosen = x if self.mask is None else self.where(self.mask, x, 0.0)
         value = self.e.lift(chosen).value
-        every = [b.extract_element(value, ir.Constant(I32, i)) for i in range(self.e.lanes)]
+        every = [b.extract_element(value, ir.IRConstant(I32, i)) for i in range(self.e.lanes)]
         most = reduce(lambda x, y: b.select(b.fcmp_ordered(">", y, x), y, x), every)
         return LaneIndex(b, b.fptosi(most, I64))
 
@@ -350,7 +350,7 @@ class LaneMachine(Machine):
             return self.e.constant(float(i >= least)) > 0.0
         return self._everywhere(self.b.icmp_signed(">=", integer_of(i), i64(least)))
 
-    def _everywhere(self, condition: ir.Value) -> LaneMask:
+    def _everywhere(self, condition: ir.IRValue) -> LaneMask:
         """One condition in every lane."""
         one, zero = (self.e.constant(x).value for x in (1.0, 0.0))
         return Lane(self.e, self.b.select(condition, one, zero)) > 0.0
@@ -382,7 +382,7 @@ class LaneMachine(Machine):
         given = {name: self._given(x) for name, x in inputs.items()}
         code = LawCode(self.b.module, self.e, given, self.kernel.area, self._calls)
 
-        def values(graph: Evaluation) -> list[Sequence[Lane]]:
+        def values(graph: GraphEvaluator) -> list[Sequence[Lane]]:
             found = code.write(graph.nodes)
             pairs = zip(found, graph.nodes, strict=True)
             return [x if isinstance(x, list) else Entries(code, x, y.size) for x, y in pairs]
@@ -460,7 +460,7 @@ class LaneMachine(Machine):
 class LaneWords(Words):
     """Integers of 64 bits, from an address on."""
 
-    def __init__(self, b: ir.IRBuilder, base: ir.Value) -> None:
+    def __init__(self, b: ir.IRBuilder, base: ir.IRValue) -> None:
         self._b, self._base = b, base
 
     def put(self, index: Index | int, x: Index | int) -> None:
@@ -471,7 +471,7 @@ class LaneWords(Words):
         """Those behind so many."""
         return LaneWords(self._b, self._at(count))
 
-    def _at(self, index: Index | int) -> ir.Value:
+    def _at(self, index: Index | int) -> ir.IRValue:
         return self._b.at(self._base, self._b.mul(integer_of(index), i64(_WORD)))
 
     def __getitem__(self, index: Index | int) -> LaneIndex:
@@ -501,7 +501,7 @@ def _known_size(sizes: Sequence[Index | int]) -> int:
     return size
 
 
-def _difference(b: ir.IRBuilder, end: Index | int, first: Index | int) -> ir.Value:
+def _difference(b: ir.IRBuilder, end: Index | int, first: Index | int) -> ir.IRValue:
     """How many indices there are; known now, if both are."""
     if isinstance(end, int) and isinstance(first, int):
         return i64(end - first)
@@ -513,7 +513,7 @@ class LaneMemory(Memory):
     """Numbers of lanes that follow each other, from an address on."""
 
     def __init__(
-        self, m: LaneMachine, base: ir.Value, shape: tuple[Any, ...], is_kept: bool
+        self, m: LaneMachine, base: ir.IRValue, shape: tuple[Any, ...], is_kept: bool
     ) -> None:
         self._m, self._base, self.shape, self.is_kept = m, base, shape, is_kept
 
@@ -529,7 +529,7 @@ class LaneMemory(Memory):
             place = place * size
         return LaneMemory(self._m, self._number(place), self.shape[1:], self.is_kept)
 
-    def _number(self, place: Index | int) -> ir.Value:
+    def _number(self, place: Index | int) -> ir.IRValue:
         """The address of a number."""
         b = self._m.b
         return b.at(self._base, b.mul(integer_of(place), i64(self._m.e.bytes)))
@@ -546,7 +546,7 @@ class LaneMemory(Memory):
         """The numbers from this one on."""
         return Area(self._m.b.at(self._base, first * self._m.e.bytes))
 
-    def _at(self, index: Place) -> ir.Value:
+    def _at(self, index: Place) -> ir.IRValue:
         return self._number(place_of(index, self.shape))
 
     def __getitem__(self, index: Place) -> Lane:

@@ -15,7 +15,7 @@ Writer = Callable[[LaneMachine, list[Any]], None]
 
 def lane_routine(
     module: ir.Module, e: Any, name: str, depends: str, arguments: Sequence[str], write: Writer
-) -> ir.Function:
+) -> ir.IRFunction:
     """A function of the module that `write` fills, once for each name.
 
     `arguments` says what each one is: "memory", an `Area`; "words", `LaneWords`; "index", a
@@ -26,8 +26,8 @@ def lane_routine(
     kinds = [I64 if x == "index" else POINTER for x in (*arguments, "memory")]
     signature = ir.FunctionType(ir.VOID, kinds)
 
-    def begin(module: ir.Module) -> ir.Function:
-        function = ir.Function(module, signature, name)
+    def begin(module: ir.Module) -> ir.IRFunction:
+        function = ir.IRFunction(module, signature, name)
         function.linkage = "internal"
         host = _RoutineHost(e.inside(function), function.args[-1])
         given = zip(arguments, function.args[:-1], strict=True)
@@ -42,21 +42,21 @@ def lane_routine(
 class _RoutineHost:
     """Gives memory; a routine calls no programs, and says by its results what has failed."""
 
-    def __init__(self, e: Any, work: ir.Value) -> None:
+    def __init__(self, e: Any, work: ir.IRValue) -> None:
         self.e, self.b, self._work = e, e.builder, work
 
-    def argument(self, kind: str, x: ir.Value) -> Any:
+    def argument(self, kind: str, x: ir.IRValue) -> Any:
         """An argument of the function, as a text takes it."""
         makers = {"memory": Area, "words": self._words, "index": self._index}
         return makers[kind](x)
 
-    def _words(self, x: ir.Value) -> LaneWords:
+    def _words(self, x: ir.IRValue) -> LaneWords:
         return LaneWords(self.b, x)
 
-    def _index(self, x: ir.Value) -> LaneIndex:
+    def _index(self, x: ir.IRValue) -> LaneIndex:
         return LaneIndex(self.b, x)
 
-    def area(self, size: Any) -> ir.Value:
+    def area(self, size: Any) -> ir.IRValue:
         """Memory of the function's own, or where the size is known at run time working memory."""
         if not isinstance(size, LaneIndex):
             return self.b.alloca(self.e.vector, size=size)
@@ -65,25 +65,25 @@ class _RoutineHost:
         return here
 
     @property
-    def bad(self) -> ir.Value:
+    def bad(self) -> ir.IRValue:
         """No lane has failed."""
         return self.e.integer(0)
 
     @property
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         """All lanes."""
-        return ir.Constant(self.e.mask, [1] * self.e.lanes)
+        return ir.IRConstant(self.e.mask, [1] * self.e.lanes)
 
     @property
-    def status(self) -> ir.Value:
+    def status(self) -> ir.IRValue:
         """That of no call."""
         return self.bad
 
-    def note(self, status: ir.Value) -> None:
+    def note(self, status: ir.IRValue) -> None:
         """Not available."""
         raise NotImplementedError("a routine says by its results what has failed")
 
-    def set_bad(self, status: ir.Value) -> None:
+    def set_bad(self, status: ir.IRValue) -> None:
         """Not available."""
         self.note(status)
 

@@ -17,7 +17,7 @@ class LaneIndex:
 
     __slots__ = ("b", "whole")
 
-    def __init__(self, b: ir.IRBuilder, whole: ir.Value) -> None:
+    def __init__(self, b: ir.IRBuilder, whole: ir.IRValue) -> None:
         self.b, self.whole = b, whole
 
     def __add__(self, k: Index | int) -> LaneIndex:
@@ -67,7 +67,7 @@ class LaneCondition:
 
     __slots__ = ("b", "bit")
 
-    def __init__(self, b: ir.IRBuilder, bit: ir.Value) -> None:
+    def __init__(self, b: ir.IRBuilder, bit: ir.IRValue) -> None:
         self.b, self.bit = b, bit
 
     def __and__(self, other: LaneCondition) -> LaneCondition:
@@ -88,7 +88,7 @@ def _is(k: Index | int, number: int) -> bool:
     return isinstance(k, int) and k == number
 
 
-def integer_of(i: Index | int) -> ir.Value:
+def integer_of(i: Index | int) -> ir.IRValue:
     """An index as an integer of the code."""
     if isinstance(i, LaneIndex):
         return i.whole
@@ -100,7 +100,7 @@ def integer_of(i: Index | int) -> ir.Value:
 class LaneConstants(Memory):
     """Numbers of a table, the same in all lanes."""
 
-    def __init__(self, e: Emitter, table: ir.Value, shape: tuple[int, ...]) -> None:
+    def __init__(self, e: Emitter, table: ir.IRValue, shape: tuple[int, ...]) -> None:
         self._e, self._table, self.shape = e, table, shape
 
     @property
@@ -108,7 +108,7 @@ class LaneConstants(Memory):
         """As a value of a graph."""
         return Area(self._table, shared=True)
 
-    def at(self, place: Index | int) -> ir.Value:
+    def at(self, place: Index | int) -> ir.IRValue:
         """The address of a number."""
         b = self._e.builder
         return b.at(self._table, b.mul(integer_of(place), i64(self._e.unit)))

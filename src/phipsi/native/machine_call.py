@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.arrays.calls import Callee
 from phipsi.core.arrays.graph import Array, Shape
+from phipsi.core.arrays.primitive_calls import Primitive
 from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory
 from phipsi.core.machine.machine import Machine, Memory
 from phipsi.native.graph_lanes import Result, call_text, write_text
 
 
-class MachineCall(Callee):
+class MachineCall(Primitive):
     """A callee whose results are those of `text`.
 
     **Attributes:** `takes`, the shapes of the arguments; `indexed`, the numbers of those that are
@@ -36,7 +36,7 @@ class MachineCall(Callee):
         """The results: memory that the text has made, or a few numbers."""
 
     def arrays(self, *args: Array) -> Sequence[Array]:
-        """See `Callee`; all elements of the batch are the lanes of one machine.
+        """See `Primitive`; all elements of the batch are the lanes of one machine.
 
         Those that fail have results that are not numbers.
         """
@@ -55,7 +55,7 @@ class MachineCall(Callee):
         return [x.reshape((*batch, *y)) for x, y in zip(out, self.shapes, strict=True)]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """See `Callee`."""
+        """See `Primitive`."""
         if self.is_shared:
             return call_text(code, self.name, self.text, args, self.takes)
         given = list(args)

@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from phipsi.core.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
-from phipsi.core.backends.failures import NO_MEMORY
+from phipsi.core.backends.errors_from_status import NO_MEMORY
 from phipsi.core.backends.result_memory import empty
 from phipsi.native.calls.machine_function import MachineFunction
 from phipsi.native.kernel.emission import KnownRecord
 from phipsi.native.pipeline import can_run, compile_single, compile_wide, plan_native
 from phipsi.native.targets import llvm_library
 from phipsi.native.targets.target import Target, host_target
-from phipsi.native.text.llvm_text import Function, Module
+from phipsi.native.text.llvm_text import IRFunction, Module
 
 
 @final
@@ -76,9 +76,9 @@ class KernelSource:
         if target is not None and target.lanes == 1:
             self.known, self.scratch_bytes = self.unit.known_record(1)
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
-        self._kernels: WeakKeyDictionary[Module, dict[int, Function]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[int, IRFunction]] = WeakKeyDictionary()
 
-    def kernel(self, module: Module, lanes: int) -> Function:
+    def kernel(self, module: Module, lanes: int) -> IRFunction:
         """Its kernel in a module, where it is written once."""
         written = self._kernels.setdefault(module, {})
         if lanes not in written:

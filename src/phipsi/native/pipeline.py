@@ -1,6 +1,6 @@
 """The back half of compilation: from scheduled steps to machine code, every pass a line.
 
-The front half is `compiler.build`. What is legal after each pass stands in `native_legality.py`.
+The front half is `compiler.build`. What is legal after each pass stands in `verify_phases.py`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from phipsi.core.expressions.spaces import row_count, space_size
 from phipsi.core.model.rate_rows import rate_rows_of
 from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.inputs import row_named
-from phipsi.core.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
+from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, Reads, StepKind, reached
 from phipsi.core.sweeps.operations import operation
 from phipsi.core.sweeps.request import Result, fields_of
 from phipsi.native import data_record as record
 from phipsi.native.calls.batch_loop import define_groups
 from phipsi.native.calls.direct_call import available
 from phipsi.native.calls.machine_function import define_single
-from phipsi.native.kernel import plan as planning
-from phipsi.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
+from phipsi.native.kernel import storage_plan as planning
+from phipsi.native.kernel.emission import KERNEL, InputSlot, KnownRecord, Parts
 from phipsi.native.kernel.kernel import Kernel
 from phipsi.native.kernel.phases import Phase, carriers, phases_of, rematerialise
-from phipsi.native.kernel.plan import Plan, root
 from phipsi.native.kernel.results import is_matrix
+from phipsi.native.kernel.storage_plan import StoragePlan, root
 from phipsi.native.matrices import products
 from phipsi.native.matrices.paths import branch_slots, seeds_of
 from phipsi.native.matrices.structural_zeros import (
@@ -43,27 +43,29 @@ from phipsi.native.matrices.structural_zeros import (
     zeros_stay,
 )
 from phipsi.native.matrices.tiles import meeting_table, tile_shape
-from phipsi.native.native_legality import check
 from phipsi.native.tables import Tables, model_tables
 from phipsi.native.targets.code_cache import machine_code, sources_of
 from phipsi.native.targets.target import MachineCode, Target, target_for
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import NUMBERS
+from phipsi.native.verify_phases import check
 
 _LARGE = 1 << 20  # bytes of scratch of a group
 
 
-def compile_single(unit: Unit) -> MachineCode:
+def compile_single(unit: KernelUnit) -> MachineCode:
     """The code for one configuration, which leaves batches to the code for groups."""
     return machine_code(unit.key(), unit.target, lambda: unit.module(linked=True))
 
 
-def compile_wide(unit: Unit) -> MachineCode:
+def compile_wide(unit: KernelUnit) -> MachineCode:
     """The code for groups of configurations."""
     return machine_code(f"{unit.key()}-wide", unit.target, lambda: unit.wide_module(linked=True))
 
 
-def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
+def plan_native(
+    program: SweepProgram, target: Target | None = None
+) -> tuple[KernelUnit, np.ndarray]:
     """The passes: the unit that code is written from, and the record it works on.
 
     `target` is another processor than that of this machine.
@@ -75,7 +77,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     tables = model_tables(program.model, program.points, own, dtype, more_rows=rows, fields=fields)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
-    steps, results = own_steps(program.steps, lowered.results)
+    steps, results = split_loop_results(program.steps, lowered.results)
     outputs = fields_of(results)
     check("own steps", steps, outputs)
     phases = phases_of(steps, outputs)
@@ -87,7 +89,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     modes = max(program.model.more_rows, default=0)
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest, modes)
     check("plan", plan, phases, widest)
-    unit = Unit(program, target, tables, results, phases, plan)
+    unit = KernelUnit(program, target, tables, results, phases, plan)
     data = unit.record()
     check("record", data, unit.words, len(unit.shapes), target.unit)
     return unit, data
@@ -108,7 +110,7 @@ def can_run(program: SweepProgram) -> bool:
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
 
 
-def _has_more_rows(steps: list[Step]) -> bool:
+def _has_more_rows(steps: list[LoopStep]) -> bool:
     """True if blocks have the sizes of bodies with more than six rows."""
     types = {x.type for step in steps for x in step.fields}
     return any(size in planning.MODAL_SIZES for t in types for size in (t.rows, t.cols))
@@ -123,9 +125,9 @@ def _fields(phases: list[Phase]) -> set[Field]:
     return {x for p in phases for s in p.steps for x in s.fields}
 
 
-def own_steps(
-    steps: list[Step], results: tuple[Result, ...]
-) -> tuple[list[Step], tuple[Result, ...]]:
+def split_loop_results(
+    steps: list[LoopStep], results: tuple[Result, ...]
+) -> tuple[list[LoopStep], tuple[Result, ...]]:
     """Results that are complete only after their step are written by a step of their own.
 
     These are sums over points and links, and solutions of small systems at points and rows.
@@ -141,11 +143,11 @@ def own_steps(
             extra.setdefault(domain, []).append(alias)
             r = replace(r, field=alias)
         out.append(r)
-    last = [Step(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
+    last = [LoopStep(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
     return [*steps, *last], tuple(out)
 
 
-class Unit:
+class KernelUnit:
     """A program as its code is written from it: phases, places of values, tables and arguments.
 
     **Attributes:** `slots`, what the inputs are; `shapes`, of one element of all arguments, the
@@ -159,7 +161,7 @@ class Unit:
         tables: Tables,
         results: tuple[Result, ...],
         phases: list[Phase],
-        plan: Plan,
+        plan: StoragePlan,
     ) -> None:
         self.program, self.target, self.tables = program, target, tables
         self.results, self.phases, self.plan = results, phases, plan
@@ -187,10 +189,10 @@ class Unit:
         factors = products.patterns(self.results, model, self.program.points)
         shape = tile_shape(model.nv, t.registers)
         if factors:
-            out[record.MEETINGS[False]] = meeting_table(factors, shape, t.unit * t.lanes)
+            out[record.TILE_TABLE_WORDS[False]] = meeting_table(factors, shape, t.unit * t.lanes)
             if t.lanes > 1:
                 one = tile_shape(model.nv, t.registers, t.lanes)
-                out[record.MEETINGS[True]] = meeting_table(factors, one, t.unit)
+                out[record.TILE_TABLE_WORDS[True]] = meeting_table(factors, one, t.unit)
         if any(x.operation.reads is Reads.PATHS for p in self.phases for x in p.pairs):
             above = joints_above(model)
             out[record.GRAM_TILES] = meeting_table([(above, above.T)], shape, t.unit * t.lanes)
@@ -216,7 +218,7 @@ class Unit:
 
     def kernel_function(
         self, module: ir.Module, lanes: int, known: KnownRecord | None = None
-    ) -> ir.Function:
+    ) -> ir.IRFunction:
         """The function of the kernel, in a module or as a part of it."""
         if known is not None or not module.linked:
             return self.kernel(module, lanes, known=known).function
@@ -268,7 +270,7 @@ class Unit:
         out[record.ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[record.BRANCH] = self.branches
-        out |= self.meetings | {record.CARRIERS: self.carriers}
+        out |= self.meetings | {record.POINT_BODIES: self.carriers}
         first = record.BUFFERS + 2 * len(self.shapes) + len(self.slots)
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
@@ -328,7 +330,7 @@ class Unit:
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         between = self._matrix_sizes(int(data[record.PATH_STRIDE]))
         first = len(once) + len(between)
-        rooms = self.arguments.rooms(self.target.lanes)
+        rooms = self.arguments.buffer_sizes(self.target.lanes)
         if alone:
             rooms = [0] * len(rooms)
         last, sizes = first + len(rooms), [*once, *between, *rooms, *each]
@@ -351,7 +353,7 @@ class Unit:
         n_rows, n_links = row_count(points), len(self.tables.link_integers)
         n_hubs = len(self.tables.rows_with_hubs.hubs)
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
-        data[record.N_CARRIERS] = len(self.carriers)
+        data[record.N_POINT_BODIES] = len(self.carriers)
         orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
         for hubs, order in orders.items():
             first = record.ROW_ORDERS[hubs] + 1
@@ -386,17 +388,17 @@ def own_tables(results: list[Field]) -> list[ConstantBlocks]:
     return list(dict.fromkeys(tables))
 
 
-def _slot(name: str, i: int, program: SweepProgram) -> Slot:
+def _slot(name: str, i: int, program: SweepProgram) -> InputSlot:
     expressions, lowered = program.request.expressions, program.lowered
     row = _row(name, expressions)
     if row is not None:
         takes = None if row.takes.index == "one" else row.takes
-        return Slot(i, takes, row.gives, name in program.symmetric_inputs)
+        return InputSlot(i, takes, row.gives, name in program.symmetric_inputs)
     others = ("q", "placement")
     if name in others:
-        return Slot(i, None, None)
+        return InputSlot(i, None, None)
     operands = [n for n in lowered.inputs if _row(n, expressions) is None and n not in others]
-    return Slot(i, None, lowered.operands[operands.index(name)])
+    return InputSlot(i, None, lowered.operands[operands.index(name)])
 
 
 def _row(name: str, expressions: tuple[Expr, ...]) -> Row | None:

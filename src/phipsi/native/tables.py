@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from phipsi.core.backends.failures import outboard_sizes
+from phipsi.core.backends.errors_from_status import outboard_sizes
 from phipsi.core.expressions.spaces import ONE
 from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.core.model.flexible_hinge import FlexibleHinge

@@ -12,7 +12,7 @@ from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.flexible_ports import FlexibleShape
 from phipsi.core.model.model import Model
 from phipsi.pages.html_file import packed, rounded
-from phipsi.pages.shapes_and_colors import Solid
+from phipsi.pages.shapes_and_colors import DrawnSolid
 
 Array = NDArray[Any]
 _PIECES = 12  # of a line from the origin to a port
@@ -86,12 +86,12 @@ def drawn_bodies(model: Model) -> frozenset[int]:
     return frozenset(k for k, x in _flexible(model) if drawn_shape(x) is not None)
 
 
-def deformed_boxes(model: Model, q: Array) -> list[Solid]:
+def deformed_boxes(model: Model, q: Array) -> list[DrawnSolid]:
     """Boxes around them, with their thickness, as they are bent at configurations q (k, nq).
 
     Of many configurations those count at which one of the modes is largest or smallest.
     """
-    out: list[Solid] = []
+    out: list[DrawnSolid] = []
     for k, inertia in _flexible(model):
         shape = drawn_shape(inertia)
         if shape is None:
@@ -102,7 +102,7 @@ def deformed_boxes(model: Model, q: Array) -> list[Solid]:
         low = np.min([x.min(axis=0) for x in bent], axis=0)
         high = np.max([x.max(axis=0) for x in bent], axis=0)
         x, y, z = ((high - low) / 2 + _thickness(shape)).tolist()
-        out.append(Solid(k, "box", (x, y, z), position=(low + high) / 2))
+        out.append(DrawnSolid(k, "box", (x, y, z), position=(low + high) / 2))
     return out
 
 

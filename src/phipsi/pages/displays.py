@@ -1,7 +1,7 @@
 """Objects as HTML in notebooks: models with a picture, runs with plots, programs, matrices.
 
 Small, without scripts and without requests; every name is escaped. Classes of earlier layers have
-``_repr_html_ = display`` (loaded.py), which comes here.
+``_repr_html_ = display`` (package_state.py), which comes here.
 """
 
 from __future__ import annotations

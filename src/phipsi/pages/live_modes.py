@@ -14,7 +14,7 @@ import numpy as np
 
 from phipsi.algorithms.dynamics.energy import ELASTIC_ENERGY, WHOLE_INERTIA
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.trace import Traced
+from phipsi.core.arrays.trace import Tracer
 from phipsi.core.compiler import compile
 from phipsi.core.model.entry_names import modal_rates
 from phipsi.core.model.flexible_hinge import modal_amplitudes
@@ -98,9 +98,9 @@ def joint_inertias(model: Model) -> np.ndarray:
 
 def energies_of_modes(graph: StepGraph, q: Node) -> tuple[Any, Any]:
     """The first moment Σ m c (3,), world axes, kg·m, and the energy of deformations, J."""
-    inertia = Traced(graph.apply_forms((WHOLE_INERTIA,), {"q": q}, mode=("dense",))[0])
+    inertia = Tracer(graph.apply_forms((WHOLE_INERTIA,), {"q": q}, mode=("dense",))[0])
     moment = np.stack([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
-    return moment, Traced(graph.apply_forms((ELASTIC_ENERGY,), {"q": q})[0])
+    return moment, Tracer(graph.apply_forms((ELASTIC_ENERGY,), {"q": q})[0])
 
 
 def admittance(graph: StepGraph, q: Node, model: Model) -> Sequence[Node]:

@@ -34,15 +34,15 @@ from phipsi.codegen.webassembly import wasm_module
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.backends.failures import STATUS_WORDS
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.backends.errors_from_status import STATUS_WORDS
 from phipsi.core.compiler import compile
 from phipsi.core.model.capabilities import mechanism_of, supports
 from phipsi.core.model.entry_names import entry_names
 from phipsi.core.model.model import Model
 from phipsi.core.operators import D, G, Jr, P, V, pose
 from phipsi.errors import InputError, PhipsiError, counted, true_or_false
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 from phipsi.laws.law import Law, law
 from phipsi.native.targets.code_cache import kept_object
 from phipsi.pages.html_file import PageParts, packed, page_html, page_title
@@ -63,7 +63,7 @@ from phipsi.simulation.impacts.contact_steps import ContactSteps
 from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.runs.run_program import RunProgram
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.whole_files import checked_page, write_whole
+from phipsi.support.atomic_files import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 _STEP = 1e-3  # s, of a mechanism that comes without a simulator
@@ -131,7 +131,7 @@ def live_page(
     moves = given if play is None else true_or_false("play", play, "True, False or None")
     whole = simulator if given else simulator_of(simulator)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
-    return write_whole(target, page_html(page_title(title, whole.model, target), parts))
+    return atomic_write_text(target, page_html(page_title(title, whole.model, target), parts))
 
 
 def simulator_of(mechanism: Any) -> Simulator:
@@ -223,7 +223,7 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
 
 
 @dataclass(frozen=True)
-class Entry:
+class WasmFunction:
     """A function of the module: the names that it is exported by, and its arrays in order."""
 
     step: str
@@ -244,7 +244,7 @@ class LivePhysics:
 
     simulator: Simulator
     binary: bytes
-    functions: Mapping[str, Entry]
+    functions: Mapping[str, WasmFunction]
     places: Mapping[str, tuple[int, int]]
     work: int
     first: Mapping[str, Array]
@@ -316,13 +316,13 @@ def live_physics(
                                           for n, p in plans.items()],
     )  # fmt: skip
     binary = kept_object(module.text, processor)
-    functions: dict[str, Entry] = {}
+    functions: dict[str, WasmFunction] = {}
     sizes: dict[str, int] = {}
     for (name, plan), found in zip(plans.items(), module.functions, strict=True):
         counter = _COUNTER if name in ("run", "live") else f"{_COUNTER} of {name}"
         arrays = (*plan.states, counter, *plan.inputs, *plan.own, *plan.shared)
         sizes |= {n: a.count for n, a in zip(arrays, found.arguments, strict=True)}
-        functions[name] = Entry(found.name, found.rollout, arrays)
+        functions[name] = WasmFunction(found.name, found.rollout, arrays)
     first = {n: first.get(n, np.zeros(size)) for n, size in sizes.items()}
     places, end = _laid_out(sizes)
     finished = wasm_module(binary, end + max(f.work_bytes for f in module.functions))
@@ -384,7 +384,7 @@ def _handle_laws(model: Model) -> list[Law]:
 
 def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     """The simulator with handles, and which quantities of the mechanism they are."""
-    if isinstance(simulator.laws, Circuit):
+    if isinstance(simulator.laws, BlockDiagram):
         return simulator, ()
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
     own = simulator.compiled.given
@@ -424,9 +424,9 @@ def _plans(live: Simulator) -> dict[str, RunProgram]:
         moment, elastic = energies_of_modes(graph, start.q)
     else:
         moment, elastic = _first_moment(poses, live), 0.0
-    energies = [Traced(kinetic), -(moment @ Traced(_gravity(live)))]
+    energies = [Tracer(kinetic), -(moment @ Tracer(_gravity(live)))]
     stored = step.circuit.energy
-    of_laws: Any = Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0
+    of_laws: Any = Tracer(graph.values(start, [stored])[0]) if stored is not None else 0.0
     energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
@@ -463,25 +463,25 @@ def _contact_forces(live: Simulator) -> tuple[Any, Any]:
     start = graph.start
     slots, _ = ContactSteps(graph).slots(start.q)
     on_a = (contacts.slot_bodies[:, 0] >= 0)[:, None]
-    impulses: Any = Traced(start.states[IMPULSES])
+    impulses: Any = Tracer(start.states[IMPULSES])
     points = np.where(on_a, slots.x_a, slots.x_b)
     return points, np.where(on_a, 1.0, -1.0) * impulses[:, 3:] / live.dt
 
 
 def _gravity(live: Simulator) -> Node:
     given = "gravity" in live.compiled.given
-    return ops.given("gravity", (3,)) if given else ops.constant(live.model.gravity)
+    return ops.input("gravity", (3,)) if given else ops.constant(live.model.gravity)
 
 
 def _first_moment(poses: Node, live: Simulator) -> Any:
     """Σ m(k) c(k) (3,), world axes, kg·m."""
-    model, X = live.model, Traced(poses)
+    model, X = live.model, Tracer(poses)
     shape = model.n_bodies, 10
     if INERTIA in live.compiled.given:
-        ten: Any = Traced(ops.given(INERTIA, shape))
+        ten: Any = Tracer(ops.input(INERTIA, shape))
         mass, first = ten[:, 0], ten[:, 1:4]
     elif "M" in live.compiled.given:
-        M: Any = Traced(ops.given("M", (model.n_bodies, 6, 6)))
+        M: Any = Tracer(ops.input("M", (model.n_bodies, 6, 6)))
         mass, first = M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
     else:
         ten = np.reshape([x.parameters for x in model.inertias], shape)

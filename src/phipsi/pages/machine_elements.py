@@ -71,7 +71,7 @@ class MachinePart:
 
 @final
 @dataclass(eq=False)
-class Machine:
+class MachineElement:
     """A machine element: its name, kind, what is said of it, its bodies, solids, and its place.
 
     `row` and `rows` are the numbers of its first row in the system and of its rows, whose
@@ -128,9 +128,13 @@ class Wheel:
         pose = Pose(self.own, self.own[:, 2] * lift)
         return MachinePart(self.body, surface, pose, color, beside)
 
-    def element(self, name: str, kind: str, text: str, bodies: Sequence[int], row: int) -> Machine:
+    def element(
+        self, name: str, kind: str, text: str, bodies: Sequence[int], row: int
+    ) -> MachineElement:
         """An element at the wheel's origin, without solids yet."""
-        return Machine(name, kind, text, tuple(bodies), row, place=(self.carrier, self.centre))
+        return MachineElement(
+            name, kind, text, tuple(bodies), row, place=(self.carrier, self.centre)
+        )
 
     def along(self, point: Array) -> float:
         """How far a point of the carrier is from the wheel's origin along its axis."""
@@ -167,7 +171,7 @@ def size_of(model: Model, k: int) -> float:
     return float(max(found)) or 0.1
 
 
-def stand_back(model: Model, machines: Sequence[Machine]) -> None:
+def stand_back(model: Model, machines: Sequence[MachineElement]) -> None:
     """Move what stands behind joints to where the bodies, and wheels on them, do not hide it."""
     waiting = [x for x in machines if x.behind is not None]
     if not waiting:
@@ -202,7 +206,7 @@ def with_machines(meshes: Meshes, made: Sequence[MachinePart]) -> Meshes:
     return Meshes(tuple(parts), tuple(written), meshes.notices)
 
 
-def parts_of(machines: Sequence[Machine]) -> Iterator[tuple[int, MachinePart]]:
+def parts_of(machines: Sequence[MachineElement]) -> Iterator[tuple[int, MachinePart]]:
     """All solids, with the numbers of their elements."""
     for i, machine in enumerate(machines):
         for part in machine.parts:
@@ -212,7 +216,7 @@ def parts_of(machines: Sequence[Machine]) -> Iterator[tuple[int, MachinePart]]:
 # ---- relations as links --------------------------------------------------------------------------
 
 
-def relation(model: Model, one: Any, row: int, kind: str) -> Machine:
+def relation(model: Model, one: Any, row: int, kind: str) -> MachineElement:
     """A linear relation between joints: its rows as text, and where it is."""
     shares = one.relations(model)
     names = list(dict.fromkeys(n for of in shares.values() for n in of))
@@ -227,7 +231,7 @@ def relation(model: Model, one: Any, row: int, kind: str) -> Machine:
     bodies = tuple(model.joint(n).index for n in names)
     k = bodies[0]
     place = model.parent[k], model.placements[k].translation
-    return Machine(one.name, kind, text, bodies, row, place=place)
+    return MachineElement(one.name, kind, text, bodies, row, place=place)
 
 
 def weighted(shares: dict[str, float]) -> str:
@@ -235,7 +239,7 @@ def weighted(shares: dict[str, float]) -> str:
     return " + ".join(f"{x:.4g} {n}" for n, x in shares.items()).replace("+ -", "− ")
 
 
-def linked(model: Model, machine: Machine, clock: int | None = None) -> None:
+def linked(model: Model, machine: MachineElement, clock: int | None = None) -> None:
     """Rods between the joints of an element without solids; a ring about the only one."""
     if machine.parts or machine.ends:
         return
@@ -250,7 +254,7 @@ def linked(model: Model, machine: Machine, clock: int | None = None) -> None:
     machine.parts.append(MachinePart(wheel.carrier, ring, pose, MOTOR, beside=True))
 
 
-def general_rows(model: Model, one: Any, row: int) -> Machine | None:
+def general_rows(model: Model, one: Any, row: int) -> MachineElement | None:
     """Rows on the motions of points: rods between these; None for a joint between two frames."""
     closure = one.closure(model)
     if closure.matrix is None:
@@ -263,7 +267,7 @@ def general_rows(model: Model, one: Any, row: int) -> Machine | None:
     bodies = tuple(dict.fromkeys(k for k, _ in ends if k != WORLD))
     rows, points = counted(len(closure.rows), "row"), counted(len(ends), "point")
     text = f"{rows} on the motions of {points}"
-    out = Machine(one.name, type(one).__name__.lower(), text, bodies, row, place=ends[0])
+    out = MachineElement(one.name, type(one).__name__.lower(), text, bodies, row, place=ends[0])
     out.ends = ends[:_ENDS]
     return out
 
@@ -280,9 +284,9 @@ def linear_rows(model: Model, one: Any) -> list[LinearRow]:
 # ---- forces as links -----------------------------------------------------------------------------
 
 
-def of_forces(model: Model, forces: Sequence[Any]) -> list[Machine]:
+def of_forces(model: Model, forces: Sequence[Any]) -> list[MachineElement]:
     """Elements among the forces that couple joints or bodies; laws have no form."""
-    out: list[Machine] = []
+    out: list[MachineElement] = []
     for i, one in enumerate(forces):
         if isinstance(one, ElasticCoupling):
             out.append(_coil(model, one, i))
@@ -303,17 +307,17 @@ _WORDS = {
 }
 
 
-def _between(model: Model, kind: str, ends: list[tuple[int, Array]]) -> Machine:
+def _between(model: Model, kind: str, ends: list[tuple[int, Array]]) -> MachineElement:
     """A line between two points of bodies."""
     word, text = _WORDS.get(kind, (kind.lower(), "between two points"))
     bodies = tuple(dict.fromkeys(int(k) for k, _ in ends if k != WORLD))
     names = ["world" if k == WORLD else model.body_names[k] for k, _ in ends]
-    out = Machine(" – ".join(names), word, text, bodies, -1, 0, place=ends[0])
+    out = MachineElement(" – ".join(names), word, text, bodies, -1, 0, place=ends[0])
     out.ends, out.straight = [(int(k), np.asarray(p)) for k, p in ends], True
     return out
 
 
-def _coil(model: Model, one: ElasticCoupling, number: int) -> Machine:
+def _coil(model: Model, one: ElasticCoupling, number: int) -> MachineElement:
     """A coil on the joint with the largest share, to the other one if both are on one line.
 
     Its far end follows the others: seen from its joint a it is turned, or shifted, by −x / c_a.
@@ -327,7 +331,7 @@ def _coil(model: Model, one: ElasticCoupling, number: int) -> Machine:
     text = f"{np.ravel(k)[0]:.4g} per unit of {twist}{said}"
     bodies = tuple(model.joint(n).index for n in one.joints)
     name = " – ".join(one.joints)
-    out = Machine(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))
+    out = MachineElement(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))
     slides = given_joint(model.joints[a.body]).kind == "prismatic"
     in_line = len(others) == 1 and are_coaxial(a, others[0])
     length = a.along(others[0].centre) if in_line else 0.0

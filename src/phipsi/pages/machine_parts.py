@@ -28,7 +28,7 @@ from phipsi.pages.machine_elements import (
     PARALLEL,
     RUBBER,
     STEEL,
-    Machine,
+    MachineElement,
     MachinePart,
     Wheel,
     are_coaxial,
@@ -55,12 +55,12 @@ _FLAT = 1.4  # rad; flatter cones are no solids
 
 def machines_of(
     model: Model, constraints: Sequence[c.Constraint], forces: Sequence[Any] = ()
-) -> list[Machine]:
+) -> list[MachineElement]:
     """The machine elements among the constraints of a system and the forces on it.
 
     Joints between two frames are none: pages draw them as loops; nor are clocks.
     """
-    out: list[Machine] = []
+    out: list[MachineElement] = []
     row = 0
     for one in constraints:
         made = _made(model, one, row)
@@ -75,7 +75,7 @@ def machines_of(
     return out
 
 
-def _made(model: Model, one: c.Constraint, row: int) -> Machine | None:
+def _made(model: Model, one: c.Constraint, row: int) -> MachineElement | None:
     make = _KINDS.get(type(one))
     if make is not None:
         return make(model, one, row)
@@ -107,7 +107,7 @@ def _whole_teeth(ratio: float) -> tuple[int, int]:
 # ---- elements ------------------------------------------------------------------------------------
 
 
-def _gear(model: Model, one: Gear, row: int) -> Machine:
+def _gear(model: Model, one: Gear, row: int) -> MachineElement:
     a, b = Wheel(model, one.driver), Wheel(model, one.driven)
     ratio = -one.relations(model)["mesh"][one.driven]
     said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
@@ -150,7 +150,7 @@ def _in_plane(wheel: Wheel, at: Array, shape: solids.Surface, color: Any, thick:
 
 
 def _cones(
-    model: Model, one: Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: Machine
+    model: Model, one: Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: MachineElement
 ) -> None:
     """Bevel wheels whose cones touch; nothing where the axes miss, or the ratio is another."""
     teeth, bodies = _teeth(one, ratio), (wheels[0].body, wheels[1].body)
@@ -183,7 +183,7 @@ def _cones(
     out.place = wheels[0].carrier, cones.apex + cone * cones.line
 
 
-def _planetary(model: Model, one: Planetary, row: int) -> Machine:
+def _planetary(model: Model, one: Planetary, row: int) -> MachineElement:
     """Sun, planets and ring in the plane of the sun's origin, and the arm behind them.
 
     A tooth of the sun points to the first planet where the rows hold with ring and arm at 0.
@@ -262,7 +262,7 @@ def _ring(
     return ring.part(shape, DARK, ring.along(sun.centre))
 
 
-def _rack(model: Model, one: RackPinion, row: int) -> Machine:
+def _rack(model: Model, one: RackPinion, row: int) -> MachineElement:
     wheel = Wheel(model, one.pinion)
     rack = model.joint(one.rack).index
     d, _ = axis_of(model, rack)
@@ -283,7 +283,7 @@ def _rack(model: Model, one: RackPinion, row: int) -> Machine:
     return out
 
 
-def _screw(model: Model, one: Screw, row: int) -> Machine:
+def _screw(model: Model, one: Screw, row: int) -> MachineElement:
     wheel, nut = Wheel(model, one.spindle), model.joint(one.nut).index
     text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
     out = wheel.element(one.name, "screw", text, (wheel.body, nut), row)
@@ -307,7 +307,7 @@ def _screw(model: Model, one: Screw, row: int) -> Machine:
     return out
 
 
-def _belt(model: Model, one: c.Belt, row: int) -> Machine:
+def _belt(model: Model, one: c.Belt, row: int) -> MachineElement:
     wheels = [Wheel(model, n) for n in one.pulleys]
     radii = np.asarray(one.radii, float)
     speeds = ", ".join(f"{n} {1 / r:.4g}" for n, r in zip(one.pulleys, radii, strict=True))
@@ -336,11 +336,11 @@ def _belt(model: Model, one: c.Belt, row: int) -> Machine:
     return out
 
 
-def _cam(model: Model, one: c.Cam, row: int) -> Machine:
+def _cam(model: Model, one: c.Cam, row: int) -> MachineElement:
     text = f"a relation between {', '.join(one.joints)}" + (" and time" if one.clock else "")
     bodies = tuple(model.joint(n).index for n in one.joints)
     at = model.placements[bodies[0]].translation
-    out = Machine(
+    out = MachineElement(
         one.name, "cam", text, bodies, row, place=(model.parent[bodies[0]], np.asarray(at))
     )
     kinds = [model.joints[k].kind for k in bodies]
@@ -392,7 +392,7 @@ def _lifts(one: c.Cam, count: int = 180) -> Array | None:
     return out if closed and np.ptp(out) > 0 else None
 
 
-def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
+def _motor(model: Model, one: c.Motor, row: int) -> MachineElement | None:
     view = model.joint(one.joint)
     if view.joint.nv != 1 or (one.clock is None and one.name == one.joint and one.rate == 1.0):
         return None  # a clock
@@ -412,7 +412,7 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
     return out
 
 
-def _differential(model: Model, one: Differential, row: int) -> Machine:
+def _differential(model: Model, one: Differential, row: int) -> MachineElement:
     """Side wheels on their shafts, and a cage with pinions, which spin: theirs are plain cones."""
     out = relation(model, one, row, "differential")
     left, right, cage = (Wheel(model, n) for n in (one.left, one.right, one.carrier))
@@ -450,7 +450,7 @@ def _differential(model: Model, one: Differential, row: int) -> Machine:
     return out
 
 
-def _coupling(model: Model, one: c.Coupling, row: int) -> Machine:
+def _coupling(model: Model, one: c.Coupling, row: int) -> MachineElement:
     """A shaft, if two joints on one line turn as one; any other relation is a link."""
     out = relation(model, one, row, "coupling")
     joints = list(one.joints)
@@ -469,7 +469,7 @@ def _coupling(model: Model, one: c.Coupling, row: int) -> Machine:
     return out
 
 
-_KINDS: dict[type, Callable[[Model, Any, int], Machine | None]] = {
+_KINDS: dict[type, Callable[[Model, Any, int], MachineElement | None]] = {
     Gear: _gear, Planetary: _planetary, RackPinion: _rack, Screw: _screw, c.Belt: _belt,
     c.Cam: _cam, c.Motor: _motor, Differential: _differential, c.Coupling: _coupling,
 }  # fmt: skip

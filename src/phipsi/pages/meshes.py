@@ -24,12 +24,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Shape
+from phipsi.attached.file_metadata import LinkShape
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import matrix_to_quat
 from phipsi.errors import ParseError, counted, shown
 from phipsi.pages.html_file import packed, rounded_list
-from phipsi.pages.shapes_and_colors import LINK, Color, Solid, linear
+from phipsi.pages.shapes_and_colors import LINK, Color, DrawnSolid, linear
 from phipsi.support.array_archives import opened_file
 
 Array = NDArray[Any]
@@ -60,7 +60,7 @@ class MeshPart:
     pose: Pose
     color: Color
     opacity: float
-    bounds: Solid
+    bounds: DrawnSolid
 
     def plain(self) -> dict[str, Any]:
         """For the page."""
@@ -90,7 +90,7 @@ class Meshes:
         return frozenset(part.body for part in self.parts)
 
 
-def read_meshes(shapes: Iterable[tuple[int, Shape, Pose]]) -> Meshes:
+def read_meshes(shapes: Iterable[tuple[int, LinkShape, Pose]]) -> Meshes:
     """Meshes by body, shape and pose in the body, read and packed.
 
     **Cost:** about a second per 10 MB of files; a file is read once while it stays the same.
@@ -104,7 +104,7 @@ def read_meshes(shapes: Iterable[tuple[int, Shape, Pose]]) -> Meshes:
     if missing:
         text = f"{len(wanted)} meshes of the file are not drawn: {_INSTALL}"
         return Meshes(notices=(f"{text} (missing: {', '.join(missing)})",))
-    found: list[tuple[int, Shape, Pose, tuple[_Surface, ...]]] = []
+    found: list[tuple[int, LinkShape, Pose, tuple[_ColoredTriangles, ...]]] = []
     faults: dict[str, str] = {}
     for body, shape, X in wanted:
         name = shape.uri or shape.name or "mesh"
@@ -144,7 +144,7 @@ def _is_there(module: str) -> bool:
     return True
 
 
-def _is_collada(shape: Shape) -> bool:
+def _is_collada(shape: LinkShape) -> bool:
     return (shape.file or shape.uri).lower().endswith(".dae")
 
 
@@ -157,7 +157,7 @@ class _Unreadable(Exception):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Surface:
+class _ColoredTriangles:
     """Triangles of one colour, as the file has them, in m; `color` is None if it gives none."""
 
     points: Array
@@ -167,7 +167,7 @@ class _Surface:
 
 
 @lru_cache(maxsize=256)
-def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
+def _surfaces(file: str, changed: int, size: int) -> tuple[_ColoredTriangles, ...]:
     """The surfaces of a mesh file; `changed` and `size` are those of the file, for the cache."""
     del changed
     if size > _MOST_BYTES:
@@ -214,7 +214,7 @@ def _check_content(kind: str, content: bytes) -> None:
             raise _Unreadable(f"{parts} groups and materials, more than {_MOST_PARTS}")
 
 
-def _surfaces_of(scene: Any, kind: str) -> Iterable[_Surface]:
+def _surfaces_of(scene: Any, kind: str) -> Iterable[_ColoredTriangles]:
     nodes, triangle_count = list(scene.graph.nodes_geometry), 0
     if len(nodes) > _MOST_PARTS:
         raise _Unreadable(f"{len(nodes)} parts, more than {_MOST_PARTS}")
@@ -240,7 +240,7 @@ def _surfaces_of(scene: Any, kind: str) -> Iterable[_Surface]:
         corners = points[triangles]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         area = float(np.linalg.norm(normals, axis=1).sum() / 2)
-        yield _Surface(points, triangles, _own_color(geometry.visual, kind), area)
+        yield _ColoredTriangles(points, triangles, _own_color(geometry.visual, kind), area)
 
 
 def _own_color(visual: Any, kind: str) -> tuple[float, ...] | None:
@@ -315,10 +315,11 @@ def _welded(points: Array, triangles: Array) -> tuple[Array, Array]:
 
 
 def _packed(
-    found: Sequence[tuple[int, Shape, Pose, tuple[_Surface, ...]]], notices: tuple[str, ...]
+    found: Sequence[tuple[int, LinkShape, Pose, tuple[_ColoredTriangles, ...]]],
+    notices: tuple[str, ...],
 ) -> Meshes:
     """Surfaces that appear several times with one scale are written once."""
-    scaled: dict[tuple[int, tuple[float, ...]], _Surface] = {}
+    scaled: dict[tuple[int, tuple[float, ...]], _ColoredTriangles] = {}
     for _, shape, _, surfaces in found:
         for surface in surfaces:
             scaled[id(surface), _scale(shape)] = surface
@@ -326,7 +327,7 @@ def _packed(
     share = MOST_TRIANGLES / (sum(weights) or 1.0)
     total = sum(len(s.triangles) for s in scaled.values())
     numbers: dict[tuple[int, tuple[float, ...]], int] = {}
-    written: list[tuple[dict[str, Any], Solid]] = []
+    written: list[tuple[dict[str, Any], DrawnSolid]] = []
     for (key, surface), weight in zip(scaled.items(), weights, strict=True):
         most = len(surface.triangles)
         if total > MOST_TRIANGLES:
@@ -343,17 +344,17 @@ def _packed(
     return Meshes(tuple(parts), tuple(plain for plain, _ in written), notices)
 
 
-def placed(bounds: Solid, body: int, X: Pose) -> Solid:
+def placed(bounds: DrawnSolid, body: int, X: Pose) -> DrawnSolid:
     """The box around a mesh that is at a pose in a body."""
     at = X.rotation @ bounds.position + X.translation
-    return Solid(body, "box", bounds.scale, X.rotation, at)
+    return DrawnSolid(body, "box", bounds.scale, X.rotation, at)
 
 
-def _scale(shape: Shape) -> tuple[float, ...]:
+def _scale(shape: LinkShape) -> tuple[float, ...]:
     return tuple(float(x) for x in shape.size) if len(shape.size) == 3 else (1.0, 1.0, 1.0)
 
 
-def _color(shape: Shape, surface: _Surface) -> tuple[float, ...]:
+def _color(shape: LinkShape, surface: _ColoredTriangles) -> tuple[float, ...]:
     """Of a COLLADA file its own; of other files that of the robot file, if it gives one."""
     given = tuple(shape.color) if len(shape.color) >= 3 else None
     own = surface.color
@@ -363,7 +364,9 @@ def _color(shape: Shape, surface: _Surface) -> tuple[float, ...]:
     return (*color[:3], float(color[3]) if len(color) > 3 else 1.0)
 
 
-def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[str, Any], Solid]:
+def _pack(
+    surface: _ColoredTriangles, scale: tuple[float, ...], most: int
+) -> tuple[dict[str, Any], DrawnSolid]:
     """A mesh for the page, of at most about so many triangles, and the box around it."""
     points, triangles = surface.points * np.asarray(scale), surface.triangles
     if np.prod(scale) < 0:  # a mirrored mesh: outside stays outside
@@ -377,7 +380,7 @@ def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[
     return packed_surface(points, triangles)
 
 
-def packed_surface(points: Array, triangles: Array) -> tuple[dict[str, Any], Solid]:
+def packed_surface(points: Array, triangles: Array) -> tuple[dict[str, Any], DrawnSolid]:
     """Corners (k, 3) and triangles (n, 3) as they are, for the page, and the box around them."""
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-9)
@@ -394,7 +397,7 @@ def packed_surface(points: Array, triangles: Array) -> tuple[dict[str, Any], Sol
         "step": rounded_list(half / 32767, 7),
     }
     x, y, z = half.tolist()
-    return plain, Solid(-1, "box", (x, y, z), position=middle)
+    return plain, DrawnSolid(-1, "box", (x, y, z), position=middle)
 
 
 def _corner_normals(points: Array, triangles: Array) -> Array:

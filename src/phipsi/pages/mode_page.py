@@ -16,7 +16,7 @@ from phipsi.flexible.vibration import Vibrations, energy_shares
 from phipsi.pages.deformed_shapes import drawn_shape, modal_slice
 from phipsi.pages.html_file import packed, packed_poses, page_html, safe
 from phipsi.pages.scene import scene_description
-from phipsi.support.whole_files import checked_page, write_whole
+from phipsi.support.atomic_files import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 _SAMPLES = np.linspace(-3.0, 3.0, 25)  # amplitudes at which poses are computed; slider: 0 to 3
@@ -56,7 +56,7 @@ def mode_page(found: Vibrations, path: str | os.PathLike[str] | None, title: str
             "scripts": ["modes.js"],
         },
     )
-    return text if path is None else write_whole(checked_page(path), text)
+    return text if path is None else atomic_write_text(checked_page(path), text)
 
 
 def _data(found: Vibrations, shown: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from phipsi.simulation.forces.force import State
 from phipsi.simulation.trajectory.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from phipsi.simulation.simulate.changing_run import Phase
+    from phipsi.simulation.simulate.changing_run import TopologyPhase
 
 Array = NDArray[Any]
 
@@ -209,7 +209,7 @@ def _constraint_arrows(
     return [_arrows(system, "constraint", names, at, force, radius)], [], efforts
 
 
-class _Reactions(NamedTuple):
+class _ClosureForces(NamedTuple):
     """Multipliers `f` and forces at `closures` at some `q` of a run, NaN where they are unknown."""
 
     q: Array
@@ -219,7 +219,7 @@ class _Reactions(NamedTuple):
 
 def _reactions(
     trajectory: Trajectory, system: System, times: Array, some: Array
-) -> _Reactions | str:
+) -> _ClosureForces | str:
     """The reactions of constraints at some of the times, or why there are none."""
     h = 1e-3 * float(times[1] - times[0])
     inner = np.clip(some, times[0] + h, times[-1] - h)
@@ -246,7 +246,7 @@ def _reactions(
             "and a trajectory does not say which."
         )
     f = np.where(right[:, None], motion.f, np.nan)
-    return _Reactions(here.q, f, np.where(right[:, None, None], reactions, np.nan))
+    return _ClosureForces(here.q, f, np.where(right[:, None, None], reactions, np.nan))
 
 
 def _arrows(
@@ -276,7 +276,7 @@ def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure
 
 def _constraints(trajectory: Trajectory) -> tuple[list[Constraint], list[tuple[Constraint, Spans]]]:
     """The same as constraints, of a run whose mechanism changes."""
-    acting: dict[int, tuple[Constraint, list[Phase]]] = {}
+    acting: dict[int, tuple[Constraint, list[TopologyPhase]]] = {}
     for phase in trajectory.phases:
         for c in phase.topology.constraints:
             acting.setdefault(id(c), (c, []))[1].append(phase)
@@ -292,7 +292,7 @@ def _present(trajectory: Trajectory) -> dict[str, Spans]:
     return {body: _spans([p for p in phases if body not in p.topology.absent]) for body in ever}
 
 
-def _spans(phases: Sequence[Phase]) -> Spans:
+def _spans(phases: Sequence[TopologyPhase]) -> Spans:
     """Their times; stretches that follow on each other are joined."""
     out: list[tuple[float, float]] = []
     for phase in phases:

@@ -21,7 +21,7 @@ from phipsi.pages.recorded_scene import recorded_scene
 from phipsi.pages.report_page import TRANSPORT
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.whole_files import checked_target, path_of, whole_file
+from phipsi.support.atomic_files import atomic_write, checked_target, path_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _SWITCHES = (
@@ -98,7 +98,7 @@ def render(
     if kind == ".gif":
         _pillow()
     pictures = _pictures(browser, trajectory, times, (wide, high), theme)
-    with whole_file(target) as part:
+    with atomic_write(target) as part:
         write(part, pictures, _FPS if fps is None else fps)
     return target
 

@@ -34,7 +34,7 @@ from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.simulate.quadratures import WORK
 from phipsi.simulation.trajectory.plotting import NOTHING, ROUNDING
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.whole_files import checked_page, write_whole
+from phipsi.support.atomic_files import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 
@@ -75,7 +75,7 @@ def report(
     """
     target = checked_page(path)
     options = {"expression": expression, "checks": checks, "live": live}
-    return write_whole(target, report_html(trajectory, title=title, path=target, **options))
+    return atomic_write_text(target, report_html(trajectory, title=title, path=target, **options))
 
 
 def report_html(

@@ -31,7 +31,7 @@ from phipsi.pages.deformed_shapes import (
 )
 from phipsi.pages.html_file import rounded, rounded_list
 from phipsi.pages.live_modes import modal_reach
-from phipsi.pages.machine_elements import Machine, MachinePart, parts_of, with_machines
+from phipsi.pages.machine_elements import MachineElement, MachinePart, parts_of, with_machines
 from phipsi.pages.machine_parts import hidden_bodies, machines_of
 from phipsi.pages.meshes import Meshes, read_meshes
 from phipsi.pages.shapes_and_colors import (
@@ -40,7 +40,7 @@ from phipsi.pages.shapes_and_colors import (
     PIN,
     SLAB,
     Color,
-    Solid,
+    DrawnSolid,
     Spans,
     given_joint,
     linear,
@@ -136,7 +136,7 @@ class Drawing:
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model, q)]
         boxes += [
-            Solid(k, "box", (1e-6, 1e-6, 1e-6), np.eye(3), place, PIN)
+            DrawnSolid(k, "box", (1e-6, 1e-6, 1e-6), np.eye(3), place, PIN)
             for x in machines
             for k, place in x.ends
         ]
@@ -178,7 +178,7 @@ class Drawing:
         all_times = [*((c, None) for c in self.closures), *self.passing]
         return [_loop(c, when) for c, when in all_times if c.matrix is None]
 
-    def _machines(self) -> list[Machine]:
+    def _machines(self) -> list[MachineElement]:
         """Machine elements that are always there, then those that come and go."""
         out = machines_of(self.model, self.constraints, self.forces)
         for one, when in self.engaged:
@@ -187,7 +187,7 @@ class Drawing:
                 out.append(x)
         return out
 
-    def _finished(self, solids: list[Solid]) -> list[Solid]:
+    def _finished(self, solids: list[DrawnSolid]) -> list[DrawnSolid]:
         """The solids in given colours, with the times at which they are there."""
         unknown = set(self.colors) - set(self.model.body_names)
         if unknown:
@@ -217,7 +217,7 @@ class Drawing:
         self,
         meshes: Meshes,
         made: Mapping[int, tuple[int, MachinePart]],
-        machines: Sequence[Machine],
+        machines: Sequence[MachineElement],
     ) -> list[dict[str, Any]]:
         """The parts of meshes, in given colours, and when they are there; of which machine."""
         chosen = self._chosen()
@@ -232,7 +232,7 @@ class Drawing:
         return out
 
 
-class _View(NamedTuple):
+class _CameraView(NamedTuple):
     """What the camera looks at: the middle and half the edges of a box, m, and the floor below.
 
     `follow`, the body that the camera goes with, or −1, and then `depth`, m, all that it passes.
@@ -250,7 +250,7 @@ class _View(NamedTuple):
         return float(np.linalg.norm(self.half))
 
 
-def _view(model: Model, boxes: list[Solid], R: Array, p: Array, up: Array) -> _View:
+def _view(model: Model, boxes: list[DrawnSolid], R: Array, p: Array, up: Array) -> _CameraView:
     """The view in which boxes on bodies with rotations R and positions p (k, n, …) fit."""
     low, high = _extent(boxes, R, p, up)
     floor = None
@@ -262,7 +262,7 @@ def _view(model: Model, boxes: list[Solid], R: Array, p: Array, up: Array) -> _V
         around = p - p[:, follow : follow + 1]
         depth = float(high[2] - low[2])
         low, high = _extent(boxes, R, around, up)
-    return _View((low + high) / 2, np.maximum((high - low) / 2, 1e-3), floor, follow, depth)
+    return _CameraView((low + high) / 2, np.maximum((high - low) / 2, 1e-3), floor, follow, depth)
 
 
 def first_configuration(mechanism: Any) -> Array:
@@ -389,7 +389,7 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
     return out
 
 
-def _machine(model: Model, x: Machine) -> dict[str, Any]:
+def _machine(model: Model, x: MachineElement) -> dict[str, Any]:
     """A machine element for the facts about its bodies."""
     turns = [given_joint(model.joints[k]).kind != "prismatic" for k in x.bodies]
     return {
@@ -408,7 +408,7 @@ def _machine(model: Model, x: Machine) -> dict[str, Any]:
     }
 
 
-def _machine_label(x: Machine) -> dict[str, Any]:
+def _machine_label(x: MachineElement) -> dict[str, Any]:
     """Its name, where it is."""
     body, place = x.place
     end = {"body": int(body), "position": rounded_list(place)}
@@ -428,10 +428,10 @@ def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
 
 def _planes(
     model: Model, pairs: Sequence[Any], up: Array, radius: float
-) -> tuple[float | None, list[Solid]]:
+) -> tuple[float | None, list[DrawnSolid]]:
     """The height of a level plane that bodies touch, and inclined ones as slabs."""
     height: float | None = None
-    slabs: list[Solid] = []
+    slabs: list[DrawnSolid] = []
     planes = {x.name: x for pair in pairs for x in (pair.a, pair.b) if isinstance(x.shape, Plane)}
     for plane in planes.values():
         X = model.resolve_point(plane.body)[1] @ plane.placement
@@ -442,7 +442,7 @@ def _planes(
             thin = 0.004 * radius
             middle = X.translation - thin * X.rotation[:, 2]
             size = (1.2 * radius, 1.2 * radius, thin)
-            slabs.append(Solid(WORLD, "box", size, X.rotation, middle, SLAB))
+            slabs.append(DrawnSolid(WORLD, "box", size, X.rotation, middle, SLAB))
     return height, slabs
 
 
@@ -466,7 +466,7 @@ def _floor(low: Array, high: Array, foot: Array) -> float:
     return float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
 
 
-def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, Array]:
+def _extent(solids: list[DrawnSolid], R: Array, p: Array, up: Array) -> tuple[Array, Array]:
     """Lowest and highest corner of everything that is drawn, over the whole motion."""
     lows, highs = ([np.zeros(3)], [np.zeros(3)]) if not solids else ([], [])
     if p.size:
@@ -497,17 +497,17 @@ def _followed(model: Model, p: Array, whole: Array) -> int:
 
 def _pedestals(
     model: Model,
-    solids: list[Solid],
+    solids: list[DrawnSolid],
     closures: list[Closure],
     floor: float,
     up: Array,
     radius: float,
     without: set[int],
-) -> list[Solid]:
+) -> list[DrawnSolid]:
     """A foot under every joint and pin that holds the mechanism to the world, to the floor."""
     if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
-    out: list[Solid] = []
+    out: list[DrawnSolid] = []
     held = [i for i in model.tree.roots if given_joint(model.joints[i]).nv < 3 and i not in without]
     places = [(i, model.placements[i].translation) for i in held]
     for c in closures:
@@ -532,9 +532,9 @@ def _pedestals(
     return out
 
 
-def _standing(mesh: str, scale: tuple[float, float, float], at: Array, up: Array) -> Solid:
+def _standing(mesh: str, scale: tuple[float, float, float], at: Array, up: Array) -> DrawnSolid:
     """A solid given in the rotated world, as one of the model's world."""
-    return Solid(WORLD, mesh, scale, up.T, up.T @ at, FOOT)
+    return DrawnSolid(WORLD, mesh, scale, up.T, up.T @ at, FOOT)
 
 
 def _shown_at(spans: Spans | None) -> dict[str, Any]:
@@ -542,7 +542,7 @@ def _shown_at(spans: Spans | None) -> dict[str, Any]:
     return {} if spans is None else {"shown": [list(span) for span in spans]}
 
 
-def _plain(solid: Solid) -> dict[str, Any]:
+def _plain(solid: DrawnSolid) -> dict[str, Any]:
     return {
         "body": solid.body,
         "mesh": solid.mesh,

@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Shape, as_file_shape
+from phipsi.attached.file_metadata import LinkShape, as_file_shape
 from phipsi.core.model import joints
 from phipsi.core.model.attachments import Picture
 from phipsi.core.model.closures import Closure
@@ -44,7 +44,7 @@ _SHORT = 1e-6  # m; nearer points are the same
 
 @final
 @dataclass(frozen=True)
-class Solid:
+class DrawnSolid:
     """A box, sphere or cylinder (along z) of half size `scale`, fixed in a body (−1: the world).
 
     `shown`, when it is there; None: always.
@@ -64,7 +64,7 @@ def solids_of(
     closures: Sequence[Closure] = (),
     at_times: Sequence[tuple[Closure, Spans]] = (),
     meshed: frozenset[int] = frozenset(),
-) -> list[Solid]:
+) -> list[DrawnSolid]:
     """Everything to draw that belongs to the mechanism, with the constraints between its bodies.
 
     `closures` hold always, and links lead to them; those of `at_times` come and go. Bodies of
@@ -77,7 +77,7 @@ def solids_of(
     for closure in between:
         for body, X in closure.points:
             held.setdefault(body, []).append(X.translation)
-    out: list[Solid] = []
+    out: list[DrawnSolid] = []
     for body in range(WORLD, model.n_bodies):
         for shape, X in drawn.get(body, ()):
             out += _of_shape(body, shape, X)
@@ -95,7 +95,7 @@ def solids_of(
     return out
 
 
-def reach_of(solids: Sequence[Solid], direction: Array) -> float:
+def reach_of(solids: Sequence[DrawnSolid], direction: Array) -> float:
     """How far solids of one body reach from its origin along a unit vector in it, m; 0 or more."""
     found = [0.0]
     for x in solids:
@@ -107,7 +107,7 @@ def reach_of(solids: Sequence[Solid], direction: Array) -> float:
     return max(found)
 
 
-def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[Solid]:
+def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[DrawnSolid]:
     """Where a constraint holds its bodies: at one end, or at both if these may be apart."""
     radius = max(1.25 * width, 0.07 * size)
     apart = closure.linear in ("none", "z", "distance") or closure.linear == "xy"
@@ -115,9 +115,9 @@ def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Ite
         R, p = X.rotation, X.translation
         if closure.angular == "axis":
             thick = (0.8 * radius, 0.8 * radius, 1.3 * radius)
-            yield Solid(body, "cylinder", thick, R, p, PIN, when)
+            yield DrawnSolid(body, "cylinder", thick, R, p, PIN, when)
         else:
-            yield Solid(body, "sphere", _ball(radius), R, p, PIN, when)
+            yield DrawnSolid(body, "sphere", _ball(radius), R, p, PIN, when)
 
 
 def given_joint(joint: joints.Joint) -> joints.Joint:
@@ -145,9 +145,11 @@ def tips(
 # ---- shapes of the file and of contacts -------------------------------------------------------
 
 
-def _shapes_by_body(model: Model, meshed: frozenset[int]) -> dict[int, list[tuple[Shape, Pose]]]:
+def _shapes_by_body(
+    model: Model, meshed: frozenset[int]
+) -> dict[int, list[tuple[LinkShape, Pose]]]:
     """Primitive shapes by the body they move with; collision shapes where nothing else is."""
-    found: dict[str, dict[int, list[tuple[Shape, Pose]]]] = {"visual": {}, "collision": {}}
+    found: dict[str, dict[int, list[tuple[LinkShape, Pose]]]] = {"visual": {}, "collision": {}}
     for shape in (*model.geometry, *map(as_file_shape, model.shapes)):
         if shape.kind in _PRIMITIVES and shape.role in found:
             body, X = model.resolve_point(shape.link)
@@ -156,9 +158,9 @@ def _shapes_by_body(model: Model, meshed: frozenset[int]) -> dict[int, list[tupl
     return {**collision, **found["visual"]}
 
 
-def meshes_of(model: Model) -> list[tuple[int, Shape, Pose]]:
+def meshes_of(model: Model) -> list[tuple[int, LinkShape, Pose]]:
     """The meshes to draw: visual ones, and those for contact where a body has nothing visual."""
-    found: list[tuple[int, Shape, Pose]] = []
+    found: list[tuple[int, LinkShape, Pose]] = []
     visible: set[int] = set()
     for shape in model.geometry:
         body, X = model.resolve_point(shape.link)
@@ -169,27 +171,27 @@ def meshes_of(model: Model) -> list[tuple[int, Shape, Pose]]:
     return [x for x in found if x[1].role == "visual" or x[0] not in visible]
 
 
-def _is_foot(shape: Shape, X: Pose) -> bool:
+def _is_foot(shape: LinkShape, X: Pose) -> bool:
     """Whether a shape is a ball to touch with, away from the middle of its body."""
     away = float(np.linalg.norm(X.translation))
     return (shape.kind, shape.role) == ("sphere", "collision") and away > shape.size[0]
 
 
-def _of_shape(body: int, shape: Shape | Picture, X: Pose) -> Iterator[Solid]:
+def _of_shape(body: int, shape: LinkShape | Picture, X: Pose) -> Iterator[DrawnSolid]:
     R, p, size = X.rotation, X.translation, shape.size
     color = linear(shape.color) if len(shape.color) >= 3 else LINK
     if shape.kind == "box":
-        yield Solid(body, "box", _half(*size), R, p, color)
+        yield DrawnSolid(body, "box", _half(*size), R, p, color)
     elif shape.kind == "sphere":
-        yield Solid(body, "sphere", _ball(size[0]), R, p, color)
+        yield DrawnSolid(body, "sphere", _ball(size[0]), R, p, color)
     elif shape.kind == "ellipsoid":
-        yield Solid(body, "sphere", (size[0], size[1], size[2]), R, p, color)
+        yield DrawnSolid(body, "sphere", (size[0], size[1], size[2]), R, p, color)
     else:
         radius, length = size
-        yield Solid(body, "cylinder", (radius, radius, length / 2), R, p, color)
+        yield DrawnSolid(body, "cylinder", (radius, radius, length / 2), R, p, color)
         if shape.kind == "capsule":
             for end in (-length / 2, length / 2):
-                yield Solid(body, "sphere", _ball(radius), R, p + R[:, 2] * end, color)
+                yield DrawnSolid(body, "sphere", _ball(radius), R, p + R[:, 2] * end, color)
 
 
 def _ball(radius: float) -> tuple[float, float, float]:
@@ -216,7 +218,7 @@ def _typical_length(model: Model) -> float:
     return float(np.median(lengths)) if lengths else 0.3
 
 
-def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[Solid]:
+def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[DrawnSolid]:
     floats = model.parent[body] == WORLD and given_joint(model.joints[body]).nv >= 3
     ends = [] if floats else _ends(model, body, held)
     if not ends:
@@ -260,33 +262,35 @@ def _radius(model: Model, body: int, end: Array, size: float) -> float:
     return float(np.clip(thick, 0.07 * max(length, 0.5 * size), max(0.48 * length, 0.07 * size)))
 
 
-def _capsule(body: int, end: Array, radius: float) -> Iterator[Solid]:
+def _capsule(body: int, end: Array, radius: float) -> Iterator[DrawnSolid]:
     length = float(np.linalg.norm(end))
     R = z_along(end)
     waist = 0.86 * radius
-    yield Solid(body, "cylinder", (waist, waist, length / 2), R, end / 2)
-    yield Solid(body, "sphere", _ball(waist), R, end)
+    yield DrawnSolid(body, "cylinder", (waist, waist, length / 2), R, end / 2)
+    yield DrawnSolid(body, "sphere", _ball(waist), R, end)
 
 
-def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iterator[Solid]:
+def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iterator[DrawnSolid]:
     radius = max(radii)
     joint = given_joint(model.joints[body])
     if not isinstance(joint, joints.Revolute | joints.Helical | joints.Cylindrical):
-        yield Solid(body, "sphere", _ball(1.08 * radius), color=HUB)
+        yield DrawnSolid(body, "sphere", _ball(1.08 * radius), color=HUB)
         return
     axis = np.asarray(joint.params[:3])
     R = z_along(axis)
     along = max(abs(float(axis @ (end / np.linalg.norm(end)))) for end in ends)
     if along > 0.8:  # turns about the link: a collar
-        yield Solid(body, "cylinder", (1.04 * radius, 1.04 * radius, 0.16 * radius), R, color=RING)
+        yield DrawnSolid(
+            body, "cylinder", (1.04 * radius, 1.04 * radius, 0.16 * radius), R, color=RING
+        )
         return
-    yield Solid(body, "cylinder", (1.06 * radius, 1.06 * radius, 1.12 * radius), R, color=HUB)
+    yield DrawnSolid(body, "cylinder", (1.06 * radius, 1.06 * radius, 1.12 * radius), R, color=HUB)
     for side in (-1, 1):
         cap = (0.62 * radius, 0.62 * radius, 0.05 * radius)
-        yield Solid(body, "cylinder", cap, R, side * 1.15 * radius * axis, RING)
+        yield DrawnSolid(body, "cylinder", cap, R, side * 1.15 * radius * axis, RING)
 
 
-def _inertia_box(model: Model, body: int, size: float) -> Solid:
+def _inertia_box(model: Model, body: int, size: float) -> DrawnSolid:
     """The solid box that has the body's mass and moments, in its principal axes."""
     inertia = model.inertias[body]
     half = np.full(3, 0.12 * size)
@@ -299,7 +303,7 @@ def _inertia_box(model: Model, body: int, size: float) -> Solid:
         squares = 6 * (moments.sum() / 2 - moments) * 2 / inertia.mass
         half = np.maximum(np.sqrt(np.maximum(squares, 0)) / 2, 0.02 * size)
     x, y, z = half.tolist()
-    return Solid(body, "box", (x, y, z), R, inertia.com_B, BODY)
+    return DrawnSolid(body, "box", (x, y, z), R, inertia.com_B, BODY)
 
 
 def z_along(u: Array) -> Array:

@@ -15,8 +15,8 @@ from phipsi.errors import InputError, shown
 from phipsi.pages.html_file import file_words, page_html
 from phipsi.simulation.trajectory.plotting import as_label
 from phipsi.studies.study_results import StudyResults, columns_of
+from phipsi.support.atomic_files import atomic_write_text, checked_page
 from phipsi.support.optional_imports import import_optional
-from phipsi.support.whole_files import checked_page, write_whole
 
 _MOST = 24
 """Entries that are drawn."""
@@ -36,7 +36,7 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     target = checked_page(path)
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
-    return write_whole(target, _page(results, target))
+    return atomic_write_text(target, _page(results, target))
 
 
 def _page(results: StudyResults, path: Path) -> str:

@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     inverse_dynamics,
     mass_matrix,
 )
-from phipsi.attached.extras import INERTIA_KINDS, Finding
+from phipsi.attached.file_metadata import INERTIA_KINDS, Finding
 from phipsi.core.model.model import Model
 from phipsi.errors import PhipsiError, SingularHingeError, counted
 

@@ -21,7 +21,7 @@ from phipsi.files.allowed_folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.files.joint_values import initial_state, with_values
 from phipsi.files.load import load
 from phipsi.scenarios.scenario import Scenario, checked_output
-from phipsi.scenarios.toml_tables import KINDS, Table, are_numbers, kind, read_toml
+from phipsi.scenarios.toml_tables import KINDS, TomlTable, are_numbers, kind, read_toml
 from phipsi.simulation import forces
 from phipsi.simulation.control import controllers, references
 from phipsi.simulation.forces.force import Force
@@ -66,7 +66,7 @@ def load_scenario(
     )
     folders = AllowedFolders.of(os.fspath(path), package_dirs, call="pp.load_scenario")
     model, source = _model(top, folders, package_dirs)
-    initial = top.table("initial") or Table(top.file, top.lines, ("initial",), {}, "initial")
+    initial = top.table("initial") or TomlTable(top.file, top.lines, ("initial",), {}, "initial")
     initial.read("q: raw?; v: raw?")
 
     def reject(key: str, joint: str, reason: str) -> Any:
@@ -93,7 +93,7 @@ def load_scenario(
 
 
 def _model(
-    top: Table, folders: AllowedFolders, package_dirs: PackageDirs | None
+    top: TomlTable, folders: AllowedFolders, package_dirs: PackageDirs | None
 ) -> tuple[Model, str]:
     """The model, and the file it is from or nothing."""
     if isinstance(name := top.data.get("model"), str):
@@ -126,7 +126,7 @@ def _model(
     return model, source
 
 
-def _shipped(one: Table, key: str, name: str) -> Model:
+def _shipped(one: TomlTable, key: str, name: str) -> Model:
     if name not in examples.ROBOTS:
         one.reject(
             key,
@@ -137,7 +137,7 @@ def _shipped(one: Table, key: str, name: str) -> Model:
 
 
 def _from_file(
-    one: Table, key: str, name: str, folders: AllowedFolders, options: dict[str, Any]
+    one: TomlTable, key: str, name: str, folders: AllowedFolders, options: dict[str, Any]
 ) -> tuple[Model, str]:
     try:
         found = folders.locate(name)
@@ -157,7 +157,7 @@ def _from_file(
 
 
 @kind("point", '"tool"   or   { on = "tool", offset = [0, 0, 0.1] }')
-def _point(one: Table, key: str, example: str) -> Any:
+def _point(one: TomlTable, key: str, example: str) -> Any:
     """The name of a body or frame, or a table with `on` and `offset`."""
     if not isinstance(one.data[key], dict):
         return KINDS["text"][0](one, key, example)
@@ -168,7 +168,7 @@ def _point(one: Table, key: str, example: str) -> Any:
 
 
 @kind("times", "[0.0, 1.0]")
-def _times(one: Table, key: str, example: str) -> Any:
+def _times(one: TomlTable, key: str, example: str) -> Any:
     found = KINDS["numbers"][0](one, key, example)
     if len(found) < 2 or (np.diff(found) <= 0).any():
         one.reject(key, "times must be two or more increasing numbers, in s.")
@@ -176,7 +176,7 @@ def _times(one: Table, key: str, example: str) -> Any:
 
 
 @kind("wrenches", str([0.0] * 6))
-def _wrenches(one: Table, key: str, example: str) -> Any:
+def _wrenches(one: TomlTable, key: str, example: str) -> Any:
     """Six numbers, or as many of them as there are times."""
     found, times = one.data[key], one.data.get("times")
     if times is None:
@@ -250,14 +250,14 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-def _forces(top: Table, model: Model) -> list[Force]:
+def _forces(top: TomlTable, model: Model) -> list[Force]:
     """All elements of [[forces]], each looked up in the model."""
     out: list[Force] = []
     for one in top.tables("forces"):
         word = one.choice("type", FORCES)
         one.name = f"{one.name} ({word})"
         make, keys = FORCES[word]
-        with one.blamed():
+        with one.attributed_to():
             given = one.read(f"type: raw; {keys}")
             del given["type"]
             if keys.startswith("joints:"):
@@ -273,7 +273,7 @@ def _forces(top: Table, model: Model) -> list[Force]:
 
 
 @kind("components", '"pose"')
-def _components(one: Table, key: str, example: str) -> Any:
+def _components(one: TomlTable, key: str, example: str) -> Any:
     found = one.data[key]
     if isinstance(found, str):
         return one.choice(key, ("pose", "position", "rotation"))
@@ -292,7 +292,7 @@ def _components(one: Table, key: str, example: str) -> Any:
 
 
 @kind("efforts", "100.0")
-def _efforts(one: Table, key: str, example: str) -> Any:
+def _efforts(one: TomlTable, key: str, example: str) -> Any:
     """None for the ratings of the robot file."""
     return None if one.data[key] == "ratings" else KINDS["gains"][0](one, key, example)
 
@@ -311,14 +311,14 @@ _CONTROLLERS: dict[str, tuple[Callable[..., Any], str]] = _IN_JOINTS | {
 
 
 def _controller(
-    one: Table | None, model: Model, q0: Array, known: Mapping[str, Any] = _CONTROLLERS
+    one: TomlTable | None, model: Model, q0: Array, known: Mapping[str, Any] = _CONTROLLERS
 ) -> Any:
     """One of `phipsi.control` with its reference, or None if the scenario has none."""
     if one is None:
         return None
     word = one.choice("type", known)
     make, keys = known[word]
-    with one.blamed():
+    with one.attributed_to():
         given = one.read(
             "type: raw; kp: gains; kd: gains; hold: raw?; path: raw?; largest_effort: efforts?; "
             "actuated: names?" + keys
@@ -337,10 +337,10 @@ def _controller(
         return controllers.Saturated(made, model, efforts) if is_limited else made
 
 
-def _joint_reference(one: Table, model: Model, q0: Array) -> Any:
+def _joint_reference(one: TomlTable, model: Model, q0: Array) -> Any:
     """A configuration to hold, or a path; joints that are not named stay where they were."""
 
-    def configuration(table: Table, key: str, start: Array) -> Array:
+    def configuration(table: TomlTable, key: str, start: Array) -> Array:
         def reject(_: str, joint: str, reason: str) -> Any:
             table.reject((key, joint), reason)
 
@@ -355,7 +355,7 @@ def _joint_reference(one: Table, model: Model, q0: Array) -> Any:
     return references.JointPath(model, np.array(points[1:]), times)
 
 
-def _pose_reference(one: Table, model: Model, q0: Array, frame: Any) -> Any:
+def _pose_reference(one: TomlTable, model: Model, q0: Array, frame: Any) -> Any:
     """A pose to hold, or a path of poses; position or quaternion stay if they are not given."""
     body, X = model.resolve_point(frame)
     at = X.matrix if body < 0 else motions.poses(model, q0)[body] @ X.matrix
@@ -377,7 +377,7 @@ def _moved(start: Pose, position: Any = None, quaternion: Any = None) -> Pose:
 
 
 @kind("quaternion", "[1.0, 0.0, 0.0, 0.0]")
-def _quaternion(one: Table, key: str, example: str) -> Any:
+def _quaternion(one: TomlTable, key: str, example: str) -> Any:
     found = np.array(KINDS["4 numbers"][0](one, key, example))
     length = float(np.linalg.norm(found))
     if abs(length - 1) > _UNIT:
@@ -392,7 +392,7 @@ def _quaternion(one: Table, key: str, example: str) -> Any:
 _PLACE = "position: 3 numbers?; quaternion: quaternion?"
 
 
-def _stops(one: Table, example: str) -> list[Table]:
+def _stops(one: TomlTable, example: str) -> list[TomlTable]:
     stops = one.tables("path")
     if len(stops) < 2:
         one.reject("path", f"a path needs at least two stops:  path = [{example}]")
@@ -404,7 +404,7 @@ def _stops(one: Table, example: str) -> list[Table]:
 _DIRECTIONS = {"both": 0, "rising": 1, "falling": -1}
 
 
-def _event(one: Table, model: Model) -> Event:
+def _event(one: TomlTable, model: Model) -> Event:
     """A joint's coordinate or rate crosses a value."""
     given = one.read(
         'joint: text = "elbow"; value: number; of: coordinate|rate?; entry: number?; '
@@ -440,7 +440,7 @@ _DISTRIBUTIONS = {
 """Words of files: the name in SciPy, and the numbers that follow."""
 
 
-def _study(one: Table | None) -> dict[str, Any] | None:
+def _study(one: TomlTable | None) -> dict[str, Any] | None:
     """The arguments of `pp.Study`."""
     if one is None:
         return None
@@ -462,7 +462,7 @@ def _study(one: Table | None) -> dict[str, Any] | None:
     return given
 
 
-def _draw(draws: Table, name: str) -> Any:
+def _draw(draws: TomlTable, name: str) -> Any:
     """A list of values, or a distribution of SciPy."""
     value = draws.data[name]
     if isinstance(value, list):
@@ -499,11 +499,13 @@ def _draw(draws: Table, name: str) -> Any:
 # ---- how to run it, and where to write -----------------------------------------------------------
 
 
-def _integrator(top: Table) -> dict[str, Any]:
+def _integrator(top: TomlTable) -> dict[str, Any]:
     if "integrator" not in top:
         return {}
     # those of `simulate`
-    known = [name for name, x in METHODS.items() if not x.damps or name == "time_stepping"]
+    known = [
+        name for name, x in METHODS.items() if not x.damping_implicit or name == "time_stepping"
+    ]
     if isinstance(top.data["integrator"], str):
         return {"integrator": top.choice("integrator", known)}
     one = top.table("integrator")
@@ -527,7 +529,7 @@ _OUTPUTS = {
 }
 
 
-def _output(top: Table, folders: AllowedFolders, source: str) -> dict[str, Any]:
+def _output(top: TomlTable, folders: AllowedFolders, source: str) -> dict[str, Any]:
     """How often to record, and the files to write, which are in the scenario's folder."""
     one = top.table("output")
     if one is None:

@@ -28,7 +28,7 @@ from phipsi.simulation.simulate.run import simulate
 from phipsi.simulation.simulate.run_options import DT
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.study import Study
-from phipsi.support.whole_files import checked_target, path_of, whole_file
+from phipsi.support.atomic_files import atomic_write, checked_target, path_of
 
 _MOST_OUTPUTS = 10_000_000
 
@@ -190,7 +190,7 @@ def write_output(trajectory: Trajectory, path: Path, *, title: str = "") -> None
 
         report(trajectory, path, title=title)
     else:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             if suffix == ".csv":
                 trajectory.to_csv(part)
             else:

@@ -22,7 +22,7 @@ _DEEP = re.compile(r"""(?<![\w"'.-])(?:(?:"[^"\n]*"|'[^'\n]*'|[\w-]++)[ \t]*+\.[
 _DIGITS = re.compile(r"[0-9_]{4000}")
 
 
-def read_toml(file: str) -> Table:
+def read_toml(file: str) -> TomlTable:
     """The whole file as a table, or a FileError that says on which line it is not TOML."""
     data = read_bytes(file, MAX_BYTES)
     try:
@@ -47,11 +47,11 @@ def read_toml(file: str) -> Table:
         raise FileError(file, line, "", f"has a number that cannot be read: {error}.") from None
     except RecursionError:
         raise FileError(file, 1, "", "is nested too deeply to be a scenario.") from None
-    return Table(file, lines, (), parsed, "")
+    return TomlTable(file, lines, (), parsed, "")
 
 
 @final
-class Table:
+class TomlTable:
     """A table of the file: its values by key, each checked when it is read."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Table:
         raise FileError(self.file, self.line(*where), self.name, reason)
 
     @contextmanager
-    def blamed(self) -> Iterator[None]:
+    def attributed_to(self) -> Iterator[None]:
         """Report errors of the library at the key they are about, if they name one."""
         try:
             yield
@@ -148,7 +148,7 @@ class Table:
                 table.reject(joint, str(error))
         return out
 
-    def table(self, key: str) -> Table | None:
+    def table(self, key: str) -> TomlTable | None:
         """A table by its key, or None."""
         if key not in self.data:
             return None
@@ -157,16 +157,16 @@ class Table:
             self.wrong(key, f"a table: [{key}], or {key} = {{ … }}")
         return self._inner(value, key, key)
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """An array of tables, empty if it is not there."""
         value = self.data.get(key, [])
         if not isinstance(value, list) or not all(isinstance(x, dict) for x in value):
             self.wrong(key, f"tables: write  [[{key}]]  above each, not [{key}]")
         return [self._inner(one, f"{key} no. {i + 1}", key, i) for i, one in enumerate(value)]
 
-    def _inner(self, data: dict[str, Any], name: str, *path: str | int) -> Table:
+    def _inner(self, data: dict[str, Any], name: str, *path: str | int) -> TomlTable:
         name = f"{self.name}.{name}" if self.name else name
-        return Table(self.file, self.lines, (*self.path, *path), data, name)
+        return TomlTable(self.file, self.lines, (*self.path, *path), data, name)
 
     def missing(self, key: str, example: str) -> NoReturn:
         """Reject the table because it lacks a key."""
@@ -179,7 +179,9 @@ class Table:
 
 # ---- kinds of values ----------------------------------------------------------------------------
 
-Reader = Callable[[Table, str, str], Any]  # the value of a key, rejected if it is not of the kind
+Reader = Callable[
+    [TomlTable, str, str], Any
+]  # the value of a key, rejected if it is not of the kind
 KINDS: dict[str, tuple[Reader, str]] = {}  # with an example
 
 
@@ -199,7 +201,7 @@ def _plain(
     """A kind of values that is described, checked and converted."""
 
     @kind(name, example)
-    def read(table: Table, key: str, example: str) -> Any:
+    def read(table: TomlTable, key: str, example: str) -> Any:
         value = table.data[key]
         if not fits(value):
             table.wrong(key, wanted.format(example))

@@ -12,14 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from phipsi.core.model.numbers import whole_number
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.errors import InputError, SimulationError, shown, true_or_false, warn
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.studies.block_workers import (
-    Blocks,
     Finished,
     LocalWorkers,
     NotWritten,
+    StudyBlocks,
     Workers,
     attempted,
 )
@@ -27,8 +27,8 @@ from phipsi.studies.cluster_workers import DaskWorkers, SchedulerLost
 from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.study_folder import MOST_BLOCKS, StudyFolder
 from phipsi.studies.study_results import StudyResults
+from phipsi.support.atomic_files import path_of
 from phipsi.support.progress import make_progress
-from phipsi.support.whole_files import path_of
 
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""
@@ -38,7 +38,7 @@ _SYSTEMATIC = 8
 
 
 def run_study(
-    study: Blocks,
+    study: StudyBlocks,
     folder: str | os.PathLike[str] | None,
     *,
     workers: int,
@@ -80,7 +80,7 @@ def run_study(
 
 
 def _run_in(
-    study: Blocks,
+    study: StudyBlocks,
     path: Path,
     workers: int,
     executor: Any,
@@ -106,7 +106,7 @@ def _run_in(
         alone = executor == "local" and workers == 1 and not any(limits.values())
         try:
             if alone:
-                with lock.beating():
+                with lock.heartbeat():
                     driver.run_here(missing, _Job(study, folder))
             elif len(missing):
                 count = min(workers, len(missing))
@@ -143,7 +143,7 @@ def _run_in(
 class _Job:
     """What workers of this machine call: compute a block and write it."""
 
-    def __init__(self, study: Blocks, folder: StudyFolder) -> None:
+    def __init__(self, study: StudyBlocks, folder: StudyFolder) -> None:
         self._study, self._folder = study, folder
 
     def __call__(self, block: int) -> str:
@@ -155,7 +155,7 @@ class _Driver:
     """Gives out blocks, collects them, tries failed ones again, and keeps the manifest."""
 
     def __init__(
-        self, folder: StudyFolder, study: Blocks, retries: int, progress: Any, lock: FolderLock
+        self, folder: StudyFolder, study: StudyBlocks, retries: int, progress: Any, lock: FolderLock
     ) -> None:
         self._folder, self._study, self._retries = folder, study, retries
         self._lock = lock
@@ -250,7 +250,7 @@ class _Driver:
 class _Failures:
     """Whether a study fails in the same way from its first block on: then it is stopped."""
 
-    def __init__(self, study: Blocks, fine: bool) -> None:
+    def __init__(self, study: StudyBlocks, fine: bool) -> None:
         self._study, self._fine = study, fine
         self._ways: set[str] = set()
         self._blocks = self._runs = 0
@@ -288,6 +288,6 @@ def _warn_of_unseen(definition: Mapping[str, Any]) -> None:
             )
 
 
-def _shown_runs(study: Blocks, block: int) -> str:
+def _shown_runs(study: StudyBlocks, block: int) -> str:
     numbers = study.numbers_of(block)
     return f"runs {numbers.start} … {numbers.stop - 1}"

@@ -1,7 +1,7 @@
 """Whoever runs the blocks of a study, and the processes of this machine that do.
 
-The driver gives out blocks and takes them back; `Workers` is what it sees of them, `Blocks` what
-they see of the study. Those of a cluster are in `studies/cluster_workers.py`.
+The driver gives out blocks and takes them back; `Workers` is what it sees of them, `StudyBlocks`
+what they see of the study. Those of a cluster are in `studies/cluster_workers.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_LOG = 4000
 """Characters of a traceback that are kept."""
 
 
-class Blocks(Protocol):
+class StudyBlocks(Protocol):
     """A study, as whoever runs it sees it: runs in blocks."""
 
     count: Any

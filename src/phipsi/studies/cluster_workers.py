@@ -24,7 +24,7 @@ from typing import Any, final
 from urllib.parse import urlsplit
 
 from phipsi.errors import InputError, SimulationError, shown, warn
-from phipsi.studies.block_workers import Blocks, Finished, NotWritten, failed
+from phipsi.studies.block_workers import Finished, NotWritten, StudyBlocks, failed
 from phipsi.support.optional_imports import import_optional
 
 _AHEAD = 2
@@ -66,7 +66,7 @@ class DaskWorkers:
 
     def __init__(
         self,
-        study: Blocks,
+        study: StudyBlocks,
         executor: Any,
         count: int,
         write: Callable[[int, Any], str],
@@ -256,7 +256,7 @@ class _LocalCluster:
 # ---- what workers do -----------------------------------------------------------------------------
 
 
-def _sent(work: tuple[Blocks, Any, float | None]) -> bytes:
+def _sent(work: tuple[StudyBlocks, Any, float | None]) -> bytes:
     """The study, how its blocks are written, and how long they may take, as workers get them."""
     try:
         return import_optional("cloudpickle", "this executor", _INSTALL).dumps(work)
@@ -265,7 +265,7 @@ def _sent(work: tuple[Blocks, Any, float | None]) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _received(work: bytes) -> tuple[Blocks, Any, float | None]:
+def _received(work: bytes) -> tuple[StudyBlocks, Any, float | None]:
     """The study of a worker, which compiles it once."""
     return pickle.loads(work)
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.numbers import whole_number
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.errors import InputError, did_you_mean, number_of, one_of
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.integrators.step_graph import INERTIA

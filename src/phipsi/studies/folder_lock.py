@@ -79,7 +79,7 @@ class FolderLock:
         os.utime(self._file)
 
     @contextmanager
-    def beating(self) -> Iterator[None]:
+    def heartbeat(self) -> Iterator[None]:
         """Touch the lock from another thread, while this one computes."""
         over = Event()
 

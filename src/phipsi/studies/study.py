@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.core.model.numbers import as_list, plain_numbers, whole_number
+from phipsi.core.model.argument_checks import as_list, plain_numbers, whole_number
 from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_results import SimulatorRun, recorded_run

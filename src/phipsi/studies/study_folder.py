@@ -32,7 +32,7 @@ from phipsi.studies.block_sizes import BlockSizes
 from phipsi.studies.block_workers import NotWritten
 from phipsi.studies.folder_lock import LOCK, owner_of
 from phipsi.support.array_archives import opened_file, read_archive
-from phipsi.support.whole_files import MissingPath, UnusablePath, whole_file
+from phipsi.support.atomic_files import MissingPath, UnusablePath, atomic_write
 
 Array = NDArray[Any]
 
@@ -184,7 +184,7 @@ class StudyFolder:
         )
         target = self.path / _MANIFEST
         try:
-            with whole_file(target) as part, part.open("w", encoding="utf-8") as file:
+            with atomic_write(target) as part, part.open("w", encoding="utf-8") as file:
                 file.write(f'{head[:-1]}, "done": {{')
                 between = "\n"
                 for number, digest in self.done.items():
@@ -202,7 +202,7 @@ class StudyFolder:
         """Write the arrays of a block; their digest."""
         whole = {**arrays, _STUDY: self._study}
         try:
-            with whole_file(self.block_file(number)) as part:
+            with atomic_write(self.block_file(number)) as part:
                 np.savez(part, allow_pickle=False, **whole)
         except OSError as error:
             raise _unwritable(self.block_file(number), error) from None

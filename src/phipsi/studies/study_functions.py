@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.numbers import as_list
+from phipsi.core.model.argument_checks import as_list
 from phipsi.errors import InputError, SimulationError, shown
 from phipsi.simulation.simulate.events import Event
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import plain_numbers, whole_number
+from phipsi.core.model.argument_checks import plain_numbers, whole_number
 from phipsi.errors import (
     InputError,
     ParseError,

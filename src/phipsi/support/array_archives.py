@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from phipsi.errors import ParseError, PhipsiError, shown
-from phipsi.support.whole_files import MissingPath, UnusablePath
+from phipsi.support.atomic_files import MissingPath, UnusablePath
 
 Array = NDArray[Any]
 

@@ -170,7 +170,7 @@ class LimitedProcess:
                 late = f"it said nothing for {seconds:g} s"
                 raise (TooSlow() if failure is Ended else failure(late)) from error
             process.kill()
-            said = "" if failure is Ended else _last_words(process)
+            said = "" if failure is Ended else _stderr_tail(process)
             raise failure(f"{how}{said}") from error
         finally:
             timer.cancel()
@@ -238,7 +238,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> str:
     return f"exit code {code}"
 
 
-def _last_words(process: subprocess.Popen[bytes]) -> str:
+def _stderr_tail(process: subprocess.Popen[bytes]) -> str:
     assert process.stderr is not None
     said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
     return f" ({said[-1][:300]})" if said else ""

@@ -27,7 +27,7 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
-from phipsi.transmissions.jumping_functions import COORDINATES, jump_of
+from phipsi.transmissions.discontinuities import COORDINATES, jump_of
 from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
 
 CLOCK = "clock"
@@ -110,7 +110,9 @@ class Cam(Constraint):
         if not left:
             return None
         clock = None if self.clock in gone else self.clock
-        return replace(self, law=_Held(self.law, tuple(every), gone), joints=left, clock=clock)
+        return replace(
+            self, law=_PartialFunction(self.law, tuple(every), gone), joints=left, clock=clock
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As its steps: functions written in place cannot be pickled."""
@@ -122,7 +124,7 @@ def _cam_again(law: TracedLaw, name: str, joints: Any, offset: float, clock: str
     return Cam(law, name=name, joints=joints, offset=offset, clock=clock)
 
 
-class _Held:
+class _PartialFunction:
     """A function with some of its arguments held at numbers."""
 
     def __init__(self, law: Any, names: tuple[str, ...], numbers: Mapping[str, float]) -> None:

@@ -23,7 +23,7 @@ from phipsi.core.model.value import fill
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.cams import CLOCK, law_closure
-from phipsi.transmissions.jumping_functions import TIMES, jump_of
+from phipsi.transmissions.discontinuities import TIMES, jump_of
 from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from phipsi.core.model.dual import Dual, DualOps, rate_of
 from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.model.scalars import ScalarOps
+from phipsi.core.model.scalar_linalg import ScalarOps
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,

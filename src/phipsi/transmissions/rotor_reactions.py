@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.model import Model
-from phipsi.core.model.scalars import as_array
+from phipsi.core.model.scalar_linalg import as_array
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 from phipsi.transmissions.rotor_inertias import Folded, fold

@@ -16,8 +16,8 @@ from phipsi.core.arrays.entry_graphs import MOST_STEPS, EntryGraph, argument, bl
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.hidden_inputs import traced_twice
 from phipsi.core.arrays.law_errors import fail, place_of, short, traced_call
-from phipsi.core.arrays.law_operations import constant, join
-from phipsi.core.arrays.trace import Traced, as_node, at_most
+from phipsi.core.arrays.law_operations import concat, constant
+from phipsi.core.arrays.trace import Tracer, as_node, at_most
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import ONE, Space
@@ -144,7 +144,7 @@ def _traced(
     place = place_of(function)
 
     def block_of() -> Node:
-        given = [Traced(argument(n, shape), owned=True) for n, shape in enumerate(shapes)]
+        given = [Tracer(argument(n, shape), owned=True) for n, shape in enumerate(shapes)]
         found = traced_call(function, **dict(zip(names, given, strict=True)), **constants)
         return _block(found, rows, cols, takes is ONE, place)
 
@@ -166,7 +166,7 @@ def _block(result: Any, rows: int, cols: int, is_vector: bool, place: str) -> No
     if not block.shape and (rows == cols or is_vector):  # a multiple of the identity, or of ones
         one = np.ones(rows, bool) if is_vector else np.eye(rows, dtype=bool)
         zero = constant(0.0)
-        return join([block if on else zero for on in one.ravel()], wanted)
+        return concat([block if on else zero for on in one.ravel()], wanted)
     if block.shape != wanted:
         alone = ", or a number for all of them" if is_vector else ""
         if rows == cols and not is_vector:

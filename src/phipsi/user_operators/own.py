@@ -31,7 +31,7 @@ from phipsi.core.operators.catalogue import Riccati
 from phipsi.core.operators.inputs import INPUT_ORDER
 from phipsi.core.operators.transitions import check_structure, is_one_step, solution
 from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of, true_or_false
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 from phipsi.user_operators.formula_tracing import formula_block
 from phipsi.user_operators.own_blocks import Table
 

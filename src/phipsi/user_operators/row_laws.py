@@ -95,7 +95,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     from phipsi.core.arrays.entry_graphs import argument, block_entries
     from phipsi.core.arrays.hidden_inputs import traced_twice
     from phipsi.core.arrays.law_errors import place_of, traced_call
-    from phipsi.core.arrays.trace import Traced, as_node
+    from phipsi.core.arrays.trace import Tracer, as_node
     from phipsi.errors import LawError
 
     if not callable(function):
@@ -120,7 +120,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         )
 
     def steps() -> EntryGraph:
-        given = [Traced(argument(0, (size,)), owned=True)[i] for i in range(size)]
+        given = [Tracer(argument(0, (size,)), owned=True)[i] for i in range(size)]
         node = as_node(traced_call(function, *given))
         if node.size != 1:
             raise ModelError(

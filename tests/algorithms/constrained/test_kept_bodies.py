@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from random_models import ALL, JOINTS, random_inertia, random_pose, random_tree
 
 import phipsi as pp
-from phipsi.algorithms.constrained.stages import ARTICULATED, KeptBodies
+from phipsi.algorithms.constrained.stages import ARTICULATED, ArticulatedCache
 
 
 def inboard(model: pp.Model, body: str) -> set[str]:
@@ -76,7 +76,7 @@ class Mechanism:
 CHANGES = ("inertia", "placement", "armature", "joint", "q", "lock", "unlock")
 
 
-def check(kept: KeptBodies, mechanism: Mechanism, dense: bool) -> None:
+def check(kept: ArticulatedCache, mechanism: Mechanism, dense: bool) -> None:
     model, q = mechanism.reduced()
     found, executed = kept.articulated(model, q)
     assert set(executed) == mechanism.expected()
@@ -104,7 +104,7 @@ def check(kept: KeptBodies, mechanism: Mechanism, dense: bool) -> None:
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_random_sequences_of_changes(seed):
-    mechanism, kept = Mechanism(seed, armature=seed % 3 == 0), KeptBodies()
+    mechanism, kept = Mechanism(seed, armature=seed % 3 == 0), ArticulatedCache()
     check(kept, mechanism, dense=True)
     for step in range(12):
         drawn = mechanism.rng.permutation(CHANGES)[: int(mechanism.rng.integers(0, 5))].tolist()
@@ -117,7 +117,7 @@ def test_random_sequences_of_changes(seed):
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize("seed", range(3))
 def test_one_change_at_a_time(seed, what):
-    mechanism, kept = Mechanism(seed), KeptBodies()
+    mechanism, kept = Mechanism(seed), ArticulatedCache()
     if what == "unlock":
         check(kept, mechanism, dense=False)
         mechanism.change("lock")
@@ -130,7 +130,7 @@ def test_one_change_at_a_time(seed, what):
 
 def test_the_same_in_machine_code(monkeypatch):
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
-    mechanism, kept = Mechanism(5, joints=("revolute", "prismatic"), bodies=12), KeptBodies()
+    mechanism, kept = Mechanism(5, joints=("revolute", "prismatic"), bodies=12), ArticulatedCache()
     check(kept, mechanism, dense=True)
     for what in ("inertia", "q", "lock", "placement", "unlock"):
         mechanism.change(what)
@@ -139,7 +139,7 @@ def test_the_same_in_machine_code(monkeypatch):
 
 def test_a_long_chain_costs_its_path_only():
     """No recursion limit, and a change at the base is one body."""
-    arm, kept = pp.examples.planar_arm(400), KeptBodies()
+    arm, kept = pp.examples.planar_arm(400), ArticulatedCache()
     q = np.full(400, 0.01)
     kept.articulated(arm, q)
     bent = q.copy()
@@ -151,7 +151,7 @@ def test_a_long_chain_costs_its_path_only():
 
 
 def test_a_failure_leaves_the_kept_values_as_they_were():
-    arm, kept = pp.examples.planar_arm(3), KeptBodies()
+    arm, kept = pp.examples.planar_arm(3), ArticulatedCache()
     q = np.array([0.1, 0.2, 0.3])
     kept.articulated(arm, q)
     empty = pp.SpatialInertia(0.0, (0, 0, 0), 0)

@@ -15,7 +15,7 @@ import phipsi as pp
 from phipsi import constraints as c
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics.dynamics_expressions import FORMS
-from phipsi.core.backends.failures import DOUBTFUL
+from phipsi.core.backends.errors_from_status import DOUBTFUL
 
 TILTS = np.array([0.5, 1e-2, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7, 0.0])
 AT = (0.4, 0.1, 0.2)

@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.errors import InputError, LawError, ModelError
-from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.connect_laws import block_diagram
 
 ARM = pp.examples.planar_arm(2)
 GENERATOR = np.random.default_rng(7)
@@ -30,7 +30,7 @@ draw = GENERATOR.random
 
 
 def efforts(function, q=(0.7, -0.4), v=(0.2, 0.1)):
-    made = circuit(ARM, [pp.law(function)], 1e-3)
+    made = block_diagram(ARM, [pp.law(function)], 1e-3)
     assert made.efforts is not None
     return evaluate([made.efforts], {"q": np.array(q), "v": np.array(v), "t": np.array(0.0)})[0]
 
@@ -180,7 +180,7 @@ def test_simulate_calls_a_law_that_cannot_be_traced_as_it_is():
         return by_branch(q, v)
 
     with pytest.raises(LawError):
-        circuit(ARM, [law], 1e-3)
+        block_diagram(ARM, [law], 1e-3)
     runs = [
         pp.simulate(ARM, [0.5, 0.2], [0.3, 0.1], 0.2, controller=f, rtol=1e-10).q[-1]
         for f in (law, lambda t, q, v: np.sign(q[0]) * v)
@@ -299,7 +299,7 @@ def test_every_law_with_chance_or_a_clock_is_rejected(name):
     law = COINS[name]
     for _ in range(4):
         with pytest.raises(LawError, match=r"random numbers|reads a clock"):
-            circuit(ARM, [law if name == "an object" else pp.law(law, name="coin")], 1e-3)
+            block_diagram(ARM, [law if name == "an object" else pp.law(law, name="coin")], 1e-3)
 
 
 def test_numbers_that_were_drawn_before_are_constants():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from phipsi.core.arrays.law_operations import OPERATIONS, given
+from phipsi.core.arrays.law_operations import OPERATIONS, input
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.scalar_nodes import ScalarGraph, ScalarNodeOps, Undecided
-from phipsi.core.arrays.trace import Traced
+from phipsi.core.arrays.trace import Tracer
 from phipsi.core.arrays.traced_numbers import TRACED
 from phipsi.core.backends.array_algebra import OBJECTS
 from phipsi.core.model.dual import Dual, DualOps
@@ -24,8 +24,8 @@ POINTS = [(0.7, 0.3, -0.4), (0.2, 0.9, 0.5), (0.6, 0.6, 1.5)]
 
 def on_traced(name, xs):
     """An operation on traced values, evaluated."""
-    nodes = [given(str(i), ()) for i in range(len(xs))]
-    found = TRACED.entrywise(name, [Traced(x) for x in nodes])
+    nodes = [input(str(i), ()) for i in range(len(xs))]
+    found = TRACED.entrywise(name, [Tracer(x) for x in nodes])
     return evaluate([found.node], {str(i): np.array(x) for i, x in enumerate(xs)})[0]
 
 
@@ -63,8 +63,8 @@ def test_the_table_and_its_values_have_the_same_names():
 @pytest.mark.parametrize("x", [0.3, 1.7])
 def test_a_series_or_a_closed_form(x):
     """Below and above where the coefficients of exponential maps change their formula."""
-    node = given("x", ())
-    traced = evaluate([sinc(Traced(node), TRACED).node], {"x": np.array(x)})[0]
+    node = input("x", ())
+    traced = evaluate([sinc(Tracer(node), TRACED).node], {"x": np.array(x)})[0]
     by_arrays = sinc(np.array([x]), ARRAYS)[0]
     wanted = np.sin(np.sqrt(x)) / np.sqrt(x)
     assert_allclose([sinc(x, FLOATS), by_arrays, traced], wanted, rtol=1e-15)

@@ -14,7 +14,7 @@ from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import in_order
 from phipsi.core.arrays.law_derivatives import adjoints, ones
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Emitter
@@ -51,10 +51,10 @@ def test_the_same_bits_at_every_width(name, fused):
 @cache
 def policy():
     """Two layers of 64 tanh, as a graph: 30 observations, 12 actions."""
-    x = Traced(ops.given("x", (30,)))
+    x = Tracer(ops.input("x", (30,)))
     sizes = (30, 64, 64, 12)
     for i, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
-        w, b = Traced(ops.given(f"w{i}", (m, n))), Traced(ops.given(f"b{i}", (m,)))
+        w, b = Tracer(ops.input(f"w{i}", (m, n))), Tracer(ops.input(f"b{i}", (m,)))
         x = w @ x + b
         x = np.tanh(x) if i < 2 else x
     return as_node(x)
@@ -86,7 +86,7 @@ def test_policies_with_shared_weights(fused):
 def test_curves():
     knots = np.array([0.0, 1.0, 3.0])
     rows = np.array([[1.0, 2.0, 0.5], [3.5, -1.0, 0.25]])
-    x = ops.given("x", (3,))
+    x = ops.input("x", (3,))
     result = ops.curve(x, knots, rows)
     (slope,) = adjoints([result], [ones(result)], [x])
     given = {"x": np.array([[-1.0, 0.0, 0.5], [1.0, 2.0, 4.0], [np.nan, 3.0, 0.9], [1.1, 2.9, 0]])}
@@ -105,7 +105,7 @@ def test_every_operation_has_code_and_numpys_special_values(name):
     arity = row.text.count("{")
     numbers = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 0.3])
     grid = [x.ravel() for x in np.meshgrid(*[numbers] * arity)]
-    inputs = [ops.given(f"x{i}", ()) for i in range(arity)]
+    inputs = [ops.input(f"x{i}", ()) for i in range(arity)]
     node = ops.apply(name, *inputs)
     size = len(grid[0])
     code = compiled([node], 8, False)
@@ -139,7 +139,7 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_of_large_arrays(name, shared):
     """Rows, columns and transposed matrices are read where they are, also in gradients."""
-    w, x = (Traced(ops.given(*y)) for y in (("w", (26, 26)), ("x", (26,))))
+    w, x = (Tracer(ops.input(*y)) for y in (("w", (26, 26)), ("x", (26,))))
     result = as_node(VIEWS[name](w, x))
     bars = adjoints([result], [ones(result)], [as_node(w), as_node(x)])
     results = [result, *(y for y in bars if y is not None)]
@@ -158,16 +158,18 @@ def test_views_of_large_arrays(name, shared):
 def test_large_irregular_patterns_are_loops():
     """Picks, scatters, sums along axes and constants beyond `MANY` entries."""
     rng = np.random.default_rng(2)
-    x = ops.given("x", (20, 3, 8))
-    picked = ops.pick(x, rng.integers(0, 480, (50, 6)))
+    x = ops.input("x", (20, 3, 8))
+    picked = ops.gather(x, rng.integers(0, 480, (50, 6)))
     weight = ops.constant(rng.standard_normal((50, 6)))
     product = ops.apply("mul", picked, weight)
     results = [
-        ops.scatter(product, rng.integers(0, 90, (50, 6)), (90,)),
-        ops.scatter(product, rng.integers(0, 5, (50, 6)), (5,)),
-        ops.pick(ops.scatter(product, np.arange(300), (300,)), np.arange(300).reshape(50, 6).T),
-        *(ops.total(x, axis) for axis in (0, 1, 2)),
-        ops.total(product, 1),
+        ops.scatter_add(product, rng.integers(0, 90, (50, 6)), (90,)),
+        ops.scatter_add(product, rng.integers(0, 5, (50, 6)), (5,)),
+        ops.gather(
+            ops.scatter_add(product, np.arange(300), (300,)), np.arange(300).reshape(50, 6).T
+        ),
+        *(ops.reduce_sum(x, axis) for axis in (0, 1, 2)),
+        ops.reduce_sum(product, 1),
     ]
     given = {"x": rng.standard_normal((LANES, 20, 3, 8))}
     wanted = evaluate(results, given)
@@ -177,7 +179,7 @@ def test_large_irregular_patterns_are_loops():
 
 def chain():
     """Arrays that follow from each other entry by entry, with a sum between them."""
-    x, y = (Traced(ops.given(name, (40,))) for name in "xy")
+    x, y = (Tracer(ops.input(name, (40,))) for name in "xy")
     z = np.sin(x * y) - x
     w = np.where(z < y, z * z, np.abs(y))
     return [as_node(v) for v in (w, np.sum(w) * z + y, z)]
@@ -192,7 +194,7 @@ def test_entries_that_follow_from_each_other_are_one_loop():
         ):
             assert_allclose(got, wanted, rtol=1e-14, atol=2e-14)
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER] * 2), "go")
+    function = ir.IRFunction(module, ir.FunctionType(ir.VOID, [ir.POINTER] * 2), "go")
     e = Emitter(LANES, fused=False)
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     sizes = []

@@ -12,12 +12,12 @@ from phipsi.core.arrays import law_derivatives
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_derivatives import dependence, diagonal
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
 N = 5
-X, Y = ops.given("x", (N,)), ops.given("y", (N, N))
-x: Any = Traced(X)
-y: Any = Traced(Y)
+X, Y = ops.input("x", (N,)), ops.input("y", (N, N))
+x: Any = Tracer(X)
+y: Any = Tracer(Y)
 FULL = np.random.default_rng(0).normal(size=(N, N))
 BAND = np.diag(np.arange(1.0, N + 1)) + np.diag(np.ones(N - 1), 1)
 

@@ -9,7 +9,7 @@ from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.numpy_functions import table
-from phipsi.core.arrays.trace import UFUNCS, Traced, as_node
+from phipsi.core.arrays.trace import UFUNCS, Tracer, as_node
 from phipsi.errors import LawError
 
 
@@ -23,7 +23,7 @@ def test_values(name):
 
 
 def directions():
-    return {n: ops.given(f"d{n.data[0]}", n.shape) for n in (X, Y, A, S)}
+    return {n: ops.input(f"d{n.data[0]}", n.shape) for n in (X, Y, A, S)}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -50,7 +50,7 @@ def test_tangents_are_differences(name):
 def test_adjoints_are_transposed_tangents(name):
     result, at, step = traced(ALL[name]), values(), values()
     step = {f"d{n}": 0.7 - x for n, x in step.items()}
-    weight = ops.given("w", result.shape)
+    weight = ops.input("w", result.shape)
     inputs = [X, Y, A, S]
     rng = np.random.default_rng(1)
     w = rng.standard_normal(result.shape)
@@ -86,8 +86,8 @@ def test_special_values_are_those_of_numpy(name):
     function = getattr(np, name)
     numbers = np.array([*SPECIAL, *(-x for x in SPECIAL)])
     grid = [x.ravel() for x in np.meshgrid(*[numbers] * function.nin)]
-    inputs = [ops.given(f"x{i}", ()) for i in range(function.nin)]
-    node = as_node(function(*map(Traced, inputs)))
+    inputs = [ops.input(f"x{i}", ()) for i in range(function.nin)]
+    node = as_node(function(*map(Tracer, inputs)))
     (found,) = evaluate([node], {f"x{i}": x for i, x in enumerate(grid)})
     with np.errstate(all="ignore"):
         wanted = function(*grid).astype(float)
@@ -102,14 +102,14 @@ def test_special_values_are_those_of_numpy(name):
 def test_tables_keep_their_ends_at_infinity():
     x = np.array([np.inf, -np.inf, np.nan, 0.5, 1.0, 0.0, 7.0])
     (found,) = evaluate(
-        [as_node(np.interp(Traced(ops.given("x", (7,))), [0, 1], [2, 3]))], {"x": x}
+        [as_node(np.interp(Tracer(ops.input("x", (7,))), [0, 1], [2, 3]))], {"x": x}
     )
     assert_array_equal(found, np.interp(x, [0, 1], [2, 3]))
     assert_array_equal(table(x[:2], [0, 1], [2, 3], "cubic"), [3.0, 2.0])
 
 
 def test_equal_subexpressions_are_one_node():
-    x = Traced(X)
+    x = Tracer(X)
     assert (np.sin(x) + 1).node is (np.sin(x) + 1).node
     assert (x * 0.0).node is not (x * -0.0).node
 
@@ -206,5 +206,5 @@ BAD = {
 def test_untraceable_laws_name_the_line(name):
     function, text = BAD[name]
     with pytest.raises(LawError, match=text) as error:
-        as_node(function(Traced(X)))
+        as_node(function(Tracer(X)))
     assert f"{__name__.rpartition('.')[2]}.py, line " in str(error.value)

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 import phipsi as pp
 from phipsi.core.backends import reference
 from phipsi.core.backends.arrays import ArrayArithmetic
-from phipsi.core.backends.one_configuration import ScalarArithmetic, product
+from phipsi.core.backends.unbatched_arithmetic import UnbatchedArithmetic, product
 from phipsi.core.sweeps.entries import add, dot, mul, mul_add, mul_sub
 
 SPECIAL = [np.nan, np.inf, -np.inf, 1e308, 5e-324]
@@ -68,7 +68,7 @@ def test_entries_that_are_zero_are_not_known_to_be():
 def test_choices_are_those_of_arrays(numbers: tuple[float, ...]):
     model = MODELS["arm"]
     rest = model, two_points(model, "world"), {}, (), np.dtype(np.float64)
-    one, many = ScalarArithmetic(*rest), ArrayArithmetic(*rest)
+    one, many = UnbatchedArithmetic(*rest), ArrayArithmetic(*rest)
     values = [np.float64(x) for x in numbers]
     assert_array_equal(one.largest(values), many.largest(values))
     for x in values:
@@ -86,7 +86,7 @@ def test_programs_have_the_bits_of_arrays(name: str, monkeypatch: pytest.MonkeyP
     at = {n: at[n] for n in program.inputs}
     one = program(**{n: x[0] for n, x in at.items()})
     batch = program(**at)
-    monkeypatch.setattr(reference, "ScalarArithmetic", ArrayArithmetic)
+    monkeypatch.setattr(reference, "UnbatchedArithmetic", ArrayArithmetic)
     arrays = program(**{n: x[0] for n, x in at.items()})
     for a, b, c in zip(one, batch, arrays, strict=True):
         assert a.tobytes() == b.tobytes() == c.tobytes()

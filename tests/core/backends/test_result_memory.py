@@ -159,7 +159,7 @@ def test_results_of_programs_stay(monkeypatch: pytest.MonkeyPatch):
 def test_batches_of_every_shape_stand_on_blocks(batch: tuple[int, ...]):
     q = MODEL.random_configuration(1, batch)
     result = compiled()(q)
-    assert isinstance(result.base, result_memory.Block) and result.flags.writeable
+    assert isinstance(result.base, result_memory.ResultBlock) and result.flags.writeable
     np.testing.assert_array_equal(result, compiled()(q, out=np.empty((*batch, *SHAPE[1:]))))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.core.expressions import remembered
+from phipsi.core.expressions import scoped_cache
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
 from phipsi.core.expressions.spaces import (
@@ -622,13 +622,13 @@ def test_what_is_remembered_ends_with_the_request():
     arm = pp.examples.planar_arm(2)
     mass = H @ phi @ M @ phi.T @ H.T
     pp.compile(mass, arm, backend="reference")
-    assert not any(remembered._TABLES)
+    assert not any(scoped_cache._TABLES)
     with pytest.raises(LoweringError, match="no O"):
         pp.compile((mass + H @ phi @ M @ psi.T @ H.T).inv, arm, backend="reference")
-    assert not any(remembered._TABLES)
-    with remembered.remembering():
-        with remembered.remembering():
+    assert not any(scoped_cache._TABLES)
+    with scoped_cache.cache_scope():
+        with scoped_cache.cache_scope():
             once = adjoint(H @ phi @ M)
-        assert any(remembered._TABLES)  # the outer one goes on
+        assert any(scoped_cache._TABLES)  # the outer one goes on
         assert adjoint(H @ phi @ M) is once
-    assert not any(remembered._TABLES)
+    assert not any(scoped_cache._TABLES)

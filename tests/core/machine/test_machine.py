@@ -6,9 +6,9 @@ from machine_texts import in_lanes, on_arrays
 
 from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.backends.failures import BLOCK, with_part
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.backends.errors_from_status import BLOCK, with_part
 from phipsi.core.machine.array_machine import ArrayMachine
 from phipsi.core.machine.machine import Candidate, Item
 from phipsi.core.machine.number_machine import NumberMachine
@@ -143,9 +143,9 @@ def choices(m, given, out):
 
 def graph_of(scale):
     """Two graphs of x (2, 2) and y: x y and its sum; and y alone."""
-    x, y = (Traced(ops.given(*z)) for z in (("x", (2, 2)), ("y", ())))
-    both = Evaluation([as_node(x * y * scale), as_node(np.sum(x * y))])
-    return both, Evaluation([as_node(y - 1.0)])
+    x, y = (Tracer(ops.input(*z)) for z in (("x", (2, 2)), ("y", ())))
+    both = GraphEvaluator([as_node(x * y * scale), as_node(np.sum(x * y))])
+    return both, GraphEvaluator([as_node(y - 1.0)])
 
 
 def graphs(m, given, out):
@@ -156,8 +156,8 @@ def graphs(m, given, out):
     out["one"][0], out["one"][1], out["one"][2] = less[0], product[3], total[0]
     large, scratch = m.array(7, 4), m.array(3, kept=False)
     m.copy_matrix((7, 4), a, large)
-    long = Traced(ops.given("z", (7, 4)))
-    (found,) = m.graphs({"z": large})(Evaluation([as_node(long * 2.0 + 1.0)]))
+    long = Tracer(ops.input("z", (7, 4)))
+    (found,) = m.graphs({"z": large})(GraphEvaluator([as_node(long * 2.0 + 1.0)]))
     out["one"][3], out["one"][4] = found[27], found[0]
 
     @m.each(0, 3)

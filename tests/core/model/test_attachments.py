@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.attached.extras import Extras, Rating
+from phipsi.attached.file_metadata import FileMetadata, Rating
 from phipsi.core.model.attachments import Attachments, known_keys
 from phipsi.pages.scene import scene_description
 
@@ -315,10 +315,10 @@ def test_a_mechanism_without_them_loads_none_of_their_modules():
 
 
 def test_attachments_of_the_library_are_found_too():
-    arm = _arm().with_attachment(Extras(name="arm", ratings=(Rating("joint1", effort=5.0),)))
+    arm = _arm().with_attachment(FileMetadata(name="arm", ratings=(Rating("joint1", effort=5.0),)))
     assert arm.name == "arm" and arm.ratings["joint1"].effort == 5.0
     assert not arm.with_locked(["joint1"], [0.0, 0.0, 0.0]).ratings
-    assert arm.with_attachment(replace(arm.of(Extras), name="")).name == ""
+    assert arm.with_attachment(replace(arm.of(FileMetadata), name="")).name == ""
     assert [type(x).__name__ for x in arm.description.attachments] == ["Extras", "Magnets"]
     assert arm.with_rotor("m", joint="joint1", ratio=5, moment=1.0).to_dict().keys() >= {
         "rotors", "magnets", "name", "ratings",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import phipsi as pp
-from phipsi.core.model.attributes_of_others import ATTRIBUTES, METHODS, SAID_OTHERWISE
+from phipsi.core.model.foreign_attribute_hints import ATTRIBUTES, METHODS, SAID_OTHERWISE
 
 ARM = pp.examples.planar_arm(2)
 TABLES = [*ATTRIBUTES.values(), SAID_OTHERWISE]

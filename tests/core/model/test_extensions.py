@@ -22,7 +22,7 @@ from phipsi import extensions
 from phipsi import operators as ops
 from phipsi.core.expressions.row import REGISTERED
 from phipsi.core.model.joint import AdditiveJoint
-from phipsi.core.model.scalars import rotation_about
+from phipsi.core.model.scalar_linalg import rotation_about
 from phipsi.core.sweeps.ir import Operation
 from phipsi.errors import InputError, LoweringError, ModelError, ParseError
 from phipsi.operators import H, M, V, mass_matrix, phi

@@ -30,7 +30,7 @@ from phipsi.core.model.joints import (
     Translation,
     Universal,
 )
-from phipsi.core.model.scalars import as_array
+from phipsi.core.model.scalar_linalg import as_array
 from phipsi.core.spatial import crm, quat_multiply, quat_to_matrix, skew
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError

@@ -31,7 +31,7 @@ from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joints import Composite, Fixed, Free, Prismatic, Revolute, Spherical
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
-from phipsi.core.model.scalars import as_array
+from phipsi.core.model.scalar_linalg import as_array
 from phipsi.core.model.tree import Tree, depth_first
 from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, flat
 from phipsi.core.spatial.number_kinds import ARRAYS

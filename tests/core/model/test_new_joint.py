@@ -14,7 +14,7 @@ from random_models import random_inertia, random_pose
 
 import phipsi as pp
 from phipsi.core.model.joint import AdditiveJoint
-from phipsi.core.model.scalars import from_columns, rotation_about
+from phipsi.core.model.scalar_linalg import from_columns, rotation_about
 from phipsi.operators import H, M, V, mass_matrix, phi, tau, vdot
 
 Z = (0, 0, 1)

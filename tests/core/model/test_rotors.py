@@ -9,9 +9,9 @@ from random_models import chain
 from random_models import random_state as state
 
 import phipsi as pp
-from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.constrained.stages import ArticulatedCache
 from phipsi.core.model.joint import AdditiveJoint
-from phipsi.core.model.scalars import from_columns, rotation_about
+from phipsi.core.model.scalar_linalg import from_columns, rotation_about
 from phipsi.errors import InputError, ModelError, PhipsiWarning
 from phipsi.studies.draws import NamedDraws
 from phipsi.transmissions.rotor_inertias import fold
@@ -242,7 +242,7 @@ def test_rotors_stay_with_their_joints():
     path = geared.with_paths("lower")
     assert [r.name for r in path.rotors] == ["one"]
     assert pp.System(geared, []).with_gravity((0, 0, 0)).rotors == geared.rotors
-    kept = KeptBodies()
+    kept = ArticulatedCache()
     for change in (q, q + [0, 0.3, 0], q + [0, 0.3, 0.1]):
         found, _ = kept.articulated(geared, change)
         exact = pp.compile((pp.operators.P, pp.operators.D, pp.operators.G), geared,

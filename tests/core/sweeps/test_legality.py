@@ -9,81 +9,83 @@ from typing import Any
 import pytest
 
 import phipsi as pp
-from phipsi.core.sweeps import legality
-from phipsi.core.sweeps.ir import Domain, Step, StepKind, dependencies
-from phipsi.core.sweeps.legality import LEGAL, IllegalProgram, check
-from phipsi.native import native_legality as native
+from phipsi.core.sweeps import verify
+from phipsi.core.sweeps.ir import Domain, LoopStep, StepKind, dependencies
+from phipsi.core.sweeps.verify import LEGAL, IllegalProgram, check
+from phipsi.native import verify_phases as native
 from phipsi.native.kernel.phases import Phase
-from phipsi.native.pipeline import Unit
+from phipsi.native.pipeline import KernelUnit
 from phipsi.operators import mass_matrix, tau
 
 SOLVE = mass_matrix.inv @ tau
 
 
-def steps_of(expr: Any = SOLVE) -> tuple[list[Step], list[Any]]:
+def steps_of(expr: Any = SOLVE) -> tuple[list[LoopStep], list[Any]]:
     program = pp.compile(expr, pp.examples.planar_arm(3), backend="reference")
-    steps = [Step(s.kind, s.domain, list(s.fields), s.local, s.last_used) for s in program.steps]
+    steps = [
+        LoopStep(s.kind, s.domain, list(s.fields), s.local, s.last_used) for s in program.steps
+    ]
     return steps, program.lowered.fields
 
 
 def test_the_tests_run_with_the_rules(monkeypatch: pytest.MonkeyPatch):
-    assert legality.CHECKING
+    assert verify.CHECKING
     steps, outputs = steps_of()
     with pytest.raises(IllegalProgram, match="needed, but not computed"):
-        legality.check_steps("schedule", steps[1:], outputs)
-    monkeypatch.setattr(legality, "CHECKING", False)
-    legality.check_steps("schedule", steps[1:], outputs)
+        verify.check_steps("schedule", steps[1:], outputs)
+    monkeypatch.setattr(verify, "CHECKING", False)
+    verify.check_steps("schedule", steps[1:], outputs)
     native.check("phases", "nobody looks at this")
 
 
-def swapped(steps: list[Step], outputs: list[Any]) -> None:
+def swapped(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[0], steps[-1] = steps[-1], steps[0]
 
 
-def doubled(steps: list[Step], outputs: list[Any]) -> None:
+def doubled(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[-1].fields.append(steps[0].fields[0])
 
 
-def dropped(steps: list[Step], outputs: list[Any]) -> None:
+def dropped(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[-1].fields.pop()
 
 
-def turned(steps: list[Step], outputs: list[Any]) -> None:
+def turned(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[0].kind = {
         StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
         StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
     }[steps[0].kind]
 
 
-def elsewhere(steps: list[Step], outputs: list[Any]) -> None:
+def elsewhere(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[0].domain = Domain.POINT
 
 
-def backwards(steps: list[Step], outputs: list[Any]) -> None:
+def backwards(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[0].fields.reverse()
 
 
-def forgotten(steps: list[Step], outputs: list[Any]) -> None:
+def forgotten(steps: list[LoopStep], outputs: list[Any]) -> None:
     read = {y for x in steps[1].fields for y in dependencies(x)}
     steps[0].last_used = tuple(x for x in steps[0].fields if x in read)[:1]
 
 
-def lost(steps: list[Step], outputs: list[Any]) -> None:
+def lost(steps: list[LoopStep], outputs: list[Any]) -> None:
     steps[-1].last_used = tuple(outputs)
 
 
-def local(steps: list[Step], outputs: list[Any]) -> None:
+def local(steps: list[LoopStep], outputs: list[Any]) -> None:
     shifted = {y for x in steps[0].fields if x.operation.step for y in x.args}
     steps[0].local |= {x for x in steps[0].fields if x in shifted}
 
 
 FAULTS = [
-    ("schedule", swapped, "after_what_it_reads"),
+    ("schedule", swapped, "reads_after_writes"),
     ("schedule", doubled, "computed_once"),
-    ("schedule", dropped, "all_that_is_needed"),
-    ("schedule", turned, "in_its_own_loop"),
-    ("schedule", elsewhere, "in_its_own_loop"),
-    ("schedule", backwards, "after_what_it_reads"),
+    ("schedule", dropped, "computes_exactly_required"),
+    ("schedule", turned, "scheduled_in_own_loop"),
+    ("schedule", elsewhere, "scheduled_in_own_loop"),
+    ("schedule", backwards, "reads_after_writes"),
     ("plan buffers", forgotten, "kept_while_needed"),
     ("plan buffers", lost, "kept_while_needed"),
     ("plan buffers", local, "local_to_a_body"),
@@ -102,7 +104,7 @@ def test_a_fault_in_steps_is_noticed(stage: str, fault: Callable[..., None], rul
 # ---- the back half -------------------------------------------------------------------------------
 
 
-def unit_of(expr: Any = SOLVE, **options: Any) -> Unit:
+def unit_of(expr: Any = SOLVE, **options: Any) -> KernelUnit:
     program = pp.compile(expr, pp.examples.planar_arm(3), backend="native", **options)
     assert program.native is not None
     return program.native.unit
@@ -125,7 +127,7 @@ def test_a_lost_field_is_noticed():
     phases = unit_of().phases
     before = fields_of(phases)
     *others, last = phases[-1].steps
-    short = replace(phases[-1], steps=(*others, Step(last.kind, last.domain, last.fields[:-1])))
+    short = replace(phases[-1], steps=(*others, LoopStep(last.kind, last.domain, last.fields[:-1])))
     with pytest.raises(IllegalProgram, match="is no longer computed"):
         check(native.LEGAL, "rematerialisation", [*phases[:-1], short], before)
     with pytest.raises(IllegalProgram, match="comes from nowhere"):
@@ -137,13 +139,13 @@ def test_columns_of_another_phase_are_noticed():
     long = next(p for p in phases if p.columns and len(p.steps[0].fields) > 1)
     first, *rest = long.steps
     parts = [
-        replace(long, steps=(Step(first.kind, first.domain, first.fields[:-1]),)),
-        replace(long, steps=(Step(first.kind, first.domain, first.fields[-1:]), *rest)),
+        replace(long, steps=(LoopStep(first.kind, first.domain, first.fields[:-1]),)),
+        replace(long, steps=(LoopStep(first.kind, first.domain, first.fields[-1:]), *rest)),
     ]
     at = phases.index(long)
     with pytest.raises(IllegalProgram, match="of another phase"):
         check(
-            {"x": (native.columns_stay_in_their_phase,)},
+            {"x": (native.columns_local_to_phase,)},
             "x", [*phases[:at], *parts, *phases[at + 1 :]], set(),
         )  # fmt: skip
 

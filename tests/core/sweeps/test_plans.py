@@ -14,8 +14,8 @@ from phipsi.core.sweeps.cheapest_plan import (
     CHOICES,
     PROCESSORS,
     STANDARD,
+    CostedForm,
     LeastWork,
-    Plan,
     Processor,
     Work,
     plans_of,
@@ -41,7 +41,7 @@ MODELS = {
 
 def found_plans(
     text: str, model: pp.Model, mode: str, processor: str = STANDARD
-) -> tuple[Request, list[Plan]]:
+) -> tuple[Request, list[CostedForm]]:
     x = pp.parse(text)
     where = point_set(model, [model.body_names[-1]], None)
     request = Request.make(x, mode, None, False, (), "full", where)

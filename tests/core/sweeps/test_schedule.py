@@ -13,17 +13,17 @@ from random_models import branching
 import phipsi as pp
 from phipsi.core.backends.program import Program
 from phipsi.core.sweeps import schedule as scheduling
-from phipsi.core.sweeps.equation_builder import Builder
-from phipsi.core.sweeps.ir import Domain, StepKind, Type
-from phipsi.core.sweeps.legality import LEGAL, check
+from phipsi.core.sweeps.equation_builder import EquationBuilder
+from phipsi.core.sweeps.ir import Domain, FieldType, StepKind
 from phipsi.core.sweeps.schedule import schedule
+from phipsi.core.sweeps.verify import LEGAL, check
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
 
 MODEL = branching(5, 2, armature=True)
 POINTS = ["b2", "b4", "world"]
 compiled = partial(pp.compile, backend="reference")
-BODY = Type(Domain.BODY, "6", "1")
+BODY = FieldType(Domain.BODY, "6", "1")
 DIRECTED = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
 
 
@@ -143,7 +143,7 @@ def test_armature_is_not_computed_where_there_is_none():
 
 
 def test_a_chain_of_equations_longer_than_the_recursion_limit():
-    b_ = Builder()
+    b_ = EquationBuilder()
     x = b_.leaf("input", BODY, "f_ext")
     for _ in range(3000):
         x = b_.up(x)
@@ -154,14 +154,14 @@ def test_a_chain_of_equations_longer_than_the_recursion_limit():
 
 
 def test_equations_in_both_directions_at_once_are_refused():
-    b_ = Builder()
+    b_ = EquationBuilder()
     z = b_.fixpoint(BODY, lambda z: b_.add([(1, b_.up(z)), (1, b_.down(z))]))
     with pytest.raises(LoweringError, match="both directions"):
         schedule([z])
 
 
 def test_an_equation_that_needs_itself_at_the_same_body_is_refused():
-    b_ = Builder()
+    b_ = EquationBuilder()
     u = b_.leaf("input", BODY, "f_ext")
     z = b_.fixpoint(BODY, lambda z: b_.add([(1, b_.up(z)), (0.5, z), (1, u)]))
     with pytest.raises(LoweringError, match="depends on itself"):
@@ -172,7 +172,7 @@ def test_an_equation_that_needs_itself_at_the_same_body_is_refused():
 def test_random_equations_are_legal(seed: int):
     """Fields drawn at random from sums, products, shifts and recursions."""
     rng = np.random.default_rng(seed)
-    b_ = Builder()
+    b_ = EquationBuilder()
     fields = [b_.leaf("input", BODY, "f_ext"), b_.leaf("input", BODY, "V")]
     for _ in range(30):
         x, y = (fields[int(rng.integers(len(fields)))] for _ in range(2))
@@ -191,7 +191,7 @@ def test_random_equations_are_legal(seed: int):
 
 
 def test_recursions_with_equal_equations_are_one_field():
-    b_ = Builder()
+    b_ = EquationBuilder()
     x, y = b_.leaf("input", BODY, "f_ext"), b_.leaf("input", BODY, "V")
 
     def summed(u, shift):
@@ -208,7 +208,7 @@ def test_recursions_with_equal_equations_are_one_field():
 
 def test_long_products_of_recursions_take_no_time():
     """Every recursion is compared with all before it, but not through and through."""
-    b_ = Builder()
+    b_ = EquationBuilder()
     x = b_.leaf("input", BODY, "f_ext")
     seen = set()
     for _ in range(400):

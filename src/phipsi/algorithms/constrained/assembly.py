@@ -147,7 +147,7 @@ class _ArrayRows:
         self._state, self._correct, self._move = state, correct, move
 
     def look(self) -> Any:
-        """See `RowEquations`; once at every configuration."""
+        """See `ProjectedRows`; once at every configuration."""
         if self.at is None:
             self.at = self._state(self.q)
             error = np.abs(self.at.residual).max(axis=-1, initial=0.0)
@@ -155,13 +155,13 @@ class _ArrayRows:
         return self._error
 
     def correct(self, moves: Any, final: Any) -> None:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         taken = np.atleast_1d(moves if self.m.mask is None else moves & self.m.mask)
         if taken.any():
             self._step = self._correct(self.at, taken)
 
     def move(self) -> None:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         found = self._move(self.q, self._step)
         mask: Any = self.m.mask
         self.q = found if mask is None else np.where(mask[:, None], found, self.q)

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.constraint_rows import ClosureRows, Relative
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows, RelativeFrames
 from phipsi.algorithms.constrained.row_rank import (
     DEPENDENT,
     RANK,
@@ -281,7 +281,7 @@ class ConstraintMetric:
         return size[:, None] * multiples(self.coordinates(element), chosen) / size[chosen]
 
 
-def turned_over(relative: Relative, rows: ClosureRows) -> Array:
+def turned_over(relative: RelativeFrames, rows: ClosureRows) -> Array:
     """Which closures (n, C) satisfy their rows the wrong way round: z_b = −z_a, or a half turn."""
     kinds = [rows.closures.closures[int(i)].angular for i in rows.pairs]
     axis = np.array([kind == "axis" for kind in kinds], dtype=bool)

@@ -33,14 +33,14 @@ CLOSURE_JACOBIAN = A @ J
 _WORLD = np.eye(4)
 
 
-class Frames(NamedTuple):
+class ClosureFrames(NamedTuple):
     """The closure frames at n configurations: rotations (n, P, 3, 3) and origins (n, P, 3)."""
 
     R: Array
     x: Array
 
 
-class Relative(NamedTuple):
+class RelativeFrames(NamedTuple):
     """The two frames of each of C closures, each seen from the other.
 
     `R` (n, C, 3, 3), `r` (n, C, 3), |r| (n, C) of frame b in frame a; `entries` (n, C, 2, 12), R
@@ -88,7 +88,7 @@ class ResidualTable(NamedTuple):
     laws: tuple[LawRow, ...] = ()
 
 
-class Entry(NamedTuple):
+class RowEntry(NamedTuple):
     """One row: its closure, the quantity it measures, its weight."""
 
     closure: int
@@ -98,10 +98,10 @@ class Entry(NamedTuple):
 
 
 @final
-class Rows:
+class ClosureRowTable:
     """Rows between two frames, as coefficients: a table of m rows over C closures."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[RowEntry]) -> None:
         m = len(entries)
         self.closure = np.array([e.closure for e in entries], dtype=int)
         weight = np.array([e.weight for e in entries]).reshape(m)
@@ -126,7 +126,7 @@ class Rows:
         """Closures that are distances."""
         return self.closure[self._long]
 
-    def values(self, at: Relative) -> Array:
+    def values(self, at: RelativeFrames) -> Array:
         """Residuals (n, m)."""
         k = self.closure
         out = np.einsum("nmc,mc->nm", at.entries[:, k, 0], self._values) - self._constant
@@ -134,7 +134,7 @@ class Rows:
             out[:, self._long] += at.length[:, k[self._long]]
         return out
 
-    def covectors(self, at: Relative) -> Array:
+    def covectors(self, at: RelativeFrames) -> Array:
         """Rows (n, m, 2, 6) on the motions [ω; v] of frames a and b, each in its own axes."""
         out = np.einsum("mskc,nmsc->nmsk", self._on_ends, at.entries[:, self.closure])
         out += self._at_zero
@@ -142,7 +142,7 @@ class Rows:
             out[:, self._long] = self._along(at)
         return out
 
-    def _along(self, at: Relative) -> Array:
+    def _along(self, at: RelativeFrames) -> Array:
         """The rows of distances; along x where the distance is 0 and has no direction."""
         k = self.closure[self._long]
         R, r = at.R[:, k], np.where((at.length == 0)[:, k, None], [1.0, 0.0, 0.0], at.r[:, k])
@@ -182,8 +182,8 @@ class ClosureRows:
         self.pairs = np.array(pair, dtype=int)
         self._a = np.array([first_point[i] for i in pair], dtype=int)
         self._b = self._a + 1
-        entries: list[Entry] = []
-        strict: list[Entry] = []
+        entries: list[RowEntry] = []
+        strict: list[RowEntry] = []
         pair_rows: list[int] = []
         row = 0
         for i, closure in enumerate(closures.closures):
@@ -195,7 +195,7 @@ class ClosureRows:
             pair_rows.extend(rows)
             entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
             strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
-        self._rows, self._strict = Rows(entries), Rows(strict)
+        self._rows, self._strict = ClosureRowTable(entries), ClosureRowTable(strict)
         self.has_position = np.zeros(self.n_rows, dtype=bool)
         self.has_position[pair_rows] = [e.form != "wz" for e in entries]
         self.has_position[list(coordinates)] = True
@@ -217,7 +217,7 @@ class ClosureRows:
 
     # ---- positions ----------------------------------------------------------------------------
 
-    def frames(self, poses: Array) -> Frames:
+    def frames(self, poses: Array) -> ClosureFrames:
         """The closure frames, from the poses (n, bodies, 4, 4) of the bodies."""
         n, bodies = poses.shape[:2]
         everything = np.empty((n, bodies + 1, 4, 4), dtype=poses.dtype)
@@ -225,9 +225,9 @@ class ClosureRows:
         hosts = everything[:, self._host]
         R, where = hosts[..., :3, :3], self._where
         x = hosts[..., :3, 3] + np.einsum("npij,pj->npi", R, where.offset)
-        return Frames(R @ where.rotation, x)
+        return ClosureFrames(R @ where.rotation, x)
 
-    def relative(self, at: Frames) -> Relative:
+    def relative(self, at: ClosureFrames) -> RelativeFrames:
         """The frames of the closures, seen from each other."""
         a, b = self._a, self._b
         back = at.R[:, a].swapaxes(-1, -2)
@@ -239,9 +239,9 @@ class ClosureRows:
         entries[:, :, 1, :9] = R.swapaxes(-1, -2).reshape(n, C, 9)
         entries[:, :, 1, 9:] = -(r[..., None, :] @ R)[..., 0, :]
         # no np.linalg.norm: complex numbers (derivatives by a complex step) must pass
-        return Relative(R, r, np.sqrt((r * r).sum(axis=-1)), entries)
+        return RelativeFrames(R, r, np.sqrt((r * r).sum(axis=-1)), entries)
 
-    def residual(self, q: Array, poses: Array) -> tuple[Array, Relative]:
+    def residual(self, q: Array, poses: Array) -> tuple[Array, RelativeFrames]:
         """Residuals (n, rows) of configurations (n, nq); zero for rows without positions."""
         found = self.relative(self.frames(poses))
         out = np.zeros((len(q), self.n_rows), dtype=np.result_type(q, found.r))
@@ -273,11 +273,11 @@ class ClosureRows:
             laws=self.laws,
         )
 
-    def without_direction(self, found: Relative) -> Array:
+    def without_direction(self, found: RelativeFrames) -> Array:
         """Where (n,) the two points of some distance coincide, so that it has no derivative."""
         return (found.length[:, self._rows.distances] == 0).any(axis=-1)
 
-    def strict_residual(self, q: Array, found: Relative) -> Array:
+    def strict_residual(self, q: Array, found: RelativeFrames) -> Array:
         """Residuals (n, m) that are zero only where a closure is not turned over either."""
         turned = q @ self._on_q.T - self._offset
         of_laws = [law_values(x, q)[:, None] for x in self.laws]
@@ -305,7 +305,7 @@ class ClosureRows:
             jacobian[..., self.coupled, :] = self._on_v
         return jacobian
 
-    def strict_jacobian(self, q: Array, found: Relative, motion: Array) -> Array:
+    def strict_jacobian(self, q: Array, found: RelativeFrames, motion: Array) -> Array:
         """Derivatives (n, m, nv) of `strict_residual`."""
         n, nv = len(motion), motion.shape[-1]
         a = self._a[self._strict.closure]
@@ -487,17 +487,17 @@ def _coefficients(form: str) -> tuple[Array, Array]:
     return values, rows
 
 
-def _entry(at: int, form: str, constant: float) -> Entry:
-    return Entry(at, form, constant if form in ("R22", "distance") else 0.0)
+def _entry(at: int, form: str, constant: float) -> RowEntry:
+    return RowEntry(at, form, constant if form in ("R22", "distance") else 0.0)
 
 
-def _strict(at: int, angular: str, linear: str, constant: float) -> list[Entry]:
+def _strict(at: int, angular: str, linear: str, constant: float) -> list[RowEntry]:
     """Rows of one closure for assembly: z_b = z_a, or R = I, instead of their first-order part."""
     out = [_entry(at, form, constant) for form in LINEAR[linear]]
     if angular == "all":
         places = [(i, j) for i in range(3) for j in range(3)]
-        return out + [Entry(at, f"R{i}{j}", float(i == j), np.sqrt(0.5)) for i, j in places]
+        return out + [RowEntry(at, f"R{i}{j}", float(i == j), np.sqrt(0.5)) for i, j in places]
     out.extend(_entry(at, form, constant) for form in ANGULAR[angular] if form != "wz")
     if angular == "axis":
-        out.append(Entry(at, "R22", 1.0))
+        out.append(RowEntry(at, "R22", 1.0))
     return out

@@ -14,7 +14,7 @@ NEAR = 1e-12
 than that."""
 
 
-class RowEquations(Protocol):
+class ProjectedRows(Protocol):
     """Rows of constraints at the configuration that a projection has come to."""
 
     def look(self) -> Number:
@@ -46,7 +46,7 @@ class LoopProjection:
     """
 
     def __init__(
-        self, m: Machine, equations: RowEquations, tolerance: float, iterations: int
+        self, m: Machine, equations: ProjectedRows, tolerance: float, iterations: int
     ) -> None:
         self.m, self.equations = m, equations
         self.tolerance, self.iterations = tolerance, iterations

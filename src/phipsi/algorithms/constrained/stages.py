@@ -32,13 +32,13 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.array_algebra import natural_square, solve_semidefinite
-from phipsi.core.backends.failures import CONTRADICTION, Failure, error_of
+from phipsi.core.backends.errors_from_status import CONTRADICTION, Failure, error_of
 from phipsi.core.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
 from phipsi.core.compiler import compile, program_of
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import entries_of, is_array
 from phipsi.core.model.edit import with_armature
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import entries_of, is_array
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators import A, B, D, E_phi, E_psi, G, H, J, P, Upsilon, mass_matrix, phi, psi
 from phipsi.errors import InputError
@@ -57,12 +57,12 @@ def _free_terms() -> tuple[Expr, Expr]:
 _Stale = dict[int, tuple[tuple[Any, ...], int]]
 
 ARTICULATED = (P, D, G)
-HANDED_ON = E_psi @ P @ E_phi.T
+CHILD_CONTRIBUTIONS = E_psi @ P @ E_phi.T
 """Contributions of the children of each body to its inertia, as blocks; with armature too."""
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CachedBlocks:
     """The blocks of one body, the inputs of their computation, and a number for this execution."""
 
     inputs: tuple[Any, ...]
@@ -73,7 +73,7 @@ class _Kept:
 
 
 @final
-class KeptBodies:
+class ArticulatedCache:
     """The last P, D, G of every body: only bodies inboard of a change are executed again.
 
     In body axes, P(k), D(k) and G(k) depend on body k and on what hangs on it:
@@ -88,8 +88,8 @@ class KeptBodies:
     given.
 
     >>> import numpy as np, phipsi as pp
-    >>> from phipsi.algorithms.constrained.stages import KeptBodies
-    >>> arm, kept = pp.examples.planar_arm(4), KeptBodies()
+    >>> from phipsi.algorithms.constrained.stages import ArticulatedCache
+    >>> arm, kept = pp.examples.planar_arm(4), ArticulatedCache()
     >>> _, executed = kept.articulated(arm, np.zeros(4))
     >>> _, executed = kept.articulated(arm, np.array([0, 0.5, 0, 0]))
     >>> executed
@@ -97,7 +97,7 @@ class KeptBodies:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CachedBlocks] = {}
         self._executions = 0
 
     def articulated(
@@ -155,7 +155,7 @@ class KeptBodies:
             i = path.body_index(name)
             at, width = path.v_slices[i], path.joints[i].nv
             blocks = articulated[i], hinge[i, :width, :width], gain[:, at]
-            self._kept[name] = _Kept(inputs, number, *(x.copy() for x in blocks))
+            self._kept[name] = _CachedBlocks(inputs, number, *(x.copy() for x in blocks))
 
     def _handed_on(self, model: Model, q: Array, stale: _Stale) -> Array:
         """Inertias (bodies of the path, 6, 6) that bodies beside the path add to those on it."""
@@ -168,7 +168,7 @@ class KeptBodies:
             kept = self._kept[model.body_names[c]]
             i = wide.body_index(model.body_names[c])
             known[i], gain[:, wide.v_slices[i]] = kept.P, kept.G
-        program = compile(HANDED_ON, wide, mode="blocks", given=("P", "G"))
+        program = compile(CHILD_CONTRIBUTIONS, wide, mode="blocks", given=("P", "G"))
         found = program(_entries(model, wide, q), known, gain)
         return found[[wide.body_index(model.body_names[k]) for k in sorted(stale)]]
 
@@ -195,7 +195,7 @@ def _paths(model: Model, bodies: tuple[int, ...]) -> Model:
         armature = [model.armature[at] for at in model.v_slices]
         return Model(with_armature(model.description, armature)).with_paths(names)
 
-    return model.cached((KeptBodies, bodies), path)
+    return model.cached((ArticulatedCache, bodies), path)
 
 
 def _entries(model: Model, part: Model, q: Array) -> Array:
@@ -224,7 +224,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._bodies = KeptBodies()
+        self._bodies = ArticulatedCache()
         self._kept: dict[str, tuple[Model, dict[Any, Any]]] = {}
 
     def dynamics(
@@ -273,7 +273,7 @@ class Stages:
             return np.zeros(0)
         return program_of(A, system)(q, motions)
 
-    def _solve(self, system: Model, trees: list[_Tree], q: Array, right: Array) -> Array:
+    def _solve(self, system: Model, trees: list[_ForestTree], q: Array, right: Array) -> Array:
         """Step D: A Λ A* f = right."""
         self.counts["solve", ""] += 1
         if not system.closures.n_rows:
@@ -296,7 +296,7 @@ class Stages:
             failure = Failure(CONTRADICTION, int(i), name, np.ones((), dtype=bool), value)
             raise error_of(failure, system.model, system.closures)
 
-    def _admittance(self, system: Model, trees: list[_Tree], q: Array) -> Array:
+    def _admittance(self, system: Model, trees: list[_ForestTree], q: Array) -> Array:
         """Λ (6 points, 6 points): Λ(i, j) = X_i* Υ(c) X_j, c where the paths of i and j meet."""
         size = len(system.closures.points)
         out = np.zeros((size, 6, size, 6))
@@ -324,7 +324,7 @@ class Stages:
                     )
         return out.reshape(6 * size, 6 * size)
 
-    def _correction(self, system: Model, trees: list[_Tree], q: Array, f: Array) -> Array:
+    def _correction(self, system: Model, trees: list[_ForestTree], q: Array, f: Array) -> Array:
         """Step E: ℳ⁻¹ J* A* f, tree by tree."""
         out = np.zeros(system.model.nv)
         if not system.closures.n_rows:
@@ -340,7 +340,7 @@ class Stages:
 
     # ---- kept results -----------------------------------------------------------------------
 
-    def articulated(self, tree: _Tree, q: Array) -> tuple[Array, ...]:
+    def articulated(self, tree: _ForestTree, q: Array) -> tuple[Array, ...]:
         """P, D, G of a tree."""
         kept, key = self._of(tree), _key(q)
         if kept.get("articulated", (None,))[0] != key:
@@ -349,7 +349,7 @@ class Stages:
             kept["articulated"] = (key, values)
         return kept["articulated"][1]
 
-    def _once(self, tree: _Tree, step: str, state: Any, run: Callable[[], Any]) -> Any:
+    def _once(self, tree: _ForestTree, step: str, state: Any, run: Callable[[], Any]) -> Any:
         """The value of a step at a state, executed if it was not the last one."""
         kept = self._of(tree)
         key = _key(state)
@@ -363,15 +363,15 @@ class Stages:
         kept[place] = (key, value)
         return value
 
-    def _of(self, tree: _Tree) -> dict[Any, Any]:
+    def _of(self, tree: _ForestTree) -> dict[Any, Any]:
         """The kept results of a tree; those of another tree on the same first body are dropped."""
         if tree.name not in self._kept or self._kept[tree.name][0] != tree.model:
             self._kept[tree.name] = (tree.model, {})
         return self._kept[tree.name][1]
 
-    def _split(self, model: Model) -> list[_Tree]:
+    def _split(self, model: Model) -> list[_ForestTree]:
         roots = [i for i, parent in enumerate(model.parent) if parent < 0]
-        trees = model.cached(Stages, lambda: [_Tree(model, i) for i in roots])
+        trees = model.cached(Stages, lambda: [_ForestTree(model, i) for i in roots])
         for tree in trees:  # the same tree of another forest has its programs
             known = self._kept.get(tree.name)
             if known is not None and known[0] == tree.model:
@@ -379,7 +379,7 @@ class Stages:
         return trees
 
 
-class _Tree:
+class _ForestTree:
     """One tree of a forest as a model of its own."""
 
     def __init__(self, forest: Model, root: int) -> None:

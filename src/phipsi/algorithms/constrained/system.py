@@ -14,13 +14,13 @@ from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.constraints.constraint import Constraint, names_of
+from phipsi.core.model.argument_checks import as_list, flat_batch
 from phipsi.core.model.attachments import SystemAttachment
 from phipsi.core.model.body import Description
 from phipsi.core.model.closure_names import loop_bodies
 from phipsi.core.model.closures import Closure, closure_set
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list, flat_batch
 from phipsi.core.model.value import fill, read_only
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.views import view
@@ -70,8 +70,8 @@ class System(Model):
     rest); `stages`, those of a system this one differs from: what
     the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
     **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
-    (rows,), what A J v must be: zero except for `Rows` with rates; `stages`, which also counts the
-    steps executed, see `phipsi.algorithms.constrained.stages`.
+    (rows,), what A J v must be: zero except for `ClosureRowTable` with rates; `stages`, which also
+    counts the steps executed, see `phipsi.algorithms.constrained.stages`.
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)

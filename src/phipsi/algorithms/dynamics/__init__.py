@@ -1,12 +1,12 @@
 """Efforts, accelerations, forces and energies of trees and mechanisms with loops; derivatives."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
         "constraint_forces": ".",
         "derivatives": ".",
-        "inverse_with_actuators": ".",
+        "actuation": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

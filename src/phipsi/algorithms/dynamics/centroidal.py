@@ -28,7 +28,7 @@ from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.model import Model
 from phipsi.core.operators import M, V, cross, to_com, total, v
 from phipsi.core.spatial import skew
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 Array = NDArray[Any]
 

@@ -41,14 +41,14 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 )
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.array_algebra import natural_square
-from phipsi.core.backends.failures import CONTRADICTION
+from phipsi.core.backends.errors_from_status import CONTRADICTION
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.backends.program import Program
-from phipsi.core.compiler import Form, compile, evaluate, program_of
+from phipsi.core.compiler import NamedForm, compile, evaluate, program_of
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import entries_of
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import entries_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
@@ -56,7 +56,7 @@ from phipsi.errors import InputError, SingularMatrixError, one_of
 Array = NDArray[Any]
 Inputs = dict[str, Array]
 WITHOUT_OPTIONS = Calls({})
-_ROW_MATRIX = Form(ROW_MATRIX, "dense")
+_ROW_MATRIX = NamedForm(ROW_MATRIX, "dense")
 
 
 class Dynamics(NamedTuple):
@@ -422,7 +422,7 @@ def _secondary_dynamics(
     q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
     rates, one, two = mine.rates, mine.outer, mine.inner
     G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
-    solve = _Blocks(system, mine, q)
+    solve = _BlockwiseInverse(system, mine, q)
     n = len(rates)
     columns = np.zeros((system.model.nv, n))
     columns[rates, np.arange(n)] = 1.0
@@ -440,7 +440,7 @@ def _secondary_dynamics(
     return vdot, f
 
 
-class _Split:
+class _SystemSplit:
     """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
 
     def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
@@ -466,10 +466,10 @@ class _Split:
         self.blocks = [np.flatnonzero(np.array(label) == g) for g in groups]
 
 
-class _Blocks:
+class _BlockwiseInverse:
     """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
 
-    def __init__(self, system: Model, mine: _Split, q: Array) -> None:
+    def __init__(self, system: Model, mine: _SystemSplit, q: Array) -> None:
         matrix = compile(_REFLECTED, system, mode="dense")(q)
         size = np.sqrt(_natural_squares(system, q))
         self._parts: list[tuple[Array, Array]] = []
@@ -496,7 +496,7 @@ class _Blocks:
         return out
 
 
-def split(system: Model) -> _Split:
+def split(system: Model) -> _SystemSplit:
     """The split of a system into primary and secondary; rejects one whose trees mix them."""
     chosen = system.closures.selections
     if "P" not in chosen or not chosen["S"]:
@@ -513,7 +513,7 @@ def split(system: Model) -> _Split:
                 f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
                 f"Primary and secondary must be separate trees, joined by constraints."
             )
-    return system.cached(_Split, lambda: _Split(system, P, S))
+    return system.cached(_SystemSplit, lambda: _SystemSplit(system, P, S))
 
 
 def _roots(model: Model) -> list[int]:
@@ -535,7 +535,7 @@ def _natural_squares(system: Model, q: Array) -> Array:
 
 def _blockwise(
     system: Model,
-    mine: _Split,
+    mine: _SystemSplit,
     q: Array,
     inertia: Array,
     right: tuple[Array, Array],

@@ -28,7 +28,7 @@ from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff
 from phipsi.core.calculus.directional import substitute
-from phipsi.core.compiler import Form, evaluate, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import ROW_FORCES
 from phipsi.core.model.capabilities import Refusal, supports, tree_of
@@ -77,8 +77,8 @@ def forward_dynamics_operators(modal: bool = False) -> tuple[Expr, Expr, Expr]:
     return -(left @ as_matrix(whiten @ by_q)), -(left @ as_matrix(whiten @ by_v)), inverse
 
 
-_OF_EFFORTS = Form(inverse_dynamics_operators, "dense", EffortDerivatives)
-_OF_ACCELERATIONS = Form(forward_dynamics_operators, "dense", AccelerationDerivatives)
+_OF_EFFORTS = NamedForm(inverse_dynamics_operators, "dense", EffortDerivatives)
+_OF_ACCELERATIONS = NamedForm(forward_dynamics_operators, "dense", AccelerationDerivatives)
 
 
 @supports(

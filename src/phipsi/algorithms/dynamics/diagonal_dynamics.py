@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff
-from phipsi.core.compiler import Form, evaluate, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_of
 from phipsi.core.expressions.node import Expr, zero
 from phipsi.core.expressions.spaces import EFFORTS, ONE
 from phipsi.core.model.capabilities import Refusal, supports
@@ -35,7 +35,7 @@ from phipsi.core.operators import (
     tau,
     v,
 )
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "Innovations",
@@ -53,7 +53,7 @@ _WHITEN = I - H @ psi @ K
 RATES_OF_INNOVATIONS = _WHITEN.T @ D_half.T.inv
 EPSILON, NU = D_half.inv @ _WHITEN @ tau, D_half.T @ _COLOUR.T @ v
 LOG_DET = logdet(mass_matrix)
-_RATES, _LOG_DET = Form(RATES_OF_INNOVATIONS), Form(LOG_DET)
+_RATES, _LOG_DET = NamedForm(RATES_OF_INNOVATIONS), NamedForm(LOG_DET)
 
 
 @cache
@@ -80,7 +80,7 @@ class Innovations(NamedTuple):
     nu: Array
 
 
-_INNOVATIONS = Form((EPSILON, NU), "apply", Innovations)
+_INNOVATIONS = NamedForm((EPSILON, NU), "apply", Innovations)
 
 
 @supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.backends.program import Program
-from phipsi.core.compiler import Form, evaluate, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.model import Model
@@ -26,8 +26,8 @@ CENTROIDAL_MOMENTUM = to_com @ MOMENTUM
 # The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
 WHOLE_INERTIA = total(M @ total(I).T)
 ELASTIC_ENERGY = Fraction(1, 2) * (eta.T @ K_e @ eta)
-_KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
-_ELASTIC = Form(ELASTIC_ENERGY)
+_KINETIC_ENERGY, _MOMENTUM = NamedForm(KINETIC_ENERGY), NamedForm(MOMENTUM)
+_ELASTIC = NamedForm(ELASTIC_ENERGY)
 
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)

@@ -26,7 +26,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.options import CallOptions, Calls, in_order
 from phipsi.core.backends.program import Program
-from phipsi.core.compiler import Form, compile, evaluate, program_at, program_of
+from phipsi.core.compiler import NamedForm, compile, evaluate, program_at, program_of
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import UNAFFECTED, Refusal, mechanism_of, supports, tree_of
 from phipsi.core.model.model import Model
@@ -61,11 +61,13 @@ def _program(
     return compile(expr, tree, points=points, rewrite=rewrite), loads
 
 
-_PLAIN_INVERSE, _PLAIN_FORWARD = Form(INVERSE_DYNAMICS), Form(FORWARD_DYNAMICS)
-_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (Form(loaded(form, True)) for form in (inverse, forward))
-_MASS_MATRIX = Form(mass_matrix_operator, "dense")
-_MASS_MATRIX_INVERSE = Form(MASS_MATRIX_INVERSE, "dense")
-_BIAS_FORCES, _GRAVITY_FORCES = Form(BIAS_FORCES), Form(GRAVITY_FORCES)
+_PLAIN_INVERSE, _PLAIN_FORWARD = NamedForm(INVERSE_DYNAMICS), NamedForm(FORWARD_DYNAMICS)
+_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (
+    NamedForm(loaded(form, True)) for form in (inverse, forward)
+)
+_MASS_MATRIX = NamedForm(mass_matrix_operator, "dense")
+_MASS_MATRIX_INVERSE = NamedForm(MASS_MATRIX_INVERSE, "dense")
+_BIAS_FORCES, _GRAVITY_FORCES = NamedForm(BIAS_FORCES), NamedForm(GRAVITY_FORCES)
 # Where `program_of` and `program_at` keep the programs of trees. A system with constraints has none
 # of them, because its way is another one.
 _PLAIN_REACTIONS, _EXTERNAL_REACTIONS = (
@@ -125,7 +127,7 @@ class _Loads(CallOptions, total=False):
     f0: ArrayLike | None
 
 
-class _Driven(_Loads, total=False):
+class _ActuationOptions(_Loads, total=False):
     actuated: Sequence[str] | None
     weights: ArrayLike | None
 
@@ -138,14 +140,14 @@ class _Forced(_Loads, total=False):
 @overload
 def inverse_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[False] = False, **more: Unpack[_Driven],
+    multipliers: Literal[False] = False, **more: Unpack[_ActuationOptions],
 ) -> Array: ...  # fmt: skip
 
 
 @overload
 def inverse_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[True], **more: Unpack[_Driven],
+    multipliers: Literal[True], **more: Unpack[_ActuationOptions],
 ) -> Dynamics: ...  # fmt: skip
 
 
@@ -215,7 +217,7 @@ def inverse_dynamics(
         return program(q, v, vdot, *loads, **options)
     calls = Calls(options)
     q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
-    drives = dynamics.inverse_with_actuators.Drives(model, actuated, weights)
+    drives = dynamics.actuation.Actuation(model, actuated, weights)
     needed = calls(program, q, v, vdot, *loads)
     efforts, f = calls.solve(drives.efforts, q, v, vdot, needed)
     vdot = np.broadcast_to(vdot, efforts.shape)

@@ -35,9 +35,9 @@ from phipsi.core.backends.arguments import state_arrays
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.compiler import program_of
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import as_floats, is_list, kind_of
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, is_list, kind_of
 from phipsi.core.operators import (
     A,
     H,

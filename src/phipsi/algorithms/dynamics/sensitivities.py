@@ -21,7 +21,7 @@ from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
 from phipsi.core.backends.options import CallOptions, Calls
 from phipsi.core.calculus.differentiation import diff, gradient
 from phipsi.core.calculus.families import Family, along_units
-from phipsi.core.compiler import Form, evaluate, program_at, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_at, program_of
 from phipsi.core.expressions.functions import rigid_cross, rigid_cross_force
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import Refusal, supports, tree_of
@@ -45,7 +45,7 @@ from phipsi.core.operators import (
 from phipsi.core.operators.catalogue import INERTIA, change_of, hinge_variation, with_arguments
 from phipsi.core.spatial import crm
 from phipsi.errors import one_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "christoffel_symbols",
@@ -79,7 +79,7 @@ def _modal_coriolis() -> Expr:
     return H @ phi @ (M @ diff(VELOCITY_MAP, "q", along=v, modes=True) + N @ phi.T @ H.T)
 
 
-_CORIOLIS_MATRIX = Form(lambda modal: _modal_coriolis() if modal else CORIOLIS_MATRIX, "dense")
+_CORIOLIS_MATRIX = NamedForm(lambda modal: _modal_coriolis() if modal else CORIOLIS_MATRIX, "dense")
 # ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
 _INVERSE_ROWS = (
     MASS_MATRIX_INVERSE,

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.joint_groups import LieGroup
 from phipsi.core.spatial.number_kinds import ARRAYS, FLOATS
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ class Chart:
 
     def __init__(self, model: Model) -> None:
         self.nq, self.nv = model.nq, model.nv
-        self.parts: list[tuple[Group, int, int]] = []
+        self.parts: list[tuple[LieGroup, int, int]] = []
         self.named_quaternions: list[tuple[str, slice]] = []
         flat: list[tuple[range, range]] = []
         self._turns: list[slice] = []
@@ -293,7 +293,7 @@ class Chart:
 
     def _curved(
         self, arrays: tuple[Array, ...], places: int
-    ) -> Iterator[tuple[Group, Any, Any, Sequence[Numbers], Any]]:
+    ) -> Iterator[tuple[LieGroup, Any, Any, Sequence[Numbers], Any]]:
         """Curved joints: group, where in q and v, the numbers in the arrays, and how to compute.
 
         The first `places` arrays have the layout of q. One configuration comes joint by joint in
@@ -366,12 +366,12 @@ def _matrix(formula: Callable[[Numbers, Numbers], Numbers], at: Array, columns: 
     return out
 
 
-def _rate_block(group: Group, z: Array) -> Array:
+def _rate_block(group: LieGroup, z: Array) -> Array:
     """The matrix dexp⁻¹(z)."""
     return _matrix(lambda a, b: group.rate(a, b, ARRAYS), z, group.nv)
 
 
-def _euler_blocks(group: Group, v: Array, vdot: Array, h: float) -> tuple[Array, ...]:
+def _euler_blocks(group: LieGroup, v: Array, vdot: Array, h: float) -> tuple[Array, ...]:
     """ω⁺ = ω + h ω̇, R⁺ = R W with W = exp(h ω⁺), s = u + h (u̇ + ω × u), x⁺ = x + h R s, u⁺ = W* s.
 
     In body axes δx⁺ = W* (δx − h s × δθ + h δs) and δu⁺ = W* δs + h u⁺ × (Jr δω⁺).

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core import calculus
 from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.compiler import Form, evaluate, program_at, program_of
+from phipsi.core.compiler import NamedForm, evaluate, program_at, program_of
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators import (
     B,
@@ -50,8 +50,11 @@ POINT_ACCELERATIONS = B.T @ ACCELERATIONS
 JACOBIAN_DOT = Bdot.T @ VELOCITY_MAP + B.T @ VELOCITY_MAP_DOT
 JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
-_POSES, _VELOCITIES = Form(pose), Form(V)
-_ACCELERATIONS, _CLASSICAL_ACCELERATIONS = Form(ACCELERATIONS), Form(CLASSICAL_ACCELERATIONS)
+_POSES, _VELOCITIES = NamedForm(pose), NamedForm(V)
+_ACCELERATIONS, _CLASSICAL_ACCELERATIONS = (
+    NamedForm(ACCELERATIONS),
+    NamedForm(CLASSICAL_ACCELERATIONS),
+)
 
 
 @cache

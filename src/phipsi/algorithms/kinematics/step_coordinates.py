@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.backends.arguments import joint_at
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
-from phipsi.core.spatial.joint_groups import Group, flat
+from phipsi.core.spatial.joint_groups import LieGroup, flat
 from phipsi.core.spatial.number_kinds import ARRAYS
 
 Array = NDArray[Any]
@@ -130,9 +130,9 @@ class StepCoordinates:
         return rates
 
     @property
-    def groups(self) -> list[tuple[Group, int, int]]:
+    def groups(self) -> list[tuple[LieGroup, int, int]]:
         """The groups that steps move on, with where they begin in q and v; neighbours joined."""
-        out: list[tuple[Group, int, int]] = []
+        out: list[tuple[LieGroup, int, int]] = []
         for i, joint in enumerate(self.model.joints):
             q, v = self.model.q_slices[i].start, self.model.v_slices[i].start
             parts = [(flat(joint.nq), q, v)] if i in self._direct else list(joint.parts(q, v))

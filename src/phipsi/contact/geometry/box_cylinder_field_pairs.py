@@ -18,8 +18,8 @@ from phipsi.contact.geometry.explicit_pairs import low_corners, rim_points, rim_
 from phipsi.contact.geometry.field_cells import INSIDE, below
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
-    Slot,
     Weighted,
     common_normal,
     one_of_three,
@@ -28,8 +28,8 @@ from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,
     SAME,
+    ConvexSolid,
     Corner,
-    Solid,
     Touch,
     corner_slot,
     solid_field,
@@ -40,14 +40,14 @@ _LEVEL = 1e-12  # of the length of an edge: along which faces do not come nearer
 
 def box_field(
     a: Placed, b: Placed, deep: int = 1, gives: bool = False
-) -> list[Slot] | list[Weighted]:
+) -> list[ContactCandidate] | list[Weighted]:
     """The four lowest corners, and the deepest of all else under every quarter of the box."""
     corners = [corner_slot(x, b) for x in low_corners(a, b.R[:, 2])]
     under = below(b.R.T @ (a.x - b.x), b)
     return solid_field(BoxOnField, a, b, corners, under, deep=deep, gives=gives)
 
 
-class BoxOnField(Solid):
+class BoxOnField(ConvexSolid):
     """A box with half edges p."""
 
     def __init__(self, w: Any, Q: Any, p: Any) -> None:
@@ -156,7 +156,7 @@ _CAPS = tuple((s, root) for s in (1.0, -1.0) for root in (1.0, -1.0))
 
 def cylinder_field(
     a: Placed, b: Placed, deep: int = 1, gives: bool = False
-) -> list[Slot] | list[Weighted]:
+) -> list[ContactCandidate] | list[Weighted]:
     """The lowest points of both rims, three on the lower one, and the deepest of all else."""
     under = below(b.R.T @ (a.x - b.x), b)
     n = b.R @ under.normal
@@ -189,7 +189,7 @@ class _Rim(NamedTuple):
     good: Any
 
 
-class CylinderOnField(Solid):
+class CylinderOnField(ConvexSolid):
     """A cylinder with the numbers (r, l/2), along z of its axes."""
 
     def __init__(self, w: Any, Q: Any, p: Any) -> None:

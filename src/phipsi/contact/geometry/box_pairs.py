@@ -18,12 +18,12 @@ import numpy as np
 
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
     Points,
-    Slot,
     chosen,
-    four_of,
     largest_of_three,
+    reduce_to_four,
     unit,
 )
 from phipsi.core.arrays.graph import Array
@@ -38,11 +38,11 @@ _A_FIRST = 1e-9  # of the size: by how much a face of b must be better than one 
 _EDGE_ON = 1e-9  # of an area: a face seen from the side hides no corners
 
 
-def box_box(a: Placed, b: Placed) -> list[Slot]:
+def box_box(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Four points of the polygon between faces; one between edges or corners."""
     boxes = _Boxes(a, b)
     points = boxes.face.polygon()
-    chosen = four_of(points)
+    chosen = reduce_to_four(points)
     deepest = np.where(
         chosen[0].there, np.min(np.where(points.there, points.w, INACTIVE)), INACTIVE
     )
@@ -50,7 +50,7 @@ def box_box(a: Placed, b: Placed) -> list[Slot]:
     return [*slots, boxes.last(deepest, chosen[0].there)]
 
 
-def unseen(a: Placed, b: Placed, deepest: Any) -> Slot:
+def unseen(a: Placed, b: Placed, deepest: Any) -> ContactCandidate:
     """The contact of edges or corners that is nearer than the nearest point between faces.
 
     `deepest` is the gap of that, `INACTIVE` if there is none.
@@ -72,9 +72,9 @@ class _Boxes:
         self.apart = np.maximum(self.sep_face, self.sep_edge) > 0.0
         # edges: clearly better than all faces
         self.is_best = self.sep_edge > self.sep_face + _FACES_FIRST * size
-        self.face = _Reference(a, b, axes, on_a | self.is_best, self.is_best, self.edge.normal)
+        self.face = _ReferenceFace(a, b, axes, on_a | self.is_best, self.is_best, self.edge.normal)
 
-    def last(self, deepest: Array, some: Array) -> Slot:
+    def last(self, deepest: Array, some: Array) -> ContactCandidate:
         """The contact that no point between faces has; of these, the least gap, and if any are."""
         apart, least = self.apart, deepest - _SAME * self.size
         # edges count if their axis is better than those of faces and no point there is as near
@@ -134,7 +134,7 @@ class _Axes:
 # ---- edges ---------------------------------------------------------------------------------------
 
 
-def _edge_contact(a: Placed, b: Placed, axes: _Axes) -> tuple[Slot, Any, Any]:
+def _edge_contact(a: Placed, b: Placed, axes: _Axes) -> tuple[ContactCandidate, Any, Any]:
     """The contact along the best axis e_i × f_j, its separation, and whether edges meet there."""
     C, size, d = axes.C, axes.size, axes.d_a
     best: Any = -INACTIVE
@@ -173,13 +173,13 @@ def _edge_contact(a: Placed, b: Placed, axes: _Axes) -> tuple[Slot, Any, Any]:
     inner = (best > -INACTIVE) & (np.abs(s) <= a.p @ e) & (np.abs(t) <= b.p @ f)
     x_a, x_b = a.x + a.R @ (p + s * e), b.x + b.R @ (r + t * f)
     normal = a.R @ n
-    return Slot(best, normal, x_a, x_b), best, inner
+    return ContactCandidate(best, normal, x_a, x_b), best, inner
 
 
 # ---- corners -------------------------------------------------------------------------------------
 
 
-def _corner_contact(a: Placed, b: Placed, axes: _Axes) -> Slot:
+def _corner_contact(a: Placed, b: Placed, axes: _Axes) -> ContactCandidate:
     """The nearest of all corners to the other box, for boxes that are apart."""
     from_a = (_SIGNS * a.p) @ axes.C + axes.d_b  # (8, 3), in b
     from_b = (_SIGNS * b.p) @ axes.C.T - axes.d_a  # in a
@@ -189,7 +189,7 @@ def _corner_contact(a: Placed, b: Placed, axes: _Axes) -> Slot:
     x_a = np.where(of_a, b.x + b.R @ p_a, a.x + a.R @ near_a)
     x_b = np.where(of_a, b.x + b.R @ near_b, a.x + a.R @ p_b)
     n, distance = unit(x_a - x_b, a.R[:, 2])
-    return Slot(distance, n, x_a, x_b)
+    return ContactCandidate(distance, n, x_a, x_b)
 
 
 def _nearest_corner(corners: Array, h: Array) -> tuple[Any, Any, Any]:
@@ -209,7 +209,7 @@ def _nearest_corner(corners: Array, h: Array) -> tuple[Any, Any, Any]:
 # ---- faces ---------------------------------------------------------------------------------------
 
 
-class _Reference:
+class _ReferenceFace:
     """The reference face, and the other box in its axes: u and v along edges, w outward.
 
     Of the other box, what is seen along the direction `along` (3,) to it: the outward normal, or
@@ -282,24 +282,24 @@ class _Reference:
         u, v, w, there = (np.concatenate([1.0 * g[i] for g in groups]) for i in range(4))
         return Points(u, v, w, there > 0.0)
 
-    def slot(self, p: Points, active: Array) -> Slot:
+    def slot(self, p: Points, active: Array) -> ContactCandidate:
         """The contact at a point of the polygon."""
         u, v, n = self.axes
         below = self.x + p.u * u + p.v * v + self.h[2] * n
         above = below + p.w * self.along
         gap = np.where(active, p.w, INACTIVE)
         normal = np.where(self.on_a, -self.along, self.along)
-        return Slot(
+        return ContactCandidate(
             gap, normal, np.where(self.on_a, below, above), np.where(self.on_a, above, below)
         )
 
-    def deepest(self, separation: Array) -> Slot:
+    def deepest(self, separation: Array) -> ContactCandidate:
         """The deepest corner of the other box, for overlaps in which faces do not meet."""
         n = self.along
         corner = self.x_i - self.R_i @ (np.where(self.R_i.T @ n > 0.0, 1.0, -1.0) * self.h_i)
         below = corner - separation * n
         normal = np.where(self.on_a, -n, n)
-        return Slot(separation, normal, np.where(self.on_a, below, corner),
+        return ContactCandidate(separation, normal, np.where(self.on_a, below, corner),
                     np.where(self.on_a, corner, below))  # fmt: skip
 
 

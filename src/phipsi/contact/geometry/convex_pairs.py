@@ -15,7 +15,7 @@ import numpy as np
 
 from phipsi.contact.geometry.convex_search import (
     Kinds,
-    Relative,
+    RelativeShapes,
     best_direction,
     given_numbers,
     step_of,
@@ -33,19 +33,19 @@ from phipsi.contact.geometry.convex_shapes import (
 from phipsi.contact.geometry.graph_calls import GraphCall, Repeated, all_called, called
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Formula,
     Placed,
     Points,
-    Slot,
     across,
-    four_of,
+    reduce_to_four,
 )
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import Primitive, call
+from phipsi.core.arrays.trace import Tracer, as_node
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same
 _EDGE_ON = 1e-13  # of squared lengths: a face that is seen from the side covers nothing
@@ -57,24 +57,26 @@ def convex_pair(kinds: Kinds) -> Formula:
     ends = 2 if "Capsule" in kinds else 4
     has_faces = all(kind in FLAT_KINDS for kind in kinds)
 
-    def slots(a: Placed, b: Placed) -> list[Slot]:
-        pair = Relative(a.p, b.p, a.R.T @ b.R, a.R.T @ (b.x - a.x))
+    def slots(a: Placed, b: Placed) -> list[ContactCandidate]:
+        pair = RelativeShapes(a.p, b.p, a.R.T @ b.R, a.R.T @ (b.x - a.x))
         n, x, y = nearest(kinds, pair)
         r_a, r_b = (radius(kind, p) for kind, p in zip(kinds, (a.p, b.p), strict=True))
-        f, x = witness(kinds, pair, n, x, pair.t + pair.Q @ y)
+        f, x = witness_point(kinds, pair, n, x, pair.t + pair.Q @ y)
         scale = given_numbers(kinds, pair)[-1]
         normal = a.R @ n
 
-        def slot(place: Any, gap: Any, active: Any) -> Slot:
+        def slot(place: Any, gap: Any, active: Any) -> ContactCandidate:
             """Of a point of the core of a."""
             x_a = a.x + a.R @ place - r_a * normal
             gap = gap - r_a - r_b
-            return Slot(np.where(active, gap, INACTIVE), normal, x_a, x_a - gap * normal)
+            return ContactCandidate(
+                np.where(active, gap, INACTIVE), normal, x_a, x_a - gap * normal
+            )
 
         if not has_faces:
             return [slot(x, f, f < INACTIVE)]
         points, axes = _polygon(kinds, pair, n, f, scale)
-        chosen = four_of(points)[:ends]
+        chosen = reduce_to_four(points)[:ends]
         u, v = axes
         out = [slot(p.u * u + p.v * v + p.z * n, p.w, p.there) for p in chosen]
         lowest: Any = INACTIVE  # of a flat contact, not the first
@@ -89,7 +91,7 @@ def convex_pair(kinds: Kinds) -> Formula:
 
 
 def _polygon(
-    kinds: Kinds, pair: Relative, n: Any, f: Any, scale: Any
+    kinds: Kinds, pair: RelativeShapes, n: Any, f: Any, scale: Any
 ) -> tuple[Points, tuple[Any, Any]]:
     """Candidates for corners of the polygon in which the faces lie over each other along n.
 
@@ -169,22 +171,22 @@ def is_over(points: Any, P: Any, near: Any) -> Any:
 # ---- the search as a call ------------------------------------------------------------------------
 
 
-def nearest(kinds: Kinds, pair: Relative) -> tuple[Any, Any, Any]:
+def nearest(kinds: Kinds, pair: RelativeShapes) -> tuple[Any, Any, Any]:
     """The direction n in the axes of a, a point of a, and one of b in its own axes."""
     n, x, y = all_called(_search_of(kinds, (len(pair.p_a), len(pair.p_b))), *pair)
     return n, x, y
 
 
 @cache
-def _search_of(kinds: Kinds, sizes: tuple[int, int]) -> _Nearest:
-    return _Nearest(kinds, sizes)
+def _search_of(kinds: Kinds, sizes: tuple[int, int]) -> _SeparatingDirection:
+    return _SeparatingDirection(kinds, sizes)
 
 
 _INPUTS = ("p_a", "p_b", "Q", "t")
 
 
 @final
-class _Nearest(Callee):
+class _SeparatingDirection(Primitive):
     """The best direction of two shapes, and where they are nearest, in the axes of a and of b.
 
     The derivative of the direction is that of Newton's step, since the step is zero there. The
@@ -197,8 +199,8 @@ class _Nearest(Callee):
     def __init__(self, kinds: Kinds, sizes: tuple[int, int]) -> None:
         self._kinds = kinds
         shapes = (sizes[:1], sizes[1:], (3, 3), (3,))
-        self._inputs = [ops.given(*one) for one in zip(_INPUTS, shapes, strict=True)]
-        pair = Relative(*(Traced(x) for x in self._inputs))
+        self._inputs = [ops.input(*one) for one in zip(_INPUTS, shapes, strict=True)]
+        pair = RelativeShapes(*(Tracer(x) for x in self._inputs))
         given = given_numbers(kinds, pair)
         n, a, b = best_direction(kinds, pair, given)
         if any(kind in CURVED for kind in kinds):
@@ -217,7 +219,7 @@ class _Nearest(Callee):
 
     def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
         """The tangent of the direction; the points stay."""
-        rates = [ops.given(f"rate_{name}", x.shape) for name, x in zip(_INPUTS, args, strict=True)]
+        rates = [ops.input(f"rate_{name}", x.shape) for name, x in zip(_INPUTS, args, strict=True)]
         (found,) = tangents([self._step], dict(zip(self._inputs, rates, strict=True)))
         assert found is not None
         zero = ops.constant(np.zeros(3))
@@ -235,10 +237,10 @@ class _Nearest(Callee):
         """Of the direction only."""
         if weights[0] is None:
             return [None] * len(args)
-        weight = ops.given("weight", (3,))
+        weight = ops.input("weight", (3,))
         bars = adjoints([self._step], [weight], self._inputs)
         known = [x for x in bars if x is not None]
-        inputs = [*self._inputs, ops.given("n", (3,)), weight]
+        inputs = [*self._inputs, ops.input("n", (3,)), weight]
         values = dict(zip(inputs, [*args, results[0], weights[0]], strict=True))
         found = iter(substituted(known, values))
         return [None if x is None else next(found) for x in bars]
@@ -246,9 +248,9 @@ class _Nearest(Callee):
     @property
     def _step(self) -> Node:
         """Newton's step at a direction "n": zero there, and it changes as the direction does."""
-        pair = Relative(*(Traced(x) for x in self._inputs))
+        pair = RelativeShapes(*(Tracer(x) for x in self._inputs))
         scale = given_numbers(self._kinds, pair)[-1]
-        return as_node(newton_step(self._kinds, pair, Traced(ops.given("n", (3,))), scale))
+        return as_node(newton_step(self._kinds, pair, Tracer(ops.input("n", (3,))), scale))
 
 
 # ---- how the separating direction changes: Newton's step, its derivative -------------------------
@@ -266,7 +268,7 @@ _SMALL = 1e-12  # rad: the last step
 _ROUNDING = 1e-12  # of the size: how much less separation a step may have
 
 
-def newton_step(kinds: Kinds, pair: Relative, n: Any, scale: Any, within: Any = FLAT) -> Any:
+def newton_step(kinds: Kinds, pair: RelativeShapes, n: Any, scale: Any, within: Any = FLAT) -> Any:
     """The change of a direction towards the best one (3,), at right angles to it."""
     a, b = supports(kinds, pair, n)
     d = n @ pair.Q
@@ -283,7 +285,7 @@ def newton_step(kinds: Kinds, pair: Relative, n: Any, scale: Any, within: Any = 
     return solved_across(n, K, free * f, free * (S @ (S @ D)) - scale * (F @ n))
 
 
-def flat_sides(kinds: Kinds, pair: Relative, n: Any, within: Any = FLAT) -> tuple[Any, Any]:
+def flat_sides(kinds: Kinds, pair: RelativeShapes, n: Any, within: Any = FLAT) -> tuple[Any, Any]:
     """The projectors onto the flat directions of a and b."""
     F_b = flatness(kinds[1], pair.p_b, n @ pair.Q, within)
     return flatness(kinds[0], pair.p_a, -n, within), pair.Q @ F_b @ pair.Q.T
@@ -302,7 +304,7 @@ def solved_across(n: Any, K: Any, more: Any, right: Any) -> Any:
     return np.where(good, x * u + y * v, 0.0 * n)
 
 
-def improved(kinds: Kinds, pair: Relative, given: Any, n: Any) -> Any:
+def improved(kinds: Kinds, pair: RelativeShapes, given: Any, n: Any) -> Any:
     """The direction after some steps, each of which is taken if it separates more.
 
     Every other step tries faces and edges that are nearly at right angles to n.
@@ -313,8 +315,8 @@ def improved(kinds: Kinds, pair: Relative, given: Any, n: Any) -> Any:
     return called(step_of(_improvement, kinds, pair), state, given)[:3]
 
 
-def _improvement(kinds: Kinds, pair: Relative, scale: Any) -> Repeated:
-    state: Any = Traced(ops.given("state", (6,)))
+def _improvement(kinds: Kinds, pair: RelativeShapes, scale: Any) -> Repeated:
+    state: Any = Tracer(ops.input("state", (6,)))
     n, f, count = state[:3], state[3], state[4]
     within: Any = FLAT
     for k, angle in enumerate(_WITHIN):
@@ -330,7 +332,7 @@ def _improvement(kinds: Kinds, pair: Relative, scale: Any) -> Repeated:
     return Repeated(as_node(np.concatenate([n, np.stack([f, count + 1.0, 1.0 * done])])), _STEPS)
 
 
-def witness(kinds: Kinds, pair: Relative, n: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def witness_point(kinds: Kinds, pair: RelativeShapes, n: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """The separation along n, and the point of a where the shapes are nearest.
 
     `a` and `b` are points of the shapes near there, which count along faces and edges only.

@@ -22,7 +22,7 @@ import numpy as np
 from phipsi.contact.geometry.convex_shapes import SMOOTH, farthest, size
 from phipsi.contact.geometry.graph_calls import Repeated, called
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
 _APART = (0.03, 1e-3, 1e-6)  # ε of the rounds, of the size of the shapes
 _SAME = 1e-12  # of the size: distance and separation that differ by less are equal
@@ -36,7 +36,7 @@ _AXES = np.eye(3)
 _SIDES = {"Box": (0, 1, 2), "Cylinder": (2,), "Ellipsoid": (0, 1, 2), "ConvexMesh": (0, 1, 2)}
 
 
-class Relative(NamedTuple):
+class RelativeShapes(NamedTuple):
     """Two shapes in the axes of a: their numbers, and axes `Q` (3, 3) and place `t` (3,) of b."""
 
     p_a: Any
@@ -48,13 +48,13 @@ class Relative(NamedTuple):
 Kinds = tuple[str, str]
 
 
-def supports(kinds: Kinds, pair: Relative, n: Any) -> tuple[Any, Any]:
+def supports(kinds: Kinds, pair: RelativeShapes, n: Any) -> tuple[Any, Any]:
     """The points of the cores of a and b that are farthest towards each other along n."""
     a = farthest(kinds[0], pair.p_a, -n)
     return a, pair.t + pair.Q @ farthest(kinds[1], pair.p_b, n @ pair.Q)
 
 
-class _State(NamedTuple):
+class _SearchState(NamedTuple):
     """Of the search: a vector of 35 numbers."""
 
     round: Any
@@ -75,20 +75,20 @@ _FIELDS = {"round": (), "moved": (), "along": (3,), "points": (3, 3), "on_a": (3
            "done": ()}  # fmt: skip
 
 
-def _packed(state: _State) -> Any:
+def _packed(state: _SearchState) -> Any:
     return np.concatenate([np.reshape(1.0 * x, (-1,)) for x in state])
 
 
-def _unpacked(vector: Any) -> _State:
+def _unpacked(vector: Any) -> _SearchState:
     out, start = [], 0
     for shape in _FIELDS.values():
         count = int(np.prod(shape))
         out.append(vector[start : start + count].reshape(shape) if shape else vector[start])
         start += count
-    return _State(*out)
+    return _SearchState(*out)
 
 
-def best_direction(kinds: Kinds, pair: Relative, given: Any) -> tuple[Any, Any, Any]:
+def best_direction(kinds: Kinds, pair: RelativeShapes, given: Any) -> tuple[Any, Any, Any]:
     """The direction n, and points of a and b where they are nearest; in the axes of a."""
     first = _start(kinds, pair, given[-1])
     first = called(step_of(_search, kinds, pair), _packed(first), given)
@@ -97,34 +97,34 @@ def best_direction(kinds: Kinds, pair: Relative, given: Any) -> tuple[Any, Any, 
     return found.best_n, a, a + found.weights @ found.points + found.moved * found.along
 
 
-def given_numbers(kinds: Kinds, pair: Relative) -> Any:
+def given_numbers(kinds: Kinds, pair: RelativeShapes) -> Any:
     """All that a search is given: the numbers of the pair, and its size last."""
     scale = size(kinds[0], pair.p_a) + size(kinds[1], pair.p_b)
     return np.concatenate([pair.p_a, pair.p_b, pair.Q.reshape(9), pair.t, np.stack([scale])])
 
 
-Step = Callable[[Kinds, Relative, Any], Repeated]
+Step = Callable[[Kinds, RelativeShapes, Any], Repeated]
 _STEPS: dict[Any, Repeated] = {}
 
 
-def step_of(make: Step, kinds: Kinds, pair: Relative) -> Repeated:
+def step_of(make: Step, kinds: Kinds, pair: RelativeShapes) -> Repeated:
     """A step for shapes of these kinds, make(kinds, pair, scale): one for all sizes."""
     sizes = len(pair.p_a), len(pair.p_b)
     key = make, kinds, sizes
     if key not in _STEPS:
         i, j = sizes[0], sum(sizes)
-        given = Traced(ops.given("given", (j + 13,)))
+        given = Tracer(ops.input("given", (j + 13,)))
         own = given[:i], given[i:j], given[j : j + 9].reshape(3, 3), given[j + 9 : j + 12]
-        _STEPS[key] = make(kinds, Relative(*own), given[j + 12])
+        _STEPS[key] = make(kinds, RelativeShapes(*own), given[j + 12])
     return _STEPS[key]
 
 
-def _search(kinds: Kinds, pair: Relative, scale: Any) -> Repeated:
-    state = _unpacked(Traced(ops.given("state", (35,))))
+def _search(kinds: Kinds, pair: RelativeShapes, scale: Any) -> Repeated:
+    state = _unpacked(Tracer(ops.input("state", (35,))))
     return Repeated(as_node(_packed(_step(kinds, pair, scale, state))), _MOST)
 
 
-def _start(kinds: Kinds, pair: Relative, scale: Any) -> _State:
+def _start(kinds: Kinds, pair: RelativeShapes, scale: Any) -> _SearchState:
     """Begin with the direction between the centres, or in an overlap with a better one."""
     square = pair.t @ pair.t
     there = square > 1e-30
@@ -140,15 +140,15 @@ def _start(kinds: Kinds, pair: Relative, scale: Any) -> _State:
     moved = np.maximum(_APART[0] * scale - best, 0.0)
     zero, nothing = 0.0 * best, 0.0 * pair.Q
     weights = np.stack([1.0 + zero, zero, zero])
-    return _State(zero, moved, n, nothing, nothing, weights, _FAR + zero, n, best, n, zero)
+    return _SearchState(zero, moved, n, nothing, nothing, weights, _FAR + zero, n, best, n, zero)
 
 
-def _axes(kinds: Kinds, pair: Relative) -> list[Any]:
+def _axes(kinds: Kinds, pair: RelativeShapes) -> list[Any]:
     sides = zip(kinds, (_AXES, pair.Q), strict=True)
     return [axes[:, i] for kind, axes in sides for i in _SIDES.get(kind, ())]
 
 
-def _step(kinds: Kinds, pair: Relative, scale: Any, old: _State) -> _State:
+def _step(kinds: Kinds, pair: RelativeShapes, scale: Any, old: _SearchState) -> _SearchState:
     """One farther point, and the nearest point of the triangle or edge that it gives."""
     a, b = supports(kinds, pair, old.n)
     f = old.n @ (a - b)
@@ -171,7 +171,7 @@ def _step(kinds: Kinds, pair: Relative, scale: Any, old: _State) -> _State:
     moved = np.maximum(apart * scale - best, 0.0)
     done = ends & ((old.moved <= 0.0) | (turn >= float(len(_APART))))
     again = ends & ~done
-    new = _State(
+    new = _SearchState(
         np.where(again, turn, old.round),
         np.where(again, moved, old.moved),
         np.where(again, best_n, old.along),
@@ -187,7 +187,7 @@ def _step(kinds: Kinds, pair: Relative, scale: Any, old: _State) -> _State:
     return new
 
 
-class _Nearest(NamedTuple):
+class _SimplexPoint(NamedTuple):
     points: Any
     on_a: Any
     weights: Any
@@ -195,7 +195,7 @@ class _Nearest(NamedTuple):
     n: Any
 
 
-def _nearest(w: Any, a: Any, points: list[Any], on_a: list[Any]) -> _Nearest:
+def _nearest(w: Any, a: Any, points: list[Any], on_a: list[Any]) -> _SimplexPoint:
     """The point nearest to the origin on the edges and triangles at w."""
     e = [p - w for p in points]
     ww = w @ w
@@ -244,7 +244,7 @@ def _nearest(w: Any, a: Any, points: list[Any], on_a: list[Any]) -> _Nearest:
     n = np.where(flat, m, -y / length)
     distance = np.where(flat, np.sqrt(best), length)
     weights = np.stack([1.0 - u - v, u, v])
-    return _Nearest(
+    return _SimplexPoint(
         np.stack([w, p, q]),
         np.stack([a, number(on_a, first), number(on_a, second)]),
         weights, distance, n,

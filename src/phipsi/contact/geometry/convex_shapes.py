@@ -13,12 +13,12 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.contact.geometry.graph_calls import Choice, called
+from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall, called
 from phipsi.contact.geometry.placed_shapes import across, one_of_three
 from phipsi.contact.geometry.row_tables import dot
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.machine.machine import Candidate, Index, Machine, Mask, Memory, Number
 
 _TINY = 1e-30  # of a squared length: no direction
@@ -86,7 +86,7 @@ _FARTHEST = {
 
 
 @final
-class _Farthest(Choice):
+class _Farthest(PiecewiseConstantCall):
     """The first of points p (3 n,) that is farthest along d (3,): a loop over the points."""
 
     indexed = (0,)
@@ -270,7 +270,7 @@ FLAT_KINDS = tuple(_FACE)
 
 
 @final
-class _Outline(Choice):
+class _Outline(PiecewiseConstantCall):
     """Of the hull of points p (3 n,), a face along d (3,): its corners in six directions.
 
     From the farthest point the hull is wrapped: a plane across d is tilted until it touches a
@@ -381,10 +381,10 @@ class _PointLoops:
 
 
 @cache
-def _formula(make: Any, names: tuple[str, ...], *more: Any) -> Evaluation:
+def _formula(make: Any, names: tuple[str, ...], *more: Any) -> GraphEvaluator:
     """A function of vectors (3,) as a graph."""
-    own = [Traced(ops.given(name, (3,))) for name in names]
-    return Evaluation([as_node(x) for x in make(*own, *more)])
+    own = [Tracer(ops.input(name, (3,))) for name in names]
+    return GraphEvaluator([as_node(x) for x in make(*own, *more)])
 
 
 def _tilted(edge: Any, d: Any) -> list[Any]:

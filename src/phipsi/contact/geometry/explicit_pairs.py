@@ -19,15 +19,15 @@ import numpy as np
 
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
     Points,
-    Slot,
     Weighted,
     between_balls,
     chosen,
-    four_of,
     nearest_on_axis,
     one_of_three,
+    reduce_to_four,
     unit,
     weighted,
 )
@@ -41,25 +41,25 @@ _LEVEL = 0.02  # rad: a cylinder that gives and leans by less stands level
 _THIRDS = np.array([[0.5, 0.75**0.5], [-1.0, 0.0], [0.5, -(0.75**0.5)]])
 
 
-def _below(point: Array, plane: Placed) -> Slot:
+def _below(point: Array, plane: Placed) -> ContactCandidate:
     """The contact of a point of a with a plane."""
     n = plane.R[:, 2]
     gap = n @ (point - plane.x)
-    return Slot(gap, n, point, point - gap * n)
+    return ContactCandidate(gap, n, point, point - gap * n)
 
 
-def sphere_plane(a: Placed, b: Placed) -> list[Slot]:
+def sphere_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The lowest point."""
     return [_below(a.x - a.p[0] * b.R[:, 2], b)]
 
 
-def capsule_plane(a: Placed, b: Placed) -> list[Slot]:
+def capsule_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The lowest points of both ends."""
     r, half = a.p[0], a.p[1]
     return [_below(a.x + s * half * a.R[:, 2] - r * b.R[:, 2], b) for s in (1.0, -1.0)]
 
 
-def box_plane(a: Placed, b: Placed) -> list[Slot]:
+def box_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The four lowest corners: of every diagonal, the lower end.
 
     A corner belongs to one diagonal, so that it keeps its slot whatever face is below.
@@ -73,13 +73,15 @@ def low_corners(a: Placed, n: Array) -> list[Array]:
     return [a.x + a.R @ (np.where(arm @ down > 0.0, -1.0, 1.0) * arm) for arm in arms]
 
 
-def ellipsoid_plane(a: Placed, b: Placed) -> list[Slot]:
+def ellipsoid_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The lowest point x − R S² R* n/|S R* n|."""
     s = a.p * (a.R.T @ b.R[:, 2])
     return [_below(a.x - a.R @ (a.p * s / np.sqrt(s @ s)), b)]
 
 
-def cylinder_plane(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[Weighted]:
+def cylinder_plane(
+    a: Placed, b: Placed, gives: bool = False
+) -> list[ContactCandidate] | list[Weighted]:
     """The lowest points of both rims, and three points fixed on the lower rim, a third turn apart.
 
     A cylinder that lies on the plane touches it with the first two, one that stands with the
@@ -115,16 +117,16 @@ def rim_weights(a: Placed, n: Any) -> list[Any]:
     return [lowest, lowest, fixed, fixed, fixed]
 
 
-def mesh_plane(a: Placed, b: Placed) -> list[Slot]:
+def mesh_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The lowest vertex, and of those that are little higher the widest three."""
     n, slots = b.R[:, 2], []
     for p, below in lowest_vertices(a, b):
         gap = np.where(p.there, p.w, INACTIVE)
-        slots.append(Slot(gap, n, below + p.w * n, below))
+        slots.append(ContactCandidate(gap, n, below + p.w * n, below))
     return slots
 
 
-def corners_plane(a: Placed, b: Placed) -> list[Slot]:
+def corners_plane(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Every vertex of a mesh, in its own slot."""
     return [_below(a.x + a.R @ vertex, b) for vertex in a.p.reshape(-1, 3)]
 
@@ -137,24 +139,24 @@ def lowest_vertices(a: Placed, b: Placed) -> list[tuple[Points, Any]]:
     x, y, w = (vertices @ (a.R.T @ axis) + axis @ d for axis in (u, v, n))
     low = np.min(w)
     size = np.sqrt(np.max(np.sum(vertices * vertices, axis=1)))
-    chosen = four_of(Points(x, y, w, w <= low + _BAND * size))
+    chosen = reduce_to_four(Points(x, y, w, w <= low + _BAND * size))
     return [(p, b.x + p.u * u + p.v * v) for p in chosen]
 
 
 # ---- spheres -------------------------------------------------------------------------------------
 
 
-def sphere_sphere(a: Placed, b: Placed) -> list[Slot]:
+def sphere_sphere(a: Placed, b: Placed) -> list[ContactCandidate]:
     """On the line of the centres."""
     return [between_balls(a.x, a.p[0], b.x, b.p[0], b.R[:, 2])]
 
 
-def sphere_capsule(a: Placed, b: Placed) -> list[Slot]:
+def sphere_capsule(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The ball of the capsule that is nearest; across its axis if the centre is on it."""
     return [between_balls(a.x, a.p[0], nearest_on_axis(a.x, b), b.p[0], b.R[:, 0])]
 
 
-def sphere_box(a: Placed, b: Placed) -> list[Slot]:
+def sphere_box(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The nearest point of the box, on its nearest face from inside."""
     x, r, h = a.x, a.p[0], b.p
     p = b.R.T @ (x - b.x)
@@ -167,10 +169,10 @@ def sphere_box(a: Placed, b: Placed) -> list[Slot]:
     normal = b.R @ n
     x_b = b.x + b.R @ np.where(inside, near + face * (side * h - near), near)
     gap = np.where(inside, -(face @ depth), distance) - r
-    return [Slot(gap, normal, x - r * normal, x_b)]
+    return [ContactCandidate(gap, normal, x - r * normal, x_b)]
 
 
-def sphere_cylinder(a: Placed, b: Placed) -> list[Slot]:
+def sphere_cylinder(a: Placed, b: Placed) -> list[ContactCandidate]:
     """In the plane of the axis and the centre: the nearest point of a rectangle."""
     p, r, half = b.R.T @ (a.x - b.x), b.p[0], b.p[1]
     e, rho = unit(p[:2], _X)
@@ -187,7 +189,7 @@ def sphere_cylinder(a: Placed, b: Placed) -> list[Slot]:
     normal = b.R @ np.stack([n[0] * e[0], n[0] * e[1], n[1]])
     x_b = b.x + b.R @ np.stack([on[0] * e[0], on[0] * e[1], on[1]])
     gap = np.where(inside, -depth, distance) - a.p[0]
-    return [Slot(gap, normal, a.x - a.p[0] * normal, x_b)]
+    return [ContactCandidate(gap, normal, a.x - a.p[0] * normal, x_b)]
 
 
 # ---- capsules ------------------------------------------------------------------------------------
@@ -196,12 +198,12 @@ def sphere_cylinder(a: Placed, b: Placed) -> list[Slot]:
 _PARALLEL = 1e-10  # sin² of the angle below which two axes do not cross
 
 
-def _only(slot: Slot, there: Array) -> Slot:
+def _only(slot: ContactCandidate, there: Array) -> ContactCandidate:
     """The slot, inactive where a condition does not hold."""
     return slot._replace(gap=np.where(there, slot.gap, INACTIVE))
 
 
-def capsule_capsule(a: Placed, b: Placed) -> list[Slot]:
+def capsule_capsule(a: Placed, b: Placed) -> list[ContactCandidate]:
     """The ends of the stretch along which the axes lie over each other, and where they cross.
 
     Seen along a's axis, each end of the stretch is an end of a or of b, and the contact is that of
@@ -213,7 +215,7 @@ def capsule_capsule(a: Placed, b: Placed) -> list[Slot]:
     flip = np.where(c < 0.0, -1.0, 1.0)
     across, _ = unit(np.cross(u, w), a.R[:, 0])
 
-    def contact(s: Array, t: Array) -> Slot:
+    def contact(s: Array, t: Array) -> ContactCandidate:
         return between_balls(a.x + s * u, r_a, b.x + t * w, r_b, across)
 
     reach = half_b * np.abs(c)
@@ -236,7 +238,7 @@ def capsule_capsule(a: Placed, b: Placed) -> list[Slot]:
 # ---- capsules and boxes --------------------------------------------------------------------------
 
 
-def capsule_box(a: Placed, b: Placed) -> list[Slot]:
+def capsule_box(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Both ends of the stretch of the axis over a face of the box, and its nearest point.
 
     Where the axis itself passes through the box, the last slot alone has the way out. Over an edge
@@ -254,24 +256,26 @@ def capsule_box(a: Placed, b: Placed) -> list[Slot]:
     over = is_out & (low < high)
     normal = side * face
 
-    def on_face(s: Any) -> Slot:
+    def on_face(s: Any) -> ContactCandidate:
         point = p + s * d
         gap = side * (face @ point) - face @ h - r
-        return _in_world(b, Slot(gap, normal, point - r * normal, point - (gap + r) * normal))
+        return _in_world(
+            b, ContactCandidate(gap, normal, point - r * normal, point - (gap + r) * normal)
+        )
 
     n, distance = unit(out, normal)
     point = p + t * d
-    nearest = _in_world(b, Slot(distance - r, n, point - r * n, point - distance * n))
-    inside = _in_world(b, _way_out(p, d, r, half, h, t))
+    nearest = _in_world(b, ContactCandidate(distance - r, n, point - r * n, point - distance * n))
+    inside = _in_world(b, _deepest_direction(p, d, r, half, h, t))
     last = chosen(is_out, nearest, inside)
     apart = ~over | (t < low) | (t > high)
     return [_only(on_face(low), over), _only(on_face(high), over), _only(last, apart)]
 
 
-def _in_world(b: Placed, slot: Slot) -> Slot:
+def _in_world(b: Placed, slot: ContactCandidate) -> ContactCandidate:
     """A slot that was found in the axes of b."""
     gap, n, x_a, x_b = slot
-    return Slot(gap, b.R @ n, b.x + b.R @ x_a, b.x + b.R @ x_b)
+    return ContactCandidate(gap, b.R @ n, b.x + b.R @ x_a, b.x + b.R @ x_b)
 
 
 def _nearest_on_line(p: Any, d: Any, half: Any, h: Any) -> Any:
@@ -320,7 +324,7 @@ def _over_face(p: Any, d: Any, half: Any, h: Any, face: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _way_out(p: Any, d: Any, r: Any, half: Any, h: Any, t: Any) -> Slot:
+def _deepest_direction(p: Any, d: Any, r: Any, half: Any, h: Any, t: Any) -> ContactCandidate:
     """The shortest way out of a box for a capsule whose axis passes through it."""
     best: Any = -INACTIVE
     n: Any = np.array([0.0, 0.0, 1.0])
@@ -339,4 +343,4 @@ def _way_out(p: Any, d: Any, r: Any, half: Any, h: Any, t: Any) -> Slot:
     end = np.where(np.abs(along) > 1e-9, np.where(along > 0.0, -half, half), t)
     point = p + end * d
     gap = best - r
-    return Slot(gap, n, point - r * n, point - best * n)
+    return ContactCandidate(gap, n, point - r * n, point - best * n)

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.attached.shapes import HeightField
-from phipsi.contact.geometry.graph_calls import Choice, Repeated, called
+from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall, Repeated, called
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
-from phipsi.contact.geometry.row_tables import Constants, Row
+from phipsi.contact.geometry.row_tables import ConstantRows, TableRow
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.machine.machine import Machine, Memory, Number
 
 FACES, EDGES, POINT = (0, 1), (2, 3, 4), 5
@@ -68,7 +68,7 @@ def _unit(n: Array) -> Array:
     return n / np.sqrt(n @ n)
 
 
-class Below(NamedTuple):
+class SurfaceHit(NamedTuple):
     """The surface below a point: its cell (i, j), which of its faces, and the point in it (3,).
 
     `there`: whether there is a surface; beside the field it is that of its border.
@@ -82,7 +82,7 @@ class Below(NamedTuple):
     there: Any
 
 
-def below(p: Array, b: Placed) -> Below:
+def below(p: Array, b: Placed) -> SurfaceHit:
     """What is below or over a point, along z."""
     rows, columns = b.shape.size
     x, y = p[0] / b.p[0] + 0.5 * (rows - 1), p[1] / b.p[1] + 0.5 * (columns - 1)
@@ -95,7 +95,7 @@ def below(p: Array, b: Placed) -> Below:
     n = np.where(is_second, cell.normals[1], cell.normals[0])
     du, dv = u * b.p[0], v * b.p[1]
     z = -(n[0] * du + n[1] * dv) / n[2]
-    return Below(i, j, n, is_second, cell.origin + np.stack([du, dv, z]), there)
+    return SurfaceHit(i, j, n, is_second, cell.origin + np.stack([du, dv, z]), there)
 
 
 # ---- what belongs to a cell ----------------------------------------------------------------------
@@ -121,7 +121,7 @@ def in_face(foot: Array, face: int, b: Placed) -> Array:
     return (low >= -INSIDE) & (low <= high + INSIDE) & (high <= 1.0 + INSIDE)
 
 
-def leans_on(n: Array, around: Sequence[Array], slack: float = INSIDE) -> Array:
+def in_normal_cone(n: Array, around: Sequence[Array], slack: float = INSIDE) -> Array:
     """Whether n is a normal of an edge or point, whose faces go on to the points `around`.
 
     `slack`, by how much (rad) it may lean over these faces.
@@ -158,7 +158,7 @@ def on_straight_line(e: Any) -> Any:
 # ---- lists of contacts ---------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class RankedContact(NamedTuple):
     """A contact of a body: its `value`, by which they are sorted, unit `n`, and what it is with."""
 
     value: Any
@@ -166,13 +166,13 @@ class Entry(NamedTuple):
     feature: Any  # number of the feature + FEATURES (i + rows j)
 
 
-def no_entries(count: int, zero: Array) -> list[Entry]:
+def no_entries(count: int, zero: Array) -> list[RankedContact]:
     """So many without a contact."""
     nothing = np.stack([zero, zero, zero])
-    return [Entry(INACTIVE + zero, nothing, zero) for _ in range(count)]
+    return [RankedContact(INACTIVE + zero, nothing, zero) for _ in range(count)]
 
 
-def with_entry(entries: Sequence[Entry], new: Entry) -> list[Entry]:
+def with_entry(entries: Sequence[RankedContact], new: RankedContact) -> list[RankedContact]:
     """The lowest of these and a new one, sorted; of two with the same normal the lower one."""
     others = []
     for x in entries:
@@ -188,7 +188,7 @@ def with_entry(entries: Sequence[Entry], new: Entry) -> list[Entry]:
     return out
 
 
-def feature_of(entry: Entry, b: Placed) -> tuple[Any, Any, Any]:
+def feature_of(entry: RankedContact, b: Placed) -> tuple[Any, Any, Any]:
     """Cell (i, j) and number of the feature of an entry."""
     rows = b.shape.size[0]
     place = np.floor((entry.feature + 0.5) / FEATURES)
@@ -197,37 +197,39 @@ def feature_of(entry: Entry, b: Placed) -> tuple[Any, Any, Any]:
 
 
 def number_of(i: Array, j: Array, feature: Any, b: Placed) -> Array:
-    """The number of a feature of cell (i, j), see `Entry`."""
+    """The number of a feature of cell (i, j), see `RankedContact`."""
     return feature + FEATURES * (i + b.shape.size[0] * j)
 
 
-def packed(entries: Sequence[Entry]) -> Array:
+def packed(entries: Sequence[RankedContact]) -> Array:
     """Entries as one vector of five numbers each."""
     return np.concatenate(
         [np.concatenate([np.stack([x.value]), x.n, np.stack([x.feature])]) for x in entries]
     )
 
 
-def unpacked(vector: Array, count: int) -> list[Entry]:
+def unpacked(vector: Array, count: int) -> list[RankedContact]:
     """Inverse of `packed`."""
-    return [Entry(x[0], x[1:4], x[4]) for x in (vector[5 * k : 5 * k + 5] for k in range(count))]
+    return [
+        RankedContact(x[0], x[1:4], x[4]) for x in (vector[5 * k : 5 * k + 5] for k in range(count))
+    ]
 
 
 # ---- the loop ------------------------------------------------------------------------------------
 
-Visit = Callable[[Any, Any, Placed, Any, list[Entry]], list[Entry]]
+Visit = Callable[[Any, Any, Placed, Any, list[RankedContact]], list[RankedContact]]
 
 
 def over_cells(
     visit: Visit,
-    entries: Sequence[Entry],
+    entries: Sequence[RankedContact],
     given: Array,
     low: Array,
     high: Array,
     b: Placed,
     bottom: Array,
     may_skip_level: Array | bool = False,
-) -> list[Entry]:
+) -> list[RankedContact]:
     """The entries after all cells between two corners of a box were visited.
 
     **Arguments:** `visit(i, j, b, given, entries)` returns the entries with those of a cell;
@@ -258,8 +260,8 @@ _BESIDE = 1e-9  # spacings
 
 @lru_cache(maxsize=64)
 def _loop(visit: Visit, field: HeightField, count: int, size: int) -> Repeated:
-    state: Any = Traced(ops.given("state", (5 * count + 3,)))
-    given: Any = Traced(ops.given("given", (size + 7,)))
+    state: Any = Tracer(ops.input("state", (5 * count + 3,)))
+    given: Any = Tracer(ops.input("given", (size + 7,)))
     entries = unpacked(state, count)
     i, j = state[5 * count], state[5 * count + 1]
     b = Placed(given[size : size + 2], None, None, field)
@@ -274,8 +276,8 @@ def _loop(visit: Visit, field: HeightField, count: int, size: int) -> Repeated:
 def _next_cell(field: HeightField) -> Repeated:
     """The next cell that is looked at, and 1, or 2 behind the last one."""
     rows, columns = field.size
-    state: Any = Traced(ops.given("state", (3,)))
-    given: Any = Traced(ops.given("given", (5,)))
+    state: Any = Tracer(ops.input("state", (3,)))
+    given: Any = Tracer(ops.input("given", (5,)))
     i, j = state[0], state[1]
     first, last_i, last_j, bottom, may_skip_level = (given[k] for k in range(5))
     is_end = j >= last_j
@@ -288,7 +290,7 @@ def _next_cell(field: HeightField) -> Repeated:
 
 
 @lru_cache(maxsize=64)
-def _tops_of(field: HeightField) -> Row:
+def _tops_of(field: HeightField) -> TableRow:
     """Of every cell its greatest height, and 1 if it is level, with all cells around it."""
     h = np.array(field.heights)
     beyond = np.pad(h, (0, 1), mode="edge")
@@ -297,17 +299,17 @@ def _tops_of(field: HeightField) -> Row:
         np.pad(h, (1, 2), constant_values=np.nan), (4, 4)
     )
     level = (around == h[:, :, None, None]).all(axis=(2, 3))
-    return Row(np.stack([top, 1.0 * level], -1).reshape(-1, 2))
+    return TableRow(np.stack([top, 1.0 * level], -1).reshape(-1, 2))
 
 
-def is_level(under: Below, b: Placed) -> Array:
+def is_level(under: SurfaceHit, b: Placed) -> Array:
     """Whether the cell below a point is level, with all cells around it."""
     found = called(_tops_of(b.shape), np.stack([under.i * b.shape.size[1] + under.j]))
     return under.there & (found[1] > 0.5)
 
 
 @final
-class _Heights(Choice):
+class _Heights(PiecewiseConstantCall):
     """The heights (7,) of P and its neighbours for point (i, j) of a field; constants."""
 
     takes = ((2,),)
@@ -316,7 +318,7 @@ class _Heights(Choice):
     def __init__(self, field: HeightField) -> None:
         heights = np.array(field.heights)
         around = heights.min() - _DROP * max(field.spacing)
-        self._own = Constants(np.pad(heights, 1, constant_values=around))
+        self._own = ConstantRows(np.pad(heights, 1, constant_values=around))
         self.key = self._own.digest
         self.name = f"heights {self.key}"
 

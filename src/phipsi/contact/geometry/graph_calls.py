@@ -10,23 +10,23 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call, listing
 from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.primitive_calls import Primitive, call, listing
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.machine.machine import Index, Machine, Memory
 from phipsi.native.kernel.law_code import LawCode
 from phipsi.native.machine_call import MachineCall
 
 
-def all_called(callee: Callee, *args: Any) -> Sequence[Any]:
+def all_called(callee: Primitive, *args: Any) -> Sequence[Any]:
     """The results of a callee, of arrays or traced values."""
-    if any(isinstance(x, Traced) for x in args):
-        return [Traced(x) for x in call(callee, *map(as_node, args))]
+    if any(isinstance(x, Tracer) for x in args):
+        return [Tracer(x) for x in call(callee, *map(as_node, args))]
     return callee.arrays(*args)
 
 
-def called(callee: Callee, *args: Any) -> Array:
+def called(callee: Primitive, *args: Any) -> Array:
     """The first of them."""
     return all_called(callee, *args)[0]
 
@@ -44,7 +44,7 @@ def inner_code(code: Any, inputs: dict[str, Any]) -> LawCode:
 
 
 @final
-class GraphCall(Callee):
+class GraphCall(Primitive):
     """The results of a graph, whose inputs have these names, as one call."""
 
     takes_views = True
@@ -60,8 +60,8 @@ class GraphCall(Callee):
         return self._evaluated(dict(zip(self._names, args, strict=True)))
 
     @cached_property
-    def _evaluated(self) -> Evaluation:
-        return Evaluation(self._results)
+    def _evaluated(self) -> GraphEvaluator:
+        return GraphEvaluator(self._results)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The same, in lanes."""
@@ -74,7 +74,7 @@ class GraphCall(Callee):
         raise NotImplementedError(f"{self.name} has no adjoint")
 
 
-class Choice(MachineCall):
+class PiecewiseConstantCall(MachineCall):
     """Results that stay the same while arguments change a little: their derivatives are zero."""
 
     def jvp(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
@@ -90,7 +90,7 @@ class Choice(MachineCall):
 
 
 @final
-class Repeated(Choice):
+class Repeated(PiecewiseConstantCall):
     """The last state of a step that is repeated until it is done, at most `most` times.
 
     **Arguments:** `state`, the node of the next state (k,), whose last entry is not 0 when it is
@@ -101,7 +101,7 @@ class Repeated(Choice):
     """
 
     def __init__(self, state: Node, most: int) -> None:
-        self._next, self._most = Evaluation([state]), most
+        self._next, self._most = GraphEvaluator([state]), most
         self.shapes = (state.shape,)
         self.takes = state.shape, self._next.takes.get("given", (0,))
         self.key = digest_of([state], most)

@@ -29,31 +29,33 @@ from phipsi.contact.geometry.field_cells import below
 from phipsi.contact.geometry.graph_calls import Repeated, called
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
-    Slot,
     Weighted,
     across,
     common_normal,
     largest_of_three,
 )
-from phipsi.contact.geometry.row_tables import Row, Stretch, Top
+from phipsi.contact.geometry.row_tables import FeasibleInterval, TableRow, Top
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,
+    ConvexSolid,
     Make,
-    Solid,
     Touch,
     corner_slot,
     solid_field,
 )
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
 _NEAR = 1e-9  # of the size: what is nearer is the same
 _EDGE = 1e-18  # sin² of the angle of two planes that have an edge
 
 
-def mesh_field(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[Weighted]:
+def mesh_field(
+    a: Placed, b: Placed, gives: bool = False
+) -> list[ContactCandidate] | list[Weighted]:
     """The lowest vertex, the widest three of those that are little higher, and the deepest of all.
 
     Heights are along the normal of the surface below the middle.
@@ -72,7 +74,7 @@ def mesh_field(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[W
 
 def corners_field(
     a: Placed, b: Placed, deep: int = 1, gives: bool = False
-) -> list[Slot] | list[Weighted]:
+) -> list[ContactCandidate] | list[Weighted]:
     """Every vertex of a mesh, in its own slot, and the deepest of all else."""
     hull = polyhedron(a.shape)
     middle = a.x + a.R @ hull.middle
@@ -88,7 +90,7 @@ def _make(shape: ConvexMesh) -> Make:
     return lambda w, Q, p: MeshOnField(w, Q, hull)
 
 
-class MeshOnField(Solid):
+class MeshOnField(ConvexSolid):
     """A polyhedron; its numbers are constants of the code."""
 
     def __init__(self, w: Any, Q: Any, hull: Polyhedron) -> None:
@@ -201,7 +203,7 @@ _LEVEL = 1e-12  # slope of planes along a line that they do not cross
 _THIRDS = np.array([[1.0, 0.0], [-0.5, 0.75**0.5], [-0.5, -(0.75**0.5)]])
 
 
-class Crossing(NamedTuple):
+class PlaneCrossing(NamedTuple):
     """Two planes across a line y + t u, each with its number (5,): φ falls with one of them.
 
     It rises with the other; `t` is where both are as far.
@@ -218,7 +220,7 @@ class Polyhedron:
 
     **Attributes:** `middle` (3,), the mean; `size`, the distance of the farthest point from it;
     `least`, that of the nearest plane; `numbers`, which of the points are corners; `top_plane` and
-    `top_vertex`, `Top` of planes (a, h) and of corners; `plane`, `vertex`, `Row` of the same;
+    `top_vertex`, `Top` of planes (a, h) and of corners; `plane`, `vertex`, `TableRow` of the same;
     `stretch` of lines between planes.
     """
 
@@ -237,24 +239,24 @@ class Polyhedron:
         rows = np.array(planes)
         self.least = float(rows[:, 3].min())
         vertices = np.c_[corners, np.zeros(len(corners))]
-        self.top_plane, self.plane = Top(rows), Row(rows)
-        self.top_vertex, self.vertex = Top(vertices), Row(vertices)
-        self.stretch = Stretch(rows, _LEVEL)
+        self.top_plane, self.plane = Top(rows), TableRow(rows)
+        self.top_vertex, self.vertex = Top(vertices), TableRow(vertices)
+        self.stretch = FeasibleInterval(rows, _LEVEL)
         self._slopes = Top(np.c_[rows[:, :3], np.zeros(len(rows))])
         self._on_line, self._on_plane = self._line_step(), self._plane_step()
 
-    def on_line(self, y: Any, u: Any, wanted: Any) -> Crossing:
+    def on_line(self, y: Any, u: Any, wanted: Any) -> PlaneCrossing:
         """Where φ is least on y + t u; not looked for where it is not wanted."""
         numbers = [called(self._slopes, x)[4:5] for x in (-u, u)]
         ends = [x for number in numbers for x in (called(self.plane, number), number)]
         start = np.concatenate([*ends, np.stack([1.0 - 1.0 * wanted])])
         found = called(self._on_line, start, np.concatenate([y, u]))
         falls, rises = found[:5], found[5:10]
-        return Crossing(falls, rises, _meeting(falls, rises, y, u)[0])
+        return PlaneCrossing(falls, rises, _meeting(falls, rises, y, u)[0])
 
     def _line_step(self) -> Repeated:
-        state: Any = Traced(ops.given("state", (11,)))
-        given: Any = Traced(ops.given("given", (6,)))
+        state: Any = Tracer(ops.input("state", (11,)))
+        given: Any = Tracer(ops.input("given", (6,)))
         y, u = given[:3], given[3:6]
         falls, rises = state[:5], state[5:10]
         t, value = _meeting(falls, rises, y, u)
@@ -285,8 +287,8 @@ class Polyhedron:
         return y + z @ U, value, -(g @ m), good
 
     def _plane_step(self) -> Repeated:
-        state: Any = Traced(ops.given("state", (16,)))
-        given: Any = Traced(ops.given("given", (9,)))
+        state: Any = Tracer(ops.input("state", (16,)))
+        given: Any = Tracer(ops.input("given", (9,)))
         y, U = given[:3], given[3:9].reshape(2, 3)
         rows = [state[5 * k : 5 * k + 5] for k in range(3)]
         z, value, shares, area = _corner(rows, y, U)

@@ -15,10 +15,10 @@ import numpy as np
 
 from phipsi.contact.geometry.graph_calls import digest_of
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Array, Node, Shape
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
-from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.primitive_calls import call
 from phipsi.core.machine.machine import Index, Item, Machine, Memory, Number
 from phipsi.native.machine_call import MachineCall
 
@@ -39,7 +39,9 @@ class Read(NamedTuple):
         return math.prod(self.shape)
 
 
-def unless(far: Node | None, results: Sequence[Node], otherwise: Sequence[float]) -> Sequence[Node]:
+def select_if_near(
+    far: Node | None, results: Sequence[Node], otherwise: Sequence[float]
+) -> Sequence[Node]:
     """Results of a pair, or one number each where it is far."""
     if far is None:
         return results
@@ -68,7 +70,7 @@ class PairLoop(MachineCall):
         otherwise: Sequence[float] = (),
     ) -> None:
         self._far, self._otherwise = far, tuple(otherwise)
-        results = unless(far, results, otherwise)
+        results = select_if_near(far, results, otherwise)
         self._results, self._reads, self._table = tuple(results), dict(reads), table
         self.takes, self._count = tuple(arguments), len(table)
         self.indexed = range(len(self.takes))
@@ -79,10 +81,10 @@ class PairLoop(MachineCall):
         self.name = f"pairs {self.key}"
 
     @cached_property
-    def _evaluated(self) -> tuple[Evaluation, Evaluation | None]:
+    def _evaluated(self) -> tuple[GraphEvaluator, GraphEvaluator | None]:
         """The results; and which pairs are far."""
-        far = None if self._far is None else Evaluation([self._far])
-        return Evaluation(self._results), far
+        far = None if self._far is None else GraphEvaluator([self._far])
+        return GraphEvaluator(self._results), far
 
     def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
         """The loop over the pairs."""
@@ -124,7 +126,7 @@ class PairLoop(MachineCall):
         for name, read in self._reads.items():
             if read.argument in number:
                 rate = f"rate_{name}"
-                rates[ops.given(name, read.shape)] = ops.given(rate, read.shape)
+                rates[ops.input(name, read.shape)] = ops.input(rate, read.shape)
                 reads[rate] = read._replace(argument=number[read.argument])
         found = tangents(self._results, rates)
         slopes = [
@@ -144,8 +146,8 @@ class PairLoop(MachineCall):
         for i, x in enumerate(known):
             name, size = f"weight_{i}", max(1, x.size)
             reads[name] = Read(len(args) + i, (size,))
-            own.append(ops.pick(ops.given(name, (size,)), np.arange(x.size).reshape(x.shape)))
-        inputs = [ops.given(n, x.shape) for n, x in self._reads.items()]
+            own.append(ops.gather(ops.input(name, (size,)), np.arange(x.size).reshape(x.shape)))
+        inputs = [ops.input(n, x.shape) for n, x in self._reads.items()]
         found = adjoints(known, own, inputs)
         there = [i for i, x in enumerate(found) if x is not None]
         out: list[Node | None] = [None] * len(args)
@@ -156,7 +158,7 @@ class PairLoop(MachineCall):
         for read, bar in zip(chosen, bars, strict=True):
             i, items = read.argument, read.places or tuple(range(self._count))
             places = read.size * np.array(items)[:, None] + np.arange(read.size)
-            part = ops.scatter(bar, places, self.takes[i])
+            part = ops.scatter_add(bar, places, self.takes[i])
             old = out[i]
             out[i] = part if old is None else ops.apply("add", old, part)
         return out

@@ -24,13 +24,19 @@ from phipsi.contact.geometry import (
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot, Weighted
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    ContactCandidate,
+    Formula,
+    Placed,
+    Weighted,
+)
 from phipsi.contact.geometry.polygon_pairs import feature_pair, polygon_pair
 from phipsi.contact.pair_slots import ground_slots
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.model.tree import WORLD
 
 # For every pair of kinds of contact/contact_pairs.py, the formula of its slots.
@@ -107,7 +113,7 @@ def slot_geometry(
     for _, group in groupby(contacts.pairs, lambda pair: pair.group):
         pairs = list(group)
         limit = within if may_be_far(pairs, every) else None
-        if isinstance(X, Traced) and (len(pairs) > 1 or limit is not None):
+        if isinstance(X, Tracer) and (len(pairs) > 1 or limit is not None):
             parts.append(_many(pairs, place, X, limit))
         else:
             parts += [_one(pair, place, X) for pair in pairs]
@@ -140,7 +146,7 @@ def _formula(pair: ContactPair) -> Formula:
     return FORMULAS[kinds]
 
 
-def _stacked(slots: Sequence[Slot | Weighted]) -> Slots:
+def _stacked(slots: Sequence[ContactCandidate | Weighted]) -> Slots:
     return Slots(*(np.stack([slot[i] for slot in slots]) for i in range(len(slots[0]))))
 
 
@@ -158,7 +164,7 @@ def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
 
 
 def _many(
-    pairs: Sequence[ContactPair], place: dict[int, int], X: Traced, within: float | None
+    pairs: Sequence[ContactPair], place: dict[int, int], X: Tracer, within: float | None
 ) -> Slots:
     """The slots of pairs of one group, by a loop over their numbers."""
     first = pairs[0]
@@ -185,12 +191,12 @@ def _many(
     found = call(loop, as_node(X))
     count = len(pairs) * first.slots
     shapes = [(count,) if size == 1 else (count, size) for size in _SIZES[: len(results)]]
-    return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))
+    return Slots(*(Tracer(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))
 
 
 def one_graph(pair: ContactPair) -> list[Node]:
     """The slots of a pair, with its numbers as constants; inputs "X_a" and "X_b" as there."""
-    poses = {x: Traced(ops.given(x, (4, 4))) for x in ("X_a", "X_b")}
+    poses = {x: Tracer(ops.input(x, (4, 4))) for x in ("X_a", "X_b")}
     place: Any = {pair.body_a: "X_a", pair.body_b: "X_b"}
     return _nodes(_one(pair, place, poses))[:4]
 
@@ -206,13 +212,13 @@ def pair_graph(
     length, traced or not, or None: never far.
     """
     split, end = len(numbers_of(first.a)), len(numbers_of(first.b))
-    row = Traced(ops.given("row", (split + end + 8,)))
+    row = Tracer(ops.input("row", (split + end + 8,)))
     sides = (
         ("X_a", first.a, first.body_a, row[:split], turned[0]),
         ("X_b", first.b, first.body_b, row[split:-8], turned[1]),
     )
     placed = [
-        _placed(s.shape, None if body == WORLD else Traced(ops.given(name, (4, 4))), own, is_turned)
+        _placed(s.shape, None if body == WORLD else Tracer(ops.input(name, (4, 4))), own, is_turned)
         for name, s, body, own, is_turned in sides
     ]
     results = _nodes(_stacked(_formula(first)(*placed)[: first.slots]))

@@ -33,7 +33,7 @@ class Placed(NamedTuple):
     shape: Any = None
 
 
-class Slot(NamedTuple):
+class ContactCandidate(NamedTuple):
     """A contact point: `gap`, and unit `normal` from b to a, `x_a` and `x_b` (3,), world axes.
 
     gap = normal · (x_a − x_b), negative where the shapes overlap.
@@ -59,14 +59,14 @@ LEAST_WEIGHT = 1e-9
 """What has less has no spring."""
 
 
-def weighted(slot: Slot, weight: Any) -> Weighted:
+def weighted(slot: ContactCandidate, weight: Any) -> Weighted:
     """The contact of a slot with a weight, or none."""
     there = weight > LEAST_WEIGHT
     gap = np.where(there, slot.gap, INACTIVE)
     return Weighted(gap, *slot[1:], np.where(there, weight, 1.0))
 
 
-Formula = Callable[[Placed, Placed], Sequence[Slot | Weighted]]
+Formula = Callable[[Placed, Placed], Sequence[ContactCandidate | Weighted]]
 
 
 def unit(d: Array, otherwise: Array) -> tuple[Any, Any]:
@@ -87,10 +87,12 @@ def across(n: Array) -> tuple[Any, Any]:
     return u, v
 
 
-def between_balls(x_a: Array, r_a: Array, x_b: Array, r_b: Array, otherwise: Array) -> Slot:
+def between_balls(
+    x_a: Array, r_a: Array, x_b: Array, r_b: Array, otherwise: Array
+) -> ContactCandidate:
     """The contact of two balls about points; `otherwise` is the normal if these coincide."""
     n, distance = unit(x_a - x_b, otherwise)
-    return Slot(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
+    return ContactCandidate(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
 
 
 def chosen(condition: Array, x: Any, y: Any) -> Any:
@@ -158,7 +160,7 @@ class Points(NamedTuple):
     z: Any = None
 
 
-def four_of(points: Points) -> list[Points]:
+def reduce_to_four(points: Points) -> list[Points]:
     """The deepest point, the farthest from it, from their line, and from the triangle of the three.
 
     Those that do not exist are not `there`.

@@ -44,15 +44,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.box_pairs import facing_axis, separating_axis, unseen
-from phipsi.contact.geometry.convex_pairs import crossing, is_over, nearest, vector_area, witness
-from phipsi.contact.geometry.convex_search import Kinds, Relative
+from phipsi.contact.geometry.convex_pairs import (
+    crossing,
+    is_over,
+    nearest,
+    vector_area,
+    witness_point,
+)
+from phipsi.contact.geometry.convex_search import Kinds, RelativeShapes
 from phipsi.contact.geometry.convex_shapes import size, whole_face
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
     LEAST_WEIGHT,
+    ContactCandidate,
     Formula,
     Placed,
-    Slot,
     Weighted,
     across,
 )
@@ -69,7 +75,7 @@ def polygon_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
     """Of shapes that give: (k + m + 1) slots for faces of k and m corners, with weights."""
 
     def slots(a: Placed, b: Placed) -> list[Weighted]:
-        facing = _Facing(kinds, a, b, facing_axis)
+        facing = _FacePair(kinds, a, b, facing_axis)
         found = _weighted_corners(kinds, corners, facing.pair, facing.n)
         last = Weighted(*facing.nearest_slot(found), 1.0)
         return [*(_placed(a, s) for s in found), last]
@@ -80,8 +86,8 @@ def polygon_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
 def feature_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
     """In runs with events: (k + m + k m + 1) slots for faces of k and m corners."""
 
-    def slots(a: Placed, b: Placed) -> list[Slot]:
-        facing = _Facing(kinds, a, b, separating_axis)
+    def slots(a: Placed, b: Placed) -> list[ContactCandidate]:
+        facing = _FacePair(kinds, a, b, separating_axis)
         found = _features(kinds, corners, facing.pair, facing.n, _SAME * facing.scale)
         last = facing.nearest_slot(found)
         return [*(_placed(a, s) for s in found), last]
@@ -89,19 +95,19 @@ def feature_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
     return slots
 
 
-class _Facing:
+class _FacePair:
     """Two boxes or meshes in the axes of a, and the direction n in which they face each other."""
 
     def __init__(self, kinds: Kinds, a: Placed, b: Placed, axis: Callable[..., Any]) -> None:
         self.kinds, self.a, self.b = kinds, a, b
-        self.pair = Relative(a.p, b.p, a.R.T @ b.R, a.R.T @ (b.x - a.x))
+        self.pair = RelativeShapes(a.p, b.p, a.R.T @ b.R, a.R.T @ (b.x - a.x))
         self.scale = size(kinds[0], a.p) + size(kinds[1], b.p)
         if kinds == _BOXES:
             self.n = a.R.T @ axis(a, b)
         else:
             self.n, self._x, self._y = nearest(kinds, self.pair)
 
-    def nearest_slot(self, found: Sequence[Slot | Weighted]) -> Slot:
+    def nearest_slot(self, found: Sequence[ContactCandidate | Weighted]) -> ContactCandidate:
         """The nearest points in the world, where they are at no corner of the polygon."""
         lowest: Any = INACTIVE
         for one in found:
@@ -109,9 +115,9 @@ class _Facing:
         if self.kinds == _BOXES:
             return unseen(self.a, self.b, lowest)
         pair, n = self.pair, self.n
-        f, x = witness(self.kinds, pair, n, self._x, pair.t + pair.Q @ self._y)
+        f, x = witness_point(self.kinds, pair, n, self._x, pair.t + pair.Q @ self._y)
         gap = np.where(lowest > f + _SAME * self.scale, f, INACTIVE)
-        return _placed(self.a, Slot(gap, n, x, x - f * n))
+        return _placed(self.a, ContactCandidate(gap, n, x, x - f * n))
 
 
 def _placed(a: Placed, s: Any) -> Any:
@@ -172,7 +178,7 @@ def _sides(P: Any) -> _Sides:
 
 
 def _weighted_corners(
-    kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any
+    kinds: Kinds, corners: tuple[int, int], pair: RelativeShapes, n: Any
 ) -> list[Weighted]:
     """The corners of the polygon in the axes of a, one for each side of P and of Q."""
     M = np.stack([*across(n), n])
@@ -279,14 +285,20 @@ class _Face(NamedTuple):
 
 
 def _features(
-    kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any, near: Any
-) -> list[Slot]:
+    kinds: Kinds, corners: tuple[int, int], pair: RelativeShapes, n: Any, near: Any
+) -> list[ContactCandidate]:
     """Contacts of all corners of the polygon, in the axes of a; those that are not there last."""
     M = np.stack([*across(n), n])
     P = _face(whole_face(kinds[0], pair.p_a, -n, corners[0]), -n, M)
     Q = _face(pair.t + whole_face(kinds[1], pair.p_b, n @ pair.Q, corners[1]) @ pair.Q.T, n, M)
-    found = [Slot(gap, -P.normal, x - gap * P.normal, x) for x, gap in _corners_over(Q, P, near)]
-    found += [Slot(gap, Q.normal, x, x - gap * Q.normal) for x, gap in _corners_over(P, Q, near)]
+    found = [
+        ContactCandidate(gap, -P.normal, x - gap * P.normal, x)
+        for x, gap in _corners_over(Q, P, near)
+    ]
+    found += [
+        ContactCandidate(gap, Q.normal, x, x - gap * Q.normal)
+        for x, gap in _corners_over(P, Q, near)
+    ]
     k, m = P.at.shape[0], Q.at.shape[0]
     return found + [_crossing(P, i, Q, j, n) for i in range(k) for j in range(m)]
 
@@ -308,7 +320,7 @@ def _corners_over(of: _Face, over: _Face, near: Any) -> list[tuple[Any, Any]]:
     return [(of.at[i], gaps[i]) for i in range(of.at.shape[0])]
 
 
-def _crossing(P: _Face, i: int, Q: _Face, j: int, n: Any) -> Slot:
+def _crossing(P: _Face, i: int, Q: _Face, j: int, n: Any) -> ContactCandidate:
     """The contact of two edges that cross, seen along n."""
     k, m = P.at.shape[0], Q.at.shape[0]
     p, q = P.at[i], Q.at[j]
@@ -326,6 +338,6 @@ def _crossing(P: _Face, i: int, Q: _Face, j: int, n: Any) -> Slot:
     normal = np.where(is_good, normal, Q.normal)
     x_a, x_b = p + s * e, q + t * f
     gap = normal @ (x_a - x_b)
-    return Slot(
+    return ContactCandidate(
         np.where(there, gap, INACTIVE), normal, x_a, np.where(is_good, x_b, x_a - gap * normal)
     )

@@ -47,19 +47,19 @@ from phipsi.contact.geometry.field_cells import (
     FACES,
     INSIDE,
     POINT,
-    Below,
     Cell,
-    Entry,
+    RankedContact,
+    SurfaceHit,
     below,
     cell_at,
     ends_of,
     feature_of,
     in_face,
+    in_normal_cone,
     is_level,
     is_peak,
     is_ridge,
     is_there,
-    leans_on,
     no_entries,
     number_of,
     over_cells,
@@ -68,15 +68,15 @@ from phipsi.contact.geometry.field_cells import (
 from phipsi.contact.geometry.graph_calls import Repeated, called
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
-    Slot,
     chosen,
     common_normal,
     unit,
 )
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
 CONTACTS = 3
 """A body rests on three points."""
@@ -97,12 +97,12 @@ def reach_of(b: Placed) -> Array:
 # ---- balls ---------------------------------------------------------------------------------------
 
 
-def sphere_field(a: Placed, b: Placed) -> list[Slot]:
+def sphere_field(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Up to three faces, ridges and peaks, the nearest first."""
     return ball_contacts(a.x, a.p[0], b, CONTACTS)
 
 
-def ball_contacts(x: Array, r: Array, b: Placed, count: int) -> list[Slot]:
+def ball_contacts(x: Array, r: Array, b: Placed, count: int) -> list[ContactCandidate]:
     """The nearest contacts of a ball about x, world axes."""
     c = b.R.T @ (x - b.x)
     under = below(c, b)
@@ -112,7 +112,7 @@ def ball_contacts(x: Array, r: Array, b: Placed, count: int) -> list[Slot]:
     more = r + np.clip(np.sqrt(away @ away) - r, 0.0, far)
     given = np.concatenate([c, np.stack([side])])
     level, number = is_level(under, b), number_of(under.i, under.j, 1.0 * under.is_second, b)
-    own = Entry(np.where(level, side * height, INACTIVE), side * under.normal, number)
+    own = RankedContact(np.where(level, side * height, INACTIVE), side * under.normal, number)
     first = with_entry(no_entries(count, 0.0 * c[0]), own)
     bottom = c[2] - np.minimum(np.maximum(np.sqrt(away @ away), r), r + FAR * far) - ABOVE * r
     entries = over_cells(_ball_at_cell, first, given, c[:2] - more, c[:2] + more, b, bottom, level)
@@ -142,13 +142,19 @@ def ball_contacts(x: Array, r: Array, b: Placed, count: int) -> list[Slot]:
     return slots
 
 
-def _ball_slot(x: Array, r: Array, normal: Array, distance: Array, there: Array) -> Slot:
+def _ball_slot(
+    x: Array, r: Array, normal: Array, distance: Array, there: Array
+) -> ContactCandidate:
     """The contact of a ball about x with a surface at a distance from x, if it is there."""
     gap = np.where(there, distance - r, INACTIVE)
-    return Slot(gap, normal, x - r * normal, x - np.where(there, distance, 0.0) * normal)
+    return ContactCandidate(
+        gap, normal, x - r * normal, x - np.where(there, distance, 0.0) * normal
+    )
 
 
-def _ball_at_cell(i: Array, j: Array, b: Placed, given: Array, entries: list[Entry]) -> list[Entry]:
+def _ball_at_cell(
+    i: Array, j: Array, b: Placed, given: Array, entries: list[RankedContact]
+) -> list[RankedContact]:
     """Contacts of a ball with what belongs to a cell, by distance from the surface."""
     c, side = given[:3], given[3]
     cell = cell_at(i, j, b)
@@ -159,7 +165,9 @@ def _ball_at_cell(i: Array, j: Array, b: Placed, given: Array, entries: list[Ent
         good = in_face(w - height * n, face, b) & (side * height >= 0.0) & is_there(i, j, face, b)
         entries = with_entry(
             entries,
-            Entry(np.where(good, side * height, INACTIVE), side * n, number_of(i, j, face, b)),
+            RankedContact(
+                np.where(good, side * height, INACTIVE), side * n, number_of(i, j, face, b)
+            ),
         )
     for feature in (*EDGES, POINT):
         if feature == POINT:
@@ -170,9 +178,10 @@ def _ball_at_cell(i: Array, j: Array, b: Placed, given: Array, entries: list[Ent
             v = w - t * d
             good = (t >= -INSIDE) & (t <= 1.0 + INSIDE) & is_there(i, j, feature, b)
         n, distance = unit(v, side * _UP)
-        good = good & leans_on(n, around) & (side * n[2] > 0.0)
+        good = good & in_normal_cone(n, around) & (side * n[2] > 0.0)
         entries = with_entry(
-            entries, Entry(np.where(good, distance, INACTIVE), n, number_of(i, j, feature, b))
+            entries,
+            RankedContact(np.where(good, distance, INACTIVE), n, number_of(i, j, feature, b)),
         )
     return entries
 
@@ -180,7 +189,7 @@ def _ball_at_cell(i: Array, j: Array, b: Placed, given: Array, entries: list[Ent
 # ---- ellipsoids ----------------------------------------------------------------------------------
 
 
-def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
+def ellipsoid_field(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Up to three faces, ridges and peaks, the deepest first."""
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     under = below(c, b)
@@ -206,7 +215,7 @@ def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
     ]
 
 
-def _on_level(c: Any, S: Any, T: Any, depth: Any, b: Placed) -> tuple[Entry, Any]:
+def _on_level(c: Any, S: Any, T: Any, depth: Any, b: Placed) -> tuple[RankedContact, Any]:
     """The contact of the lowest point with level ground below it, and whether there is such."""
     x = c - (S @ S[2]) / depth
     under = below(x, b)
@@ -214,12 +223,19 @@ def _on_level(c: Any, S: Any, T: Any, depth: Any, b: Placed) -> tuple[Entry, Any
     place = (under.point - c) @ T  # of the unit ball
     level = is_level(under, b) & ((f >= 0.0) | (place @ place <= 1.0))
     number = number_of(under.i, under.j, 1.0 * under.is_second, b)
-    return Entry(np.where(level, f, INACTIVE), under.normal, number), level
+    return RankedContact(np.where(level, f, INACTIVE), under.normal, number), level
 
 
 def _ellipsoid_slot(
-    a: Placed, b: Placed, c: Any, Q: Any, entry: Entry, under: Below, side: Any, is_first: bool
-) -> Slot:
+    a: Placed,
+    b: Placed,
+    c: Any,
+    Q: Any,
+    entry: RankedContact,
+    under: SurfaceHit,
+    side: Any,
+    is_first: bool,
+) -> ContactCandidate:
     """The contact of an entry; the derivative of its normal is that of a last step."""
     there = (entry.value < INACTIVE) & (side > 0.0)
     i, j, feature = feature_of(entry, b)
@@ -253,10 +269,10 @@ def _ellipsoid_slot(
     x_a = a.x - b.R @ (S @ Sn) / size
     gap = n @ w - size
     shown = np.where(there, gap, INACTIVE)
-    return Slot(shown, normal, x_a, x_a - np.where(there, gap, 0.0) * normal)
+    return ContactCandidate(shown, normal, x_a, x_a - np.where(there, gap, 0.0) * normal)
 
 
-def _by_point(p: Any, Q: Any, w: Any, under: Below, there: Any, side: Any) -> Any:
+def _by_point(p: Any, Q: Any, w: Any, under: SurfaceHit, there: Any, side: Any) -> Any:
     """The normal without a contact: far away of the surface point below the centre, at −w.
 
     Deep in the ground, where that point is inside or over the centre, it is that of its face.
@@ -268,7 +284,9 @@ def _by_point(p: Any, Q: Any, w: Any, under: Below, there: Any, side: Any) -> An
     return np.where(deep, under.normal, n)
 
 
-def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+def _ellipsoid_at_cell(
+    i: Any, j: Any, b: Placed, given: Any, entries: list[RankedContact]
+) -> list[RankedContact]:
     """Contacts of an ellipsoid with what belongs to a cell, by separation.
 
     The last entry is another one: of the faces that cut the ellipsoid the one with the shortest way
@@ -285,9 +303,9 @@ def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entr
         size = np.sqrt(Sn @ Sn)
         return n @ w - size, w - (S @ Sn) / size
 
-    def added(value: Any, n: Any, feature: int, good: Any) -> list[Entry]:
+    def added(value: Any, n: Any, feature: int, good: Any) -> list[RankedContact]:
         number = number_of(i, j, feature, b)
-        return with_entry(entries, Entry(np.where(good, value, INACTIVE), n, number))
+        return with_entry(entries, RankedContact(np.where(good, value, INACTIVE), n, number))
 
     for face in FACES:
         n = cell.normals[face]
@@ -297,7 +315,7 @@ def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entr
         good = there & in_face(foot, face, b) & ((f >= 0.0) | (own @ own <= 1.0))
         entries = added(f, n, face, good)
         shorter = there & (-f < cut.value) & _is_cut(face, cell, (w @ Q) / p, Q / p)
-        cut = chosen(shorter, Entry(-f, n, number_of(i, j, face, b)), cut)
+        cut = chosen(shorter, RankedContact(-f, n, number_of(i, j, face, b)), cut)
     # nearest points of ellipses across the edges, and of the ellipsoid
     planes = [_Across(ends_of(cell, edge)[0], w, S) for edge in EDGES]
     stands_out = [is_ridge(cell, edge) & is_there(i, j, edge, b) for edge in EDGES]
@@ -313,11 +331,11 @@ def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entr
         f, x = lowest(n)
         good = good & (n[2] > 0.0)
         if feature == POINT:
-            good = good & leans_on(n, cell.e)
+            good = good & in_normal_cone(n, cell.e)
         else:
             d, around = ends_of(cell, feature)
             t = (x @ d) / (d @ d)
-            good = good & leans_on(n, around) & (t >= -INSIDE) & (t <= 1.0 + INSIDE)
+            good = good & in_normal_cone(n, around) & (t >= -INSIDE) & (t <= 1.0 + INSIDE)
         entries = added(f, n, feature, good)
     return [*entries, cut]
 
@@ -388,8 +406,8 @@ _ROOTS: dict[tuple[int, ...], Repeated] = {}
 def _root(sizes: tuple[int, ...]) -> Repeated:
     if sizes not in _ROOTS:
         total, count = sum(sizes), len(sizes)
-        state: Any = Traced(ops.given("state", (count + 1,)))
-        given: Any = Traced(ops.given("given", (2 * total + count,)))
+        state: Any = Tracer(ops.input("state", (count + 1,)))
+        given: Any = Tracer(ops.input("given", (2 * total + count,)))
         new, goes_on, at = [], 0.0, 0
         for k, size in enumerate(sizes):
             s, y = given[at : at + size], given[total + at : total + at + size]
@@ -419,7 +437,7 @@ _PARALLEL = 1e-12  # sin² of the angle of an edge that the axis does not cross
 _SLACK = 0.1  # rad: by which a capsule that lies on a face may sink into it beside a ridge
 
 
-def capsule_field(a: Placed, b: Placed) -> list[Slot]:
+def capsule_field(a: Placed, b: Placed) -> list[ContactCandidate]:
     """Two contacts of each end, and one of each half of the middle."""
     r, half, z = a.p[0], a.p[1], a.R[:, 2]
     ends = [ball_contacts(a.x + s * half * z, r, b, _AT_ENDS) for s in (1.0, -1.0)]
@@ -427,7 +445,7 @@ def capsule_field(a: Placed, b: Placed) -> list[Slot]:
     return [*(x[k] for k in range(_AT_ENDS) for x in ends), *_middle(a, b, ends_above)]
 
 
-def _middle(a: Placed, b: Placed, ends_above: Array) -> list[Slot]:
+def _middle(a: Placed, b: Placed, ends_above: Array) -> list[ContactCandidate]:
     r, half = a.p[0], a.p[1]
     c, u = b.R.T @ (a.x - b.x), b.R.T @ a.R[:, 2]
     away = c - below(c, b).point
@@ -485,7 +503,9 @@ def _is_under(x: Array, faces: Sequence[tuple[Any, Any]]) -> Array:
     return found
 
 
-def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+def _middle_at_cell(
+    i: Any, j: Any, b: Placed, given: Any, entries: list[RankedContact]
+) -> list[RankedContact]:
     """Contacts of the axis with what belongs to a cell, one for each half.
 
     The last entry is another one: of the faces that the axis passes through, the one with the
@@ -501,7 +521,7 @@ def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry])
         s = -height / np.where(np.abs(rise) > 1e-12, rise, 1e-12)
         out = half * np.abs(rise) - height
         passes = in_face(w + s * u, face, b) & is_there(i, j, face, b) & (np.abs(s) < half)
-        new = Entry(out, n, number_of(i, j, face, b))
+        new = RankedContact(out, n, number_of(i, j, face, b))
         cut = chosen(passes & (out < cut.value), new, cut)
     for feature in (*EDGES, POINT):
         if feature == POINT:
@@ -515,13 +535,13 @@ def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry])
             n, distance, t, s = _crossing(w, u, d)
             good = (t >= -INSIDE) & (t <= 1.0 + INSIDE) & is_there(i, j, feature, b)
             good = good & is_ridge(cell, feature) & (np.abs(s) <= half) & (n[2] > 0.0)
-        good = good & leans_on(n, around, _SLACK)
+        good = good & in_normal_cone(n, around, _SLACK)
         if feature == POINT:
             faces = [(around[k], around[(k + 1) % 6]) for k in range(6)]
         else:
             faces = [(d, q) for q in around]
         good = good & ((distance >= 0.0) | _is_under(w + s * u, faces))
-        new = Entry(distance, n, number_of(i, j, feature, b))
+        new = RankedContact(distance, n, number_of(i, j, feature, b))
         sides = (good & (s >= 0.0), good & (s < 0.0))
         entries = [
             chosen(own & (distance < x.value), new, x)

@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from phipsi.contact.geometry.graph_calls import Choice
+from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall
 from phipsi.core.arrays.graph import Array
 from phipsi.core.machine.machine import Candidate, Index, Machine, Memory, Number
 
@@ -21,7 +21,7 @@ _FAR = 1e30
 """Where a line that no row bounds begins and ends."""
 
 
-class Constants:
+class ConstantRows:
     """Rows (n, k), and a digest that equal ones share."""
 
     def __init__(self, rows: Array) -> None:
@@ -36,13 +36,13 @@ def dot(x: Sequence[Number], y: Sequence[Number]) -> Number:
 
 
 @final
-class Row(Choice):
+class TableRow(PiecewiseConstantCall):
     """Row number i (1,) of a table (n, k); the nearest if there is no such number."""
 
     takes = ((1,),)
 
     def __init__(self, rows: Array) -> None:
-        self._own = Constants(rows)
+        self._own = ConstantRows(rows)
         self.shapes = ((self._own.rows.shape[1],),)
         self.key = self._own.digest
         self.name = f"row {self.key}"
@@ -57,14 +57,14 @@ class Row(Choice):
 
 
 @final
-class Top(Choice):
+class Top(PiecewiseConstantCall):
     """The first row whose a·x − h is the largest at x (3,), and its number: (5,)."""
 
     takes = ((3,),)
     shapes = ((_ROW + 1,),)
 
     def __init__(self, rows: Array) -> None:
-        self._own = Constants(rows)
+        self._own = ConstantRows(rows)
         self.key = self._own.digest
         self.name = f"top row {self.key}"
 
@@ -82,7 +82,7 @@ class Top(Choice):
 
 
 @final
-class Stretch(Choice):
+class FeasibleInterval(PiecewiseConstantCall):
     """Where on a line x + t u the rows less a given one, r, are at most 0.
 
     Arguments x (3,), u (3,) and r (4,); the result (12,) is t, row and its number where the stretch
@@ -94,7 +94,7 @@ class Stretch(Choice):
     shapes = ((2 * (_ROW + 2),),)
 
     def __init__(self, rows: Array, level: float) -> None:
-        self._own, self._level = Constants(rows), level
+        self._own, self._level = ConstantRows(rows), level
         self.key = (self._own.digest, level)
         self.name = f"stretch {self.key}"
 

@@ -42,20 +42,20 @@ from phipsi.contact.geometry.field_cells import (
     FACES,
     INSIDE,
     POINT,
-    Below,
     Cell,
-    Entry,
+    RankedContact,
+    SurfaceHit,
     Visit,
     below,
     cell_at,
     ends_of,
     feature_of,
     in_face,
+    in_normal_cone,
     is_level,
     is_peak,
     is_ridge,
     is_there,
-    leans_on,
     no_entries,
     number_of,
     on_straight_line,
@@ -63,8 +63,8 @@ from phipsi.contact.geometry.field_cells import (
 )
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
+    ContactCandidate,
     Placed,
-    Slot,
     Weighted,
     chosen,
     largest_of_three,
@@ -102,7 +102,7 @@ class Touch(NamedTuple):
     good: Any
 
 
-class Solid(ABC):
+class ConvexSolid(ABC):
     """A convex solid, seen from a point P of the field, in the axes of that.
 
     **Attributes:** `w` (3,), its centre from P; `Q` (3, 3), its axes; `p`, its numbers, or None;
@@ -163,8 +163,8 @@ class Solid(ABC):
         return self.w + self.Q @ y
 
 
-Make = Callable[[Any, Any, Any], Solid]
-Corner = tuple[Slot, Any, Any]
+Make = Callable[[Any, Any, Any], ConvexSolid]
+Corner = tuple[ContactCandidate, Any, Any]
 """A slot, its corner in the axes of the field, and the normal there."""
 
 
@@ -174,7 +174,7 @@ def corner_slot(x: Any, b: Placed) -> Corner:
     under = below(p, b)
     gap = under.normal @ (p - under.point)
     normal = b.R @ under.normal
-    slot = Slot(np.where(under.there, gap, INACTIVE), normal, x, x - gap * normal)
+    slot = ContactCandidate(np.where(under.there, gap, INACTIVE), normal, x, x - gap * normal)
     return slot, p, under.normal
 
 
@@ -183,12 +183,12 @@ def solid_field(
     a: Placed,
     b: Placed,
     corners: Sequence[Corner],
-    below_middle: Below,
+    below_middle: SurfaceHit,
     numbers: Sequence[int] | None = None,
     deep: int = 1,
     gives: bool = False,
     weights: Sequence[Any] | None = None,
-) -> list[Slot] | list[Weighted]:
+) -> list[ContactCandidate] | list[Weighted]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
@@ -224,11 +224,11 @@ def solid_field(
     if gives:
         own = [1.0] * len(slots) if weights is None else weights
         ours = (weighted(slot, w) for slot, w in zip(slots, own, strict=True))
-        return [*ours, *(weighted(Slot(*slot[:4]), slot.weight) for slot in quarters)]
-    return [*slots, *(Slot(*slot[:4]) for slot in quarters)]
+        return [*ours, *(weighted(ContactCandidate(*slot[:4]), slot.weight) for slot in quarters)]
+    return [*slots, *(ContactCandidate(*slot[:4]) for slot in quarters)]
 
 
-def _lowest_is_over(corners: Sequence[Corner], under: Below, solid: Solid) -> Any:
+def _lowest_is_over(corners: Sequence[Corner], under: SurfaceHit, solid: ConvexSolid) -> Any:
     """Whether the lowest corner is over the field: on level ground its slot is the deepest."""
     heights = [under.normal @ p for _, p, _ in corners]
     lowest, over = heights[0], np.where(corners[0][0].gap < INACTIVE, heights[0], INACTIVE)
@@ -238,7 +238,7 @@ def _lowest_is_over(corners: Sequence[Corner], under: Below, solid: Solid) -> An
     return over <= lowest + CUT * solid.size
 
 
-def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Weighted:
+def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: RankedContact) -> Weighted:
     """The contact of an entry, whose `n` is the key of a corner, edge or face of the solid."""
     there, key = entry.value < INACTIVE, entry.n
     i, j, feature = feature_of(entry, b)
@@ -280,7 +280,9 @@ def _lean(n: Any, around: Sequence[Any]) -> Any:
 def _visit(make: Make, count: int, are_all: bool, deep: int, gives: bool) -> Visit:
     """The visit of cells of a kind of solid, with so many vectors that tell of slots of corners."""
 
-    def visit(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+    def visit(
+        i: Any, j: Any, b: Placed, given: Any, entries: list[RankedContact]
+    ) -> list[RankedContact]:
         c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 3 * count
         p = given[end:] if len(given) > end else None
         cell = cell_at(i, j, b)
@@ -306,7 +308,7 @@ def _is_listed(key: Any, n: Any, normals: Any) -> Any:
     return own @ n > SAME
 
 
-def _is_near(low: Any, n: Any, known: Any, cell: Cell, solid: Solid) -> Any:
+def _is_near(low: Any, n: Any, known: Any, cell: Cell, solid: ConvexSolid) -> Any:
     """Whether a corner at `low` touches a face with the normal n in the slot of some corner."""
     found: Any = False
     for k in range(0, known.shape[0], 2):
@@ -317,16 +319,16 @@ def _is_near(low: Any, n: Any, known: Any, cell: Cell, solid: Solid) -> Any:
 
 
 def _at_cell(
-    solid: Solid,
+    solid: ConvexSolid,
     cell: Cell,
     i: Any,
     j: Any,
     b: Placed,
     has_slot: Any,
     found: _Quarters,
-    cut: Entry,
+    cut: RankedContact,
     gives: bool,
-) -> Entry:
+) -> RankedContact:
     """Contacts of a cell are found, by φ; returned is that of a face that cuts the solid."""
     zero, size = 0.0 * solid.w, solid.size
     first, second, third = cell.e[:3]
@@ -349,16 +351,16 @@ def _at_cell(
         inside = through & in_face(low + share * (high - low), face, b)
         inside = inside | edges[2 + face] | edges[4] | beyond[face]
         shorter = there & inside & (f < 0.0) & (-f < cut.value)
-        cut = chosen(shorter, Entry(-f, key, number), cut)
+        cut = chosen(shorter, RankedContact(-f, key, number), cut)
     for edge in EDGES:
         d, around = ends_of(cell, edge)
         wanted = is_ridge(cell, edge) & is_there(i, j, edge, b)
         for touch in solid.on_line(d, wanted):
             good = wanted & touch.good & (touch.t >= -INSIDE) & (touch.t <= 1.0 + INSIDE)
-            good = good & (touch.n[2] > 0.0) & leans_on(touch.n, around, LEAN)
+            good = good & (touch.n[2] > 0.0) & in_normal_cone(touch.n, around, LEAN)
             found.touch(touch, number_of(i, j, edge, b), good)
     touch = solid.at_point()
-    good = is_peak(cell.e) & touch.good & (touch.n[2] > 0.0) & leans_on(touch.n, cell.e, LEAN)
+    good = is_peak(cell.e) & touch.good & (touch.n[2] > 0.0) & in_normal_cone(touch.n, cell.e, LEAN)
     if gives:
         good = good & ~on_straight_line(cell.e)
     found.touch(touch, number_of(i, j, POINT, b), good)
@@ -377,7 +379,7 @@ class _Quarters:
     tell: y + size n of each, as entries behind those of contacts.
     """
 
-    def __init__(self, entries: list[Entry], solid: Solid, deep: int) -> None:
+    def __init__(self, entries: list[RankedContact], solid: ConvexSolid, deep: int) -> None:
         self.entries, self._deep, self._size = entries, deep, solid.size
         self._u, self._v = solid.axes()
 
@@ -393,16 +395,18 @@ class _Quarters:
         u, v = y @ self._u, y @ self._v
         value = np.where(good, phi - _OUTER * np.sqrt(u * u + v * v), INACTIVE)
         right, far = u >= 0.0, v >= 0.0
-        new = Entry(value, key, number)
+        new = RankedContact(value, key, number)
         for k in range(QUARTERS):
             mine = (right if k % 2 else ~right) & (far if k // 2 else ~far)
             if self._deep == 1:
                 lower = mine & (value < self.entries[k].value)
                 self.entries[k] = chosen(lower, new, self.entries[k])
             else:
-                self._add_second(k, new, Entry(0.0 * value, y + self._size * n, 0.0 * value), mine)
+                self._add_second(
+                    k, new, RankedContact(0.0 * value, y + self._size * n, 0.0 * value), mine
+                )
 
-    def _add_second(self, k: int, new: Entry, mark: Entry, mine: Any) -> None:
+    def _add_second(self, k: int, new: RankedContact, mark: RankedContact, mine: Any) -> None:
         at = (2 * k, 2 * k + 1)
         first, second = (self.entries[i] for i in at)
         marks = [self.entries[2 * QUARTERS + i] for i in at]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from phipsi.contact.solver.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.solver.contact_problem import INACTIVE, ContactProblemLayout
 from phipsi.contact.solver.scaled_problem import KINDS, order_of, padded, work_size
 from phipsi.core.machine.machine import Index
 from phipsi.core.machine.solvers import BLOCK
@@ -31,7 +31,7 @@ class ContactGroup:
     def __init__(
         self,
         code: Any,
-        layout: ConeLayout,
+        layout: ContactProblemLayout,
         b: Area,
         mu: Area,
         s: Area,

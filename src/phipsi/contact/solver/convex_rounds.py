@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from phipsi.contact.solver.scaled_problem import HEAD, Kind, ScaledProblem
+from phipsi.contact.solver.scaled_problem import HEAD, RowPattern, ScaledProblem
 from phipsi.core.machine.machine import Index, Number
 
 # numbers of a contact: what stands for Σ |z_g|; what it was; how far it was off then, and is
@@ -30,7 +30,7 @@ class Sliding:
         self.x, self.m = x, x.m
         self.slides = x.m.number()
 
-    def let_slide(self) -> None:
+    def set_sliding(self) -> None:
         """|z_t| follows from z: the problem itself."""
         self.slides.value = 1.0
         self._clear(SLIDING)
@@ -54,7 +54,7 @@ class Sliding:
             for slot in slots:
                 self.x.of[i, slot] = 0.0
 
-    def _error(self, kind: Kind, i: Index, first: Index) -> None:
+    def _error(self, kind: RowPattern, i: Index, first: Index) -> None:
         m, x = self.m, self.x
         found: Any = 0.0
         if kind.has_head:

@@ -5,9 +5,9 @@ Blocks between hosts of different trees are zero. In machine code only rows of s
 that are there in some lane; other entries of W, and those between rows that move no host in common,
 are not written.
 
-`RowCones` is `Delassus` and `ConeCall` in one: blocks of W go where the solver wants them, to the
-rows of the contacts that are there, in the order of elimination, instead of to all rows and from
-there to these. The bits are the same.
+`RowContactSolver` is `Delassus` and `ContactSolve` in one: blocks of W go where the solver wants
+them, to the rows of the contacts that are there, in the order of elimination, instead of to all
+rows and from there to these. The bits are the same.
 
 **Source:** theory/contact 1 (K1a–c, K1g), 5.
 """
@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.solver.cone_calls import ConeCall
-from phipsi.contact.solver.cone_problem import INACTIVE, ROWS
 from phipsi.contact.solver.contact_group import ContactGroup
+from phipsi.contact.solver.contact_problem import INACTIVE, ROWS
+from phipsi.contact.solver.contact_solver_calls import ContactSolve
 from phipsi.contact.solver.row_products import outer
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Node
+from phipsi.core.arrays.primitive_calls import Primitive, call
 from phipsi.core.machine.machine import Index, Words
 from phipsi.core.machine.solvers import BLOCK
 from phipsi.native.group_lanes import GroupLanes
@@ -39,7 +39,7 @@ Array = NDArray[Any]
 
 
 @final
-class Delassus(Callee):
+class Delassus(Primitive):
     """C_a, C_b (n, 6), Λ (6m, 6m), s (heads,), compliance (heads,) → W (n, n), of m hosts."""
 
     takes_views = True
@@ -83,27 +83,27 @@ class Delassus(Callee):
             host = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
             places.append(6 * m * np.arange(n)[:, None] + host)
         both = np.stack(places)
-        C = ops.scatter(ops.join([a, b], both.shape), both, (n, 6 * m))
+        C = ops.scatter_add(ops.concat([a, b], both.shape), both, (n, 6 * m))
         half = ops.matmul(w, C)
         total = ops.apply("add", half, ops.matmul(ops.transpose(w), C))
         by_rows = ops.matmul(total, admittance)
         sides = [
             ops.apply(
-                "mul", ops.pick(by_rows, x), ops.constant(np.repeat(y[:, None] >= 0, 6, axis=1))
+                "mul", ops.gather(by_rows, x), ops.constant(np.repeat(y[:, None] >= 0, 6, axis=1))
             )
             for x, y in zip(places, (plan.a, plan.b), strict=True)
         ]
         normals = self.layout.normals
-        by_compliance = ops.pick(w, n * normals + normals)
+        by_compliance = ops.gather(w, n * normals + normals)
         return [*sides, ops.matmul(ops.transpose(C), half), None, by_compliance]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""
-        return [_Writer(code, self.plan, args, None).write(args[3]).area]
+        return [_DelassusWriter(code, self.plan, args, None).write(args[3]).area]
 
     def write_into(self, code: Any, args: Sequence[Any], group: ContactGroup) -> None:
         """The same for the contacts of a group, in its matrix; of contacts alone."""
-        writer = _Writer(code, self.plan, args, group)
+        writer = _DelassusWriter(code, self.plan, args, group)
         group.clear_apart()
         writer.write_group(group)
 
@@ -132,7 +132,7 @@ def _matrix_of(g: GroupLanes, group: ContactGroup) -> LaneMemory:
 
 
 @final
-class _Writer:
+class _DelassusWriter:
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
     def __init__(
@@ -352,19 +352,19 @@ class _Writer:
 _FACTORS = 5  # arguments of `Delassus`
 
 
-def fits(cone: ConeCall) -> bool:
+def fits(cone: ContactSolve) -> bool:
     """Whether W is needed once, and between contacts only."""
     layout = cone.layout
     return not (cone.rebounds or layout.stops or layout.limits)
 
 
 @final
-class RowCones(Callee):
-    """C_a, C_b, Λ, s, compliance; b, s, coefficients, start → the results of a `ConeCall`."""
+class RowContactSolver(Primitive):
+    """C_a, C_b, Λ, s, compliance; b, s, coefficients, start → the results of a `ContactSolve`."""
 
     takes_views = True
 
-    def __init__(self, plan: RowPlan, cone: ConeCall) -> None:
+    def __init__(self, plan: RowPlan, cone: ContactSolve) -> None:
         self._delassus, self._cone = Delassus(plan), cone
         self.shapes = cone.shapes
         self.key = ("rows", self._delassus.key, cone.key)

@@ -7,7 +7,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.contact.solver.cone_problem import Array, ConeProblem
+from phipsi.contact.solver.contact_problem import Array, ContactProblem
 from phipsi.contact.solver.scaled_problem import KINDS, ProblemMemory, order_of, padded
 from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory, ArrayWords
 from phipsi.core.machine.solvers import BLOCK
@@ -21,7 +21,7 @@ class GatheredArrays:
     """
 
     def __init__(
-        self, problem: ConeProblem, y: Array, results: tuple[int, ...], *, strict: bool = False
+        self, problem: ContactProblem, y: Array, results: tuple[int, ...], *, strict: bool = False
     ) -> None:
         layout, count = problem.layout, len(problem.b)
         names = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]

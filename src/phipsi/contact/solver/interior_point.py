@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.contact.solver.convex_rounds import SLIDING, Sliding
-from phipsi.contact.solver.scaled_problem import FOUND, HEAD, C, Kind, ScaledProblem
+from phipsi.contact.solver.scaled_problem import FOUND, HEAD, C, RowPattern, ScaledProblem
 from phipsi.core.machine.machine import Index, Mask, Memory, Number
 
 ITERATIONS = 24
@@ -48,7 +48,7 @@ _BETA, _SIDE, _SIDE_STEP, _SIDE_GUESS, _UNIT = range(HEAD, HEAD + 5)
 Vector = list[Number]
 
 
-class _Cone(NamedTuple):
+class _FrictionCone(NamedTuple):
     """A cone of a contact: its tangential rows, y and z of its head."""
 
     rows: tuple[int, ...]
@@ -56,12 +56,12 @@ class _Cone(NamedTuple):
     z: Any
 
 
-_Cones = list[_Cone]
+_Cones = list[_FrictionCone]
 _Part = tuple[Any, dict[int, Any]]
 """Numbers of a cone: of its head, and of its rows."""
 
 
-class _Local(NamedTuple):
+class _LocalEquations(NamedTuple):
     """Equations of a contact: W dy + D dy = right − ρ."""
 
     D: dict[tuple[int, int], Number]
@@ -88,30 +88,32 @@ class InteriorPoint:
 
     # ---- contacts
 
-    def main(self, kind: Kind) -> tuple[int, ...]:
+    def main(self, kind: RowPattern) -> tuple[int, ...]:
         """The group of the first cone."""
         return kind.groups[0] if kind.has_head and kind.groups else ()
 
-    def has_side(self, kind: Kind) -> bool:
+    def has_side(self, kind: RowPattern) -> bool:
         """Whether the last group has a head of its own."""
         return not kind.has_head or len(kind.groups) == 2
 
-    def cones(self, kind: Kind, i: Index, Y: Vector, Z: Vector, side: int = _SIDE) -> _Cones:
+    def cones(self, kind: RowPattern, i: Index, Y: Vector, Z: Vector, side: int = _SIDE) -> _Cones:
         """The cones of a contact, that of the side group last.
 
         Y, Z and `side`, the number that the contact has for z of its head, may be changes.
         """
-        of, out = self.x.of, [_Cone(self.main(kind), Y[0], Z[0])] if kind.has_head else []
+        of, out = self.x.of, [_FrictionCone(self.main(kind), Y[0], Z[0])] if kind.has_head else []
         if self.has_side(kind):
             known = of[i, _BETA] if side == _SIDE else 0.0
-            out.append(_Cone(kind.groups[-1], Y[0] if kind.has_head else known, of[i, side]))
+            out.append(
+                _FrictionCone(kind.groups[-1], Y[0] if kind.has_head else known, of[i, side])
+            )
         return out
 
     def is_there(self, first: Index) -> Mask:
         """Whether a lane has the contact."""
         return self.x.sigma[first] > 0.0
 
-    def state(self, base: Memory, kind: Kind, first: Index) -> Vector:
+    def state(self, base: Memory, kind: RowPattern, first: Index) -> Vector:
         """Numbers of all rows of a contact."""
         return self.x.rows(base, first, range(len(kind.letters)))
 
@@ -131,7 +133,7 @@ class InteriorPoint:
         x.each_contact(lambda kind, i, first: self._first(kind, i, first, size))
         self.many.value = x.total(FOUND)
 
-    def _units(self, kind: Kind, i: Index, first: Index) -> None:
+    def _units(self, kind: RowPattern, i: Index, first: Index) -> None:
         m, x = self.m, self.x
         scales: list[Any] = []
         largest: Any = 0.0
@@ -151,7 +153,7 @@ class InteriorPoint:
             speed = m.where(fast > speed, fast, speed)
         x.of[i, FOUND] = speed
 
-    def _first(self, kind: Kind, i: Index, first: Index, size: Number) -> None:
+    def _first(self, kind: RowPattern, i: Index, first: Index, size: Number) -> None:
         m, x = self.m, self.x
         if kind.has_head:
             self.Y[first] = self.Z[first] = size
@@ -180,7 +182,7 @@ class InteriorPoint:
 
         self.x.multiply(self.x.new)
 
-    def speeds(self, kind: Kind, i: Index, first: Index) -> Vector:
+    def speeds(self, kind: RowPattern, i: Index, first: Index) -> Vector:
         """u of a contact in its units, with s at the normal."""
         x = self.x
         out = [x.z[first + t] * self.scaled(first + t)[1] for t in range(len(kind.letters))]
@@ -189,7 +191,7 @@ class InteriorPoint:
             out[0] = out[0] + (x.s[i] + x.of[i, SLIDING]) * unit
         return out
 
-    def errors(self, kind: Kind, i: Index, first: Index, Z: Vector, cones: _Cones) -> Vector:
+    def errors(self, kind: RowPattern, i: Index, first: Index, Z: Vector, cones: _Cones) -> Vector:
         """ρ of a contact."""
         rho = [u - z for u, z in zip(self.speeds(kind, i, first), Z, strict=True)]
         if kind.has_head:
@@ -211,7 +213,7 @@ class InteriorPoint:
 
     # ---- products
 
-    def product(self, cone: _Cone, Y: Vector, Z: Vector) -> _Part:
+    def product(self, cone: _FrictionCone, Y: Vector, Z: Vector) -> _Part:
         """Y ∘ Z of a cone."""
         m, head, rows = self.m, cone.y * cone.z, dict[int, Any]()
         for t in cone.rows:
@@ -219,7 +221,7 @@ class InteriorPoint:
             rows[t] = m.fma(cone.y, Z[t], cone.z * Y[t])
         return head, rows
 
-    def local(self, kind: Kind, i: Index, first: Index, corrected: bool) -> _Local:
+    def local(self, kind: RowPattern, i: Index, first: Index, corrected: bool) -> _LocalEquations:
         """The equations of a contact; those of one that a lane does not have are dy = 0."""
         m = self.m
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
@@ -248,10 +250,10 @@ class InteriorPoint:
         rho = self.errors(kind, i, first, Z, cones)
         there = self.is_there(first)
         D = {at: m.where(there, x, float(at[0] == at[1])) for at, x in known.items()}
-        return _Local(D, {t: m.where(there, x - rho[t], 0.0) for t, x in right.items()})
+        return _LocalEquations(D, {t: m.where(there, x - rho[t], 0.0) for t, x in right.items()})
 
     def right(
-        self, kind: Kind, i: Index, first: Index, cones: _Cones, Y: Vector, Z: Vector,
+        self, kind: RowPattern, i: Index, first: Index, cones: _Cones, Y: Vector, Z: Vector,
         corrected: bool,
     ) -> list[_Part]:  # fmt: skip
         """κ e − y ∘ z, without the product of the predictor's changes if they are known."""
@@ -282,7 +284,7 @@ class InteriorPoint:
         return {0: head, **out}
 
     def _of_side(
-        self, kind: Kind, Y: Vector, Z: Vector, side: _Cone, r: _Part
+        self, kind: RowPattern, Y: Vector, Z: Vector, side: _FrictionCone, r: _Part
     ) -> tuple[dict[tuple[int, int], Any], dict[int, Any], dict[int, Any]]:
         """D and right of the side group, and what it adds to dz_n, by rows and without dy (−1)."""
         m, (rows, beta, w), (head, ends) = self.m, side, r
@@ -364,7 +366,7 @@ class InteriorPoint:
             own = J[i, i]
             J[i, i] = m.where(m.equal(own, 0.0), 1.0, own)
 
-    def _put(self, kind: Kind, i: Index, first: Index, corrected: bool) -> None:
+    def _put(self, kind: RowPattern, i: Index, first: Index, corrected: bool) -> None:
         found = self.local(kind, i, first, corrected)
         J = [self.x.J.row(first + t) for t in range(len(kind.letters))]
         for (t, u), x in () if corrected else found.D.items():
@@ -372,7 +374,7 @@ class InteriorPoint:
         for t, x in found.right.items():
             J[t][self.x.n] = x
 
-    def _change(self, kind: Kind, i: Index, first: Index, corrected: bool) -> None:
+    def _change(self, kind: RowPattern, i: Index, first: Index, corrected: bool) -> None:
         """dZ = where the step leads − Z, and how far the step may go."""
         m, of = self.m, self.x.of
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
@@ -419,7 +421,7 @@ class InteriorPoint:
         found = m.where(hit, c / m.where(hit, below, 1.0), math.inf)
         return m.where(m.equal(root, root), m.where(found < reach, found, reach), root)
 
-    def _gap(self, kind: Kind, i: Index, first: Index, moves: bool) -> None:
+    def _gap(self, kind: RowPattern, i: Index, first: Index, moves: bool) -> None:
         """Y*z of a contact, or where a step of `distance` leads."""
         m, of = self.m, self.x.of
         y, z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
@@ -431,7 +433,7 @@ class InteriorPoint:
             y = [m.fma(d, length, x) for d, x in zip(dY, y, strict=True)]
             z = [m.fma(d, length, x) for d, x in zip(dZ, z, strict=True)]
             cones = [
-                _Cone(x.rows, m.fma(d.y, length, x.y), m.fma(d.z, length, x.z))
+                _FrictionCone(x.rows, m.fma(d.y, length, x.y), m.fma(d.z, length, x.z))
                 for x, d in zip(cones, changes, strict=True)
             ]
         total: Any = 0.0
@@ -522,7 +524,7 @@ class InteriorPoint:
         speed = self.speed.value
         return self.level / (speed * speed)
 
-    def _largest_gap(self, kind: Kind, i: Index, first: Index) -> None:
+    def _largest_gap(self, kind: RowPattern, i: Index, first: Index) -> None:
         """The largest |y ∘ z − κ e| of a contact."""
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
         floor, found = self.floor(), list[Number]()
@@ -531,7 +533,7 @@ class InteriorPoint:
             found += [*rows.values(), head - floor]
         self._keep_largest(i, first, found)
 
-    def _largest_error(self, kind: Kind, i: Index, first: Index) -> None:
+    def _largest_error(self, kind: RowPattern, i: Index, first: Index) -> None:
         Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
         self._keep_largest(i, first, self.errors(kind, i, first, Z, self.cones(kind, i, Y, Z)))
 

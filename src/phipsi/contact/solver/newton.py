@@ -24,15 +24,15 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.contact.solver.cone_problem import ACCEPTED
+from phipsi.contact.solver.contact_problem import ACCEPTED
 from phipsi.contact.solver.scaled_problem import (
     CLOSED,
     GROUPS,
     INVERSE,
     PER_GROUP,
     C,
-    Kind,
     R,
+    RowPattern,
     ScaledProblem,
 )
 from phipsi.core.machine.machine import Index, Mask, Memory, Number
@@ -42,21 +42,21 @@ PROXIMAL = 1e-9
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
 POLISHING, POLISHED = 12, 1e-7
 """Iterations from a point that is nearly a solution, and their ε."""
-FREED, FALLING = 40, 0.2
+FREE_ITERATIONS, EPS_DECAY = 40, 0.2
 """Iterations with full steps only, and their ε from one round to the next. Where sliding contacts
 are wedged, the right step bends |F| to many times what it was, and the one after it bends it back;
 where gaps are not quite those of a plane, a round moves a self-stress by no more than u / ε."""
-RESTING = 0.1
+REST_FACTOR = 0.1
 """Residual beside the tolerance at which the start is the solution."""
-PATIENCE = 8
+STALL_ROUNDS = 8
 """Iterations after which all that counts as solved is accepted."""
 NOISE = 64 * float(np.finfo(float).eps)
 """Where F is rounding, beside the largest |W| |y| + |b|: one more step would not make it less, but
 move self-stresses by as much over ε, and sliding is curved."""
-POWERS, STEADY, WORSE = 8, 1e-14, 1.001
+POWERS, POWER_TOLERANCE, ALLOWED_GROWTH = 8, 1e-14, 1.001
 """Least impulses: most powers of M; how much Mᵏ p would change with the next, beside the largest
 impulse; how much larger the residual may be without self-stresses."""
-INNER = 4 * float(np.finfo(float).eps)
+SUM_ROUNDING = 4 * float(np.finfo(float).eps)
 """What is no larger in any case, beside the largest |W| |y| + |b|."""
 SINGULAR = 1e-3
 """ε beside the pivot of J that a self-stress leaves, ε / n², n its part of a unit self-stress."""
@@ -104,7 +104,7 @@ class Newton:
         self.evaluate(x.y)
         good = self.norm.value < math.inf
         x.residual(x.y)
-        solved = x.found.value <= x.limit(RESTING * self.tolerance)  # bodies that go on to rest
+        solved = x.found.value <= x.limit(REST_FACTOR * self.tolerance)  # bodies that go on to rest
         self.good.value, self.live.value = m.to_flag(good), m.to_flag(good & ~solved)
         self.ended.value, self.least.value = 0.0, x.found.value
         m.copy(x.n, x.y, self.best)
@@ -112,8 +112,8 @@ class Newton:
         @m.while_any(lambda: self.live.value > 0.0, m.count(self.most.value))
         def _(turn: Index) -> None:
             self.step()
-            m.when(m.at_least(turn, PATIENCE) | (self.free.value > 0.0))(self.accept)
-            m.when(~(self.live.value > 0.0))(self.lessen)
+            m.when(m.at_least(turn, STALL_ROUNDS) | (self.free.value > 0.0))(self.accept)
+            m.when(~(self.live.value > 0.0))(self.remove_self_stress)
 
         m.when((self.free.value > 0.0) & (self.good.value > 0.0))(self.go_back)
 
@@ -161,7 +161,7 @@ class Newton:
         self.norm.value = m.sqrt(m.total(0, self.x.n, lambda i: (F[i], F[i])))
         self.largest.value = m.largest(0, self.x.n, lambda i: m.abs(F[i]))
 
-    def _map(self, kind: Kind, i: Index, first: Index, vector: Memory) -> None:
+    def _map(self, kind: RowPattern, i: Index, first: Index, vector: Memory) -> None:
         m, x, eps = self.m, self.x, self.eps.value
         r, inverse = x.of[i, R], x.of[i, INVERSE]
         every = range(len(kind.letters))
@@ -210,7 +210,7 @@ class Newton:
         x.in_last_block(clear)
         x.each_contact(self._rows_of_derivative)
 
-    def _rows_of_derivative(self, kind: Kind, i: Index, first: Index) -> None:
+    def _rows_of_derivative(self, kind: RowPattern, i: Index, first: Index) -> None:
         m, x, count = self.m, self.x, len(kind.letters)
         inverse, eps = x.of[i, INVERSE], self.eps.value
         by_z: dict[tuple[int, int], Number] = {}
@@ -278,7 +278,7 @@ class Newton:
         stalled = self.norm.value > self.before.value * 0.5
         ended = self.has_ended()
         self.live.value, self.ended.value = m.to_flag(fine), m.to_flag(fine & ended)
-        m.when(fine & (ended | stalled))(lambda: self.judge(stalled))
+        m.when(fine & (ended | stalled))(lambda: self.check_convergence(stalled))
 
     def _search(self) -> None:
         """The step along d, halved where |F| is above the limit, so often at most."""
@@ -308,7 +308,7 @@ class Newton:
         """Where F is rounding."""
         return self.largest.value <= self.x.scale.value * NOISE
 
-    def judge(self, stalled: Mask) -> None:
+    def check_convergence(self, stalled: Mask) -> None:
         """Where the residual of W is at the tolerance; the next round elsewhere."""
         m, x = self.m, self.x
         x.residual(x.y)
@@ -330,7 +330,7 @@ class Newton:
         @m.when(self.free.value > 0.0)
         def _() -> None:
             eps, falls = self.eps.value, self.live.value > 0.0
-            self.eps.value = m.where(falls, eps * FALLING, eps)
+            self.eps.value = m.where(falls, eps * EPS_DECAY, eps)
             self.map(x.y)
 
     def correct(self) -> None:
@@ -358,7 +358,7 @@ class Newton:
 
     # ---- least impulses
 
-    def lessen(self) -> None:
+    def remove_self_stress(self) -> None:
         """Take self-stresses out of solutions with the factors that are in J.
 
         z is that of y, and `found` the residual; before and after.
@@ -369,12 +369,12 @@ class Newton:
             return m.where(x.sigma[i] > 0.0, eps * m.abs(x.J[i, i]), 0.0)
 
         singular = m.largest(0, x.n, pivot) > SINGULAR
-        m.when(singular & (x.found.value <= x.limit(self.tolerance)))(self._without_stress)
+        m.when(singular & (x.found.value <= x.limit(self.tolerance)))(self._without_self_stress)
 
-    def _without_stress(self) -> None:
+    def _without_self_stress(self) -> None:
         m, x = self.m, self.x
-        left, rounding = x.found.value, x.scale.value * INNER
-        self._powers()
+        left, rounding = x.found.value, x.scale.value * SUM_ROUNDING
+        self._power_iteration()
 
         @m.each(0, x.n)
         def _(i: Index) -> None:
@@ -382,10 +382,10 @@ class Newton:
 
         x.residual(x.new)
         moved = self.eps.value * self.change.value  # W x, so that z stays
-        fine = (x.found.value <= x.larger(left * WORSE, rounding)) & (moved <= rounding)
+        fine = (x.found.value <= x.larger(left * ALLOWED_GROWTH, rounding)) & (moved <= rounding)
         m.when(fine)(lambda: m.copy(x.n, x.new, x.y))
 
-    def _powers(self) -> None:
+    def _power_iteration(self) -> None:
         """Mᵏ y in `new`, until it is steady; how much the last one changed."""
         m, x = self.m, self.x
         m.copy(x.n, x.y, x.new)
@@ -405,10 +405,12 @@ class Newton:
             now = m.largest(0, x.n, lambda i: m.abs(x.d[i] - x.new[i]))
             m.copy(x.n, x.d, x.new)
             self.change.value = now
-            moves = now * now > before * self.size.value * STEADY  # now²/before: the next one
+            moves = (
+                now * now > before * self.size.value * POWER_TOLERANCE
+            )  # now²/before: the next one
             self.going.value = m.to_flag(moves)
 
-    def _carried(self, kind: Kind, i: Index, first: Index) -> None:
+    def _carried(self, kind: RowPattern, i: Index, first: Index) -> None:
         """The rows ε ∂F/∂z x of a contact, in d; x is in `new`."""
         m, count, eps = self.m, len(kind.letters), self.eps.value
         x = self.x.rows(self.x.new, first, range(count))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from phipsi.contact.solver.scaled_problem import Kind, ProblemMemory, ScaledProblem
-from phipsi.contact.solver.solver_attempts import Attempts
+from phipsi.contact.solver.scaled_problem import ProblemMemory, RowPattern, ScaledProblem
+from phipsi.contact.solver.solver_schedule import SolverSchedule
 from phipsi.core.machine.machine import Index, Machine, Memory, Number
 
 BISECTIONS, GAINED = 40, 1e-14
@@ -28,7 +28,7 @@ def result_rows(rows: int) -> int:
 
 
 def solve_rebounds(
-    m: Machine, kinds: Sequence[Kind], given: ProblemMemory, tolerance: float
+    m: Machine, kinds: Sequence[RowPattern], given: ProblemMemory, tolerance: float
 ) -> None:
     """Solve a problem in memory, whose s has all restitution, with the largest share of it.
 
@@ -43,14 +43,14 @@ class _Bisection:
     """Solutions with all of it first; then without any; then half way between."""
 
     def __init__(
-        self, m: Machine, kinds: Sequence[Kind], given: ProblemMemory, tolerance: float
+        self, m: Machine, kinds: Sequence[RowPattern], given: ProblemMemory, tolerance: float
     ) -> None:
         self.m, self.given = m, given
         self.found, self.share, self.calm, self.start, self.best, self.free, self.heads = (
             given.results.row(i) for i in range(_W)
         )
         self.x = ScaledProblem(m, kinds, given._replace(results=m.array(3)))
-        self.attempts = Attempts(self.x, tolerance)
+        self.attempts = SolverSchedule(self.x, tolerance)
         self.gaining, self.low, self.high = (m.number() for _ in range(3))
         self.f, self.used = m.number(), m.number()
 
@@ -106,7 +106,7 @@ class _Bisection:
         middle = (self.low.value + self.high.value) * 0.5
         self.f.value = m.where(is_first, 0.0, middle)
 
-    def _restitution(self, kind: Kind, i: Index, first: Index) -> None:
+    def _restitution(self, kind: RowPattern, i: Index, first: Index) -> None:
         """S of a contact with the present share."""
         if kind.has_head:
             calm = self.calm[first]

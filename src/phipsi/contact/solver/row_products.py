@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.slot_rows import RowBlocks
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.machine.machine import Index, Machine, Memory, Number, Pair
 from phipsi.native.machine_call import MachineCall
 
@@ -29,7 +29,7 @@ Array = NDArray[Any]
 def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any, *, normals: bool = False) -> Any:
     """C V (n,) of the motions V (hosts, 6), traced; or of the rows of normals alone (heads,)."""
     rates = call(RowRates(plan, normals=normals), *map(as_node, (*blocks, motions)))
-    return Traced(rates[0])
+    return Tracer(rates[0])
 
 
 def row_forces(plan: RowPlan, blocks: RowBlocks, p: Array) -> Node:
@@ -39,11 +39,11 @@ def row_forces(plan: RowPlan, blocks: RowBlocks, p: Array) -> Node:
 
 def host_motions(plan: RowPlan, admittance: Node, forces: Node) -> Any:
     """Λ f (hosts, 6), the motions that forces f (hosts, 6) cause, traced."""
-    f: Any = Traced(forces)
+    f: Any = Tracer(forces)
     if plan.related.all():
-        whole: Any = Traced(admittance)
+        whole: Any = Tracer(admittance)
         return (whole @ f.reshape(-1)).reshape(-1, 6)
-    return Traced(call(HostMotions(plan), admittance, forces)[0])
+    return Tracer(call(HostMotions(plan), admittance, forces)[0])
 
 
 @final
@@ -66,8 +66,8 @@ class HostMotions(MachineCall):
         if w is None:
             return [None, None]
         i, j = np.nonzero(np.kron(self._related, np.ones((6, 6))))
-        products = ops.apply("mul", ops.pick(w, i), ops.pick(args[1], j))
-        by_admittance = ops.scatter(products, i * args[1].size + j, args[0].shape)
+        products = ops.apply("mul", ops.gather(w, i), ops.gather(args[1], j))
+        by_admittance = ops.scatter_add(products, i * args[1].size + j, args[0].shape)
         return [by_admittance, call(self, args[0], w)[0]]
 
     def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
@@ -125,7 +125,7 @@ class RowRates(MachineCall):
         a, b, V = args
         w = weights[0]
         if self._normals:
-            w = ops.scatter(w, self._rows, (self._plan.layout.n_rows,))
+            w = ops.scatter_add(w, self._rows, (self._plan.layout.n_rows,))
         (by_V,) = call(RowForces(self._plan), a, b, w)
         return [*_products(self._plan, w, V), by_V]
 
@@ -136,7 +136,7 @@ class RowRates(MachineCall):
         out = m.array(*self.shapes[0], kept=False)
 
         @heads.each
-        def _(head: Head) -> None:
+        def _(head: HostedRows) -> None:
             moves = [[V[host, u] for u in range(6)] for _, host in head.hosts]
 
             def row(r: Index, place: Index) -> None:
@@ -186,7 +186,7 @@ class RowForces(MachineCall):
                 out[i, u] = 0.0
 
         @Heads(m, self._plan).each
-        def _(head: Head) -> None:
+        def _(head: HostedRows) -> None:
             def products(j: Index) -> list[Pair]:
                 x = p[head.first + j]
                 return [(blocks[t][head.first + j, u], x) for t, _ in head.hosts for u in range(6)]
@@ -202,7 +202,7 @@ class RowForces(MachineCall):
 def outer(x: Node, y: Node) -> Node:
     """X y* of vectors with as many numbers, whatever their shapes."""
     i, j = np.indices((x.size, x.size))
-    return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))
+    return ops.apply("mul", ops.gather(x, i), ops.gather(y, j))
 
 
 def _key(plan: RowPlan) -> tuple[Any, ...]:
@@ -216,12 +216,12 @@ def _digest(key: Any) -> str:
 def _products(plan: RowPlan, x: Node, Y: Node) -> list[Node]:
     """Rows x_r Y(host of r)* (n, 6) of each side, zero at the world."""
     n = plan.layout.n_rows
-    own = ops.pick(x, np.repeat(np.arange(n)[:, None], 6, axis=1))
+    own = ops.gather(x, np.repeat(np.arange(n)[:, None], 6, axis=1))
     out: list[Node] = []
     for hosts in (plan.a, plan.b):
         there = np.repeat(hosts[:, None] >= 0, 6, axis=1)
         places = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
-        part = ops.apply("mul", ops.pick(Y, places), ops.constant(there))
+        part = ops.apply("mul", ops.gather(Y, places), ops.constant(there))
         out.append(ops.apply("mul", own, part))
     return out
 
@@ -231,7 +231,7 @@ def _sides_of(plan: RowPlan) -> list[int]:
     return [t for t in (0, 1) if (plan.sides[:, t] >= 0).any()]
 
 
-class Head(NamedTuple):
+class HostedRows(NamedTuple):
     """A contact or joint: its number, its rows, and the sides at which it has a host."""
 
     number: Index
@@ -253,10 +253,10 @@ class Heads:
         self._count, self._table = len(kinds), m.words([x for pair in pairs for x in pair])
         self._hosts = m.words(plan.sides.ravel().tolist())
 
-    def each(self, body: Callable[[Head], None]) -> None:
+    def each(self, body: Callable[[HostedRows], None]) -> None:
         """body(head) of each, in any order."""
 
         @self._m.each_case(self._count, len(self._kinds), self._table)
         def _(case: int, i: Index, first: Index) -> None:
             count, sides = self._kinds[case]
-            body(Head(i, first, count, [(t, self._hosts[i * 2 + t]) for t in sides]))
+            body(HostedRows(i, first, count, [(t, self._hosts[i * 2 + t]) for t in sides]))

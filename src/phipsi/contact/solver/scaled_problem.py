@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.contact.solver.cone_problem import INACTIVE, ROUNDING, ROWS
+from phipsi.contact.solver.contact_problem import INACTIVE, ROUNDING, ROWS
 from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number, Words
 from phipsi.core.machine.solvers import BLOCK
 
 
-class Kind(NamedTuple):
+class RowPattern(NamedTuple):
     """Rows of a contact in the order of elimination, as letters of `ROWS`; its groups of rows."""
 
     letters: str
@@ -31,15 +31,15 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "normal": Kind("n", ()),
-    "point": Kind("n12", ((1, 2),)),
-    "torsion": Kind("ns12", ((1, 2, 3),)),
-    "rolling": Kind("ns12ab", ((1, 2, 3), (4, 5))),
-    "limit": Kind("l", ((0,),)),
+    "normal": RowPattern("n", ()),
+    "point": RowPattern("n12", ((1, 2),)),
+    "torsion": RowPattern("ns12", ((1, 2, 3),)),
+    "rolling": RowPattern("ns12ab", ((1, 2, 3), (4, 5))),
+    "limit": RowPattern("l", ((0,),)),
 }
 
 
-def order_of(kind: Kind) -> list[int]:
+def order_of(kind: RowPattern) -> list[int]:
     """Where the rows of a contact are in its layout, in the order of elimination."""
     layout = next((x for x in ROWS.values() if sorted(x) == sorted(kind.letters)), kind.letters)
     return [layout.index(x) for x in kind.letters]
@@ -96,7 +96,7 @@ class ScaledProblem:
     `eps`, the mean of the diagonal of W; `scale`, the largest |W| |y| + |b|; `found`, the residual.
     """
 
-    def __init__(self, m: Machine, kinds: Sequence[Kind], given: ProblemMemory) -> None:
+    def __init__(self, m: Machine, kinds: Sequence[RowPattern], given: ProblemMemory) -> None:
         self.m, self.kinds = m, kinds
         self.W, self.free, self.s, self.mu, self.y, self.results, self.k, self.n = given[:8]
         self.contacts, self.lows, self.ends = given[8:]
@@ -115,7 +115,7 @@ class ScaledProblem:
 
     # ---- contacts
 
-    def each_contact(self, body: Callable[[Kind, Index, Index], None]) -> None:
+    def each_contact(self, body: Callable[[RowPattern, Index, Index], None]) -> None:
         """For every contact, in any order: body(kind, its number, its first row)."""
         each = self.m.each_case(self.k, len(self.kinds), self.contacts)
         each(lambda case, i, first: body(self.kinds[case], i, first))
@@ -187,7 +187,7 @@ class ScaledProblem:
         eps = self.total(GROUPS) / self.larger(self.total(GROUPS + 1), 1.0)
         self.eps.value = m.where(eps > 0.0, eps, 1.0)
 
-    def _scales(self, kind: Kind, i: Index, first: Index) -> None:
+    def _scales(self, kind: RowPattern, i: Index, first: Index) -> None:
         """Sigma of the rows; where it is not one, `sizes` is."""
         m = self.m
         there: Mask | None = None
@@ -215,7 +215,7 @@ class ScaledProblem:
                 self.sigma[first + t] = scale
                 self.sizes[first + t] = m.to_flag((scale < 1.0) | (scale > 1.0))
 
-    def _steps(self, kind: Kind, i: Index, first: Index) -> None:
+    def _steps(self, kind: RowPattern, i: Index, first: Index) -> None:
         """The numbers of a contact; the diagonal of its rows that are there, and how many."""
         m, total = self.m, self.W[first, first]
         live = m.to_flag(self.sigma[first] > 0.0)
@@ -261,7 +261,7 @@ class ScaledProblem:
         self.each_contact(lambda kind, i, first: self._residual(kind, i, first, y))
         self.found.value = self.m.sqrt(self.largest(FOUND))
 
-    def _residual(self, kind: Kind, i: Index, first: Index, vector: Memory) -> None:
+    def _residual(self, kind: RowPattern, i: Index, first: Index, vector: Memory) -> None:
         m, D, every = self.m, self.of[i, DEPTH], range(len(kind.letters))
         y, z = self.rows(vector, first, every), self.rows(self.z, first, every)
         slopes = self.coefficients(kind, i)
@@ -278,12 +278,12 @@ class ScaledProblem:
             off = m.fma(part, part, off)
         self.of[i, FOUND] = m.where(off >= 0.0, off, math.inf)  # what is no number is no solution
 
-    def coefficients(self, kind: Kind, i: Index) -> list[Number | float]:
+    def coefficients(self, kind: RowPattern, i: Index) -> list[Number | float]:
         """c of every group."""
         return [1.0 if number else self.of[i, C] for number in range(len(kind.groups))]
 
     def nearest(
-        self, kind: Kind, slopes: Sequence[Number | float], x: Sequence[Number]
+        self, kind: RowPattern, slopes: Sequence[Number | float], x: Sequence[Number]
     ) -> list[Number]:
         """The nearest point of the cone; see `nearest_on_cones`."""
         m, out = self.m, list(x)
@@ -319,7 +319,7 @@ class ScaledProblem:
 
         return m.largest(0, self.n, changed) > 0.0
 
-    def _inside(self, kind: Kind, i: Index, first: Index) -> None:
+    def _inside(self, kind: RowPattern, i: Index, first: Index) -> None:
         y = self.rows(self.y, first, range(len(kind.letters)))
         near = self.nearest(kind, self.coefficients(kind, i), y)
         if kind.has_head:

@@ -18,7 +18,7 @@ import numpy as np
 from phipsi.core.arrays.graph import Node, in_order
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_errors import fail
-from phipsi.core.arrays.law_operations import OPERATIONS, apply, constant, given, pick
+from phipsi.core.arrays.law_operations import OPERATIONS, apply, constant, gather, input
 from phipsi.core.spatial.number_kinds import ScalarOps, entry_value
 
 MOST_STEPS = 20_000
@@ -48,11 +48,11 @@ _NOT_SMOOTH = set(
 
 def argument(n: int, shape: tuple[int, ...]) -> Node:
     """Argument n of a formula, a block that is not known yet."""
-    return given(str(n), shape)
+    return input(str(n), shape)
 
 
 def _entry(place: Place) -> Node:
-    return given("{} {} {}".format(*place), ())
+    return input("{} {} {}".format(*place), ())
 
 
 def _place(x: Node) -> Place:
@@ -252,7 +252,7 @@ def _tuples(x: Any) -> Any:
 
 def taken_apart(rows: Sequence[Sequence[Node | None]]) -> EntryGraph:
     """The graph of single numbers whose entries are scalar nodes; None stands for zero."""
-    entries = _Entries()
+    entries = _EntryExpansion()
     for x in in_order(y for row in rows for y in row if y is not None):
         entries.put(x)
     zero = constant(0.0)
@@ -264,10 +264,10 @@ def taken_apart(rows: Sequence[Sequence[Node | None]]) -> EntryGraph:
 def block_entries(block: Node) -> EntryGraph:
     """The entries of a block with two axes, by row, or of one with one axis, below each other."""
     numbers = np.arange(block.size).reshape(block.shape if len(block.shape) == 2 else (-1, 1))
-    return taken_apart([[pick(block, np.int64(i)) for i in row] for row in numbers])
+    return taken_apart([[gather(block, np.int64(i)) for i in row] for row in numbers])
 
 
-class _Entries:
+class _EntryExpansion:
     """The entries of nodes, row by row, without what is known to be neutral or zero."""
 
     def __init__(self) -> None:

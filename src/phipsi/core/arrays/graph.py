@@ -16,7 +16,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from phipsi.core.model.numbers import is_array, is_tuple
+from phipsi.core.model.argument_checks import is_array, is_tuple
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
@@ -26,7 +26,7 @@ Pattern = Callable[["Node", Sequence[Array], int], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
+class ArrayOperation:
     """One operation of laws, and all that is known about it.
 
     **Attributes:** `name`; `shape`, of the result, from arguments and data; `array`, its value on
@@ -64,13 +64,15 @@ class Node:
     _known: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
     _references: dict[Any, Any] = vars(_known)["data"]  # itself: looked up without an exception
 
-    operation: Operation
+    operation: ArrayOperation
     args: tuple[Node, ...]
     data: Any
     shape: Shape
     size: int
 
-    def __new__(cls, operation: Operation, args: Iterable[Node] = (), data: Any = None) -> Node:
+    def __new__(
+        cls, operation: ArrayOperation, args: Iterable[Node] = (), data: Any = None
+    ) -> Node:
         """The node of this operation on these arguments: the known one, if there is one."""
         args = tuple(args)
         key = (operation.name, *map(id, args), None if data is None else _key_of(data))

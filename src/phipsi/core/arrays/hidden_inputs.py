@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-# every trace of a user's function begins here: NumPy's functions register what `Traced` knows
+# every trace of a user's function begins here: NumPy's functions register what `Tracer` knows
 from phipsi.core.arrays import numpy_functions as numpy_functions
 from phipsi.core.arrays.law_errors import fail, is_ours
-from phipsi.core.model.numbers import is_array, is_collection, is_mapping
+from phipsi.core.model.argument_checks import is_array, is_collection, is_mapping
 
 _T = TypeVar("_T")
 _MOST = 4000  # things that are looked at, in search of generators

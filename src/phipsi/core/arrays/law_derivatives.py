@@ -6,10 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from phipsi.core.arrays.calls import vjp_of_call
 from phipsi.core.arrays.dependence import nothing
 from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_operations import apply, constant, expand, given, substituted, total
+from phipsi.core.arrays.law_operations import (
+    apply,
+    constant,
+    expand,
+    input,
+    reduce_sum,
+    substituted,
+)
+from phipsi.core.arrays.primitive_calls import vjp_of_call
 
 
 def tangents(results: Sequence[Node], directions: Mapping[Node, Node]) -> list[Node | None]:
@@ -67,7 +74,7 @@ def adjoints(
                 continue
             y = x.args[i]
             if term.shape != y.shape:  # a scalar that met an array
-                term = total(term, None) if not y.shape else expand(term, y.shape)
+                term = reduce_sum(term, None) if not y.shape else expand(term, y.shape)
             found[y] = _plus(found.get(y), term)
     return [found.get(x) for x in inputs]
 
@@ -117,7 +124,7 @@ def diagonal(
     at = np.arange(result.size) if places is None else np.asarray(places)
     # what calls compute is taken as it is
     found = [x for x in in_order([result]) if x.operation.name == "result"]
-    opaque = {x: given(f"call {i}", x.shape) for i, x in enumerate(found)}
+    opaque = {x: input(f"call {i}", x.shape) for i, x in enumerate(found)}
     (result,) = substituted([result], opaque)
     out: Node | None = None
     for sign, term in _terms(result):

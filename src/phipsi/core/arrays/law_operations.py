@@ -19,8 +19,8 @@ from phipsi.core.arrays import dependence
 from phipsi.core.arrays.graph import (
     Adjoint,
     Array,
+    ArrayOperation,
     Node,
-    Operation,
     Pattern,
     Shape,
     Tangent,
@@ -28,7 +28,7 @@ from phipsi.core.arrays.graph import (
 )
 from phipsi.core.spatial.number_kinds import ON_ARRAYS, curve_value
 
-OPERATIONS: dict[str, Operation] = {}
+OPERATIONS: dict[str, ArrayOperation] = {}
 _Slopes = tuple[Node | None, ...]
 _Partials = (
     Callable[[Node, Node], _Slopes]
@@ -48,7 +48,7 @@ def _row(
     vjp: Adjoint | None = None,
     pattern: Pattern | None = None,
 ) -> None:
-    OPERATIONS[name] = Operation(name, shape, array, text, partials, jvp, vjp, pattern)
+    OPERATIONS[name] = ArrayOperation(name, shape, array, text, partials, jvp, vjp, pattern)
 
 
 # ---- building nodes ------------------------------------------------------------------------------
@@ -95,12 +95,12 @@ def filled(nodes: Iterable[Node | None], shapes: Iterable[Shape]) -> list[Node]:
     return [constant(np.zeros(shape)) if x is None else x for x, shape in pairs]
 
 
-def given(name: str, shape: Shape) -> Node:
+def input(name: str, shape: Shape) -> Node:
     """A quantity that is given when the law runs."""
     return Node(OPERATIONS["input"], (), (name, shape))
 
 
-def pick(x: Node, places: Any) -> Node:
+def gather(x: Node, places: Any) -> Node:
     """The entries of x at `places`, numbers of its entries row by row, in their shape."""
     places = np.array(places, dtype=np.int64)
     if places.shape == x.shape and _is_in_order(places):
@@ -108,11 +108,11 @@ def pick(x: Node, places: Any) -> Node:
     if x.operation.name == "constant":
         return constant(x.data.ravel()[places])
     if x.operation.name == "pick":
-        return pick(x.args[0], x.data.ravel()[places])
+        return gather(x.args[0], x.data.ravel()[places])
     if x.operation.name == "join":
         parts = _runs_of_join(x, places.ravel())
         if parts is not None:
-            return join(parts, places.shape)
+            return concat(parts, places.shape)
     places.setflags(write=False)
     return Node(OPERATIONS["pick"], (x,), places)
 
@@ -136,30 +136,30 @@ def _runs_of_join(x: Node, places: Array) -> list[Node] | None:
     if not n or len(ends) > 2 * len(x.args):
         return None
     runs = zip([0, *ends[:-1]], ends, strict=True)
-    return [pick(x.args[part[a]], places[a:b] - starts[part[a]]) for a, b in runs]
+    return [gather(x.args[part[a]], places[a:b] - starts[part[a]]) for a, b in runs]
 
 
 def expand(x: Node, shape: Shape) -> Node:
     """x repeated along new axes and axes of length one, as NumPy does it."""
     if x.shape == shape:
         return x
-    return pick(x, np.broadcast_to(np.arange(x.size).reshape(x.shape), shape))
+    return gather(x, np.broadcast_to(np.arange(x.size).reshape(x.shape), shape))
 
 
-def scatter(x: Node, places: Array, shape: Shape) -> Node:
+def scatter_add(x: Node, places: Array, shape: Shape) -> Node:
     """Zeros of a shape, with the entries of x added at `places`."""
     order = np.argsort(places, axis=None)
     if np.array_equal(places.ravel()[order], np.arange(int(np.prod(shape, dtype=int)))):
-        return pick(x, order.reshape(shape))  # every place once
+        return gather(x, order.reshape(shape))  # every place once
     return Node(OPERATIONS["scatter"], (x,), (places, shape))
 
 
-def join(parts: Iterable[Node], shape: Shape) -> Node:
+def concat(parts: Iterable[Node], shape: Shape) -> Node:
     """The entries of several nodes one after the other, in a shape."""
     flat = (y for x in parts for y in (x.args if x.operation.name == "join" else (x,)))
     parts = tuple(x for x in flat if x.size) or (constant(np.zeros(shape)),)
     if len(parts) == 1:
-        return pick(parts[0], np.arange(parts[0].size).reshape(shape))
+        return gather(parts[0], np.arange(parts[0].size).reshape(shape))
     if all(x.operation.name == "constant" for x in parts):
         return constant(np.concatenate([x.data.ravel() for x in parts]).reshape(shape))
     return Node(OPERATIONS["join"], parts, shape)
@@ -167,7 +167,7 @@ def join(parts: Iterable[Node], shape: Shape) -> Node:
 
 def transpose(x: Node) -> Node:
     """Rows and columns exchanged."""
-    return pick(x, np.arange(x.size).reshape(x.shape).T)
+    return gather(x, np.arange(x.size).reshape(x.shape).T)
 
 
 def power(x: Node, y: Node) -> Node:
@@ -381,7 +381,7 @@ def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Arra
 def _join_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     start = 0
     for i, x in enumerate(f.args):
-        yield i, pick(bar, start + np.arange(x.size).reshape(x.shape))
+        yield i, gather(bar, start + np.arange(x.size).reshape(x.shape))
         start += x.size
 
 
@@ -391,7 +391,7 @@ def _matmul_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     columns = y.shape[1] if len(y.shape) == 2 else 1
 
     def reshaped(node: Node, shape: Shape) -> Node:
-        return pick(node, np.arange(node.size).reshape(shape))
+        return gather(node, np.arange(node.size).reshape(shape))
 
     X, Y = reshaped(x, (rows, between)), reshaped(y, (between, columns))
     out = reshaped(bar, (rows, columns))
@@ -409,7 +409,7 @@ def matmul(x: Node, y: Node) -> Node:
     return Node(OPERATIONS["matmul"], (x, y))
 
 
-def total(x: Node, axis: int | None) -> Node:
+def reduce_sum(x: Node, axis: int | None) -> Node:
     """The sum along an axis, or of all entries."""
     return Node(OPERATIONS["total"], (x,), axis)
 
@@ -429,7 +429,7 @@ def _total_vjp(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
     if f.data is None:
         return [(0, expand(bar, x.shape))]
     numbers = np.expand_dims(np.arange(f.size).reshape(f.shape), f.data)
-    return [(0, pick(bar, np.broadcast_to(numbers, x.shape)))]
+    return [(0, gather(bar, np.broadcast_to(numbers, x.shape)))]
 
 
 def _linear_jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
@@ -438,7 +438,7 @@ def _linear_jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
         return None
     zeros = [constant(np.zeros(x.shape)) for x in f.args]
     args = [z if dx is None else dx for z, dx in zip(zeros, tangents, strict=True)]
-    return join(args, f.data) if f.operation.name == "join" else Node(f.operation, args, f.data)
+    return concat(args, f.data) if f.operation.name == "join" else Node(f.operation, args, f.data)
 
 
 def _matmul_jvp(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
@@ -493,7 +493,7 @@ _row(
     "{0}[…]",
     pattern=dependence.picked,
     jvp=_linear_jvp,
-    vjp=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))],
+    vjp=lambda f, bar: [(0, scatter_add(bar, f.data, f.args[0].shape))],
 )
 _row(
     "scatter",
@@ -502,7 +502,7 @@ _row(
     "scatter({0})",
     pattern=dependence.scattered,
     jvp=_linear_jvp,
-    vjp=lambda f, bar: [(0, pick(bar, f.data[0]))],
+    vjp=lambda f, bar: [(0, gather(bar, f.data[0]))],
 )
 _row(
     "join",

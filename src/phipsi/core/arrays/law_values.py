@@ -16,11 +16,11 @@ _LOGIC = ("both", "either", "not")
 
 def evaluate(results: Sequence[Node], values: Mapping[str, Array]) -> list[Array]:
     """The values (..., *shape) of nodes, from those of the inputs, batched on leading axes."""
-    return Evaluation(results)(values)
+    return GraphEvaluator(results)(values)
 
 
 @final
-class Evaluation:
+class GraphEvaluator:
     """Nodes as a function of the values of their inputs; for those that are evaluated often.
 
     What does not depend on values is looked up once: the order of the nodes, the functions of

@@ -16,19 +16,19 @@ from phipsi.core.arrays.trace import (
     METHODS,
     REARRANGING,
     UFUNCS,
-    Traced,
+    Tracer,
     as_node,
     check_dtype,
+    contains_tracer,
     entrywise,
-    holds_traced,
     is_truth,
 )
-from phipsi.core.model.numbers import as_floats, is_list
+from phipsi.core.model.argument_checks import as_floats, is_list
 from phipsi.errors import LawError, one_of
 
 
-def _matmul(x: Any, y: Any) -> Traced:
-    a, b = Traced(as_node(x)), Traced(as_node(y))
+def _matmul(x: Any, y: Any) -> Tracer:
+    a, b = Tracer(as_node(x)), Tracer(as_node(y))
     if not a.shape or not b.shape:
         fail("@ takes vectors and matrices; use * for scalars")
     if is_truth(a.node) and is_truth(b.node):
@@ -36,7 +36,7 @@ def _matmul(x: Any, y: Any) -> Traced:
     if a.shape[-1] != b.shape[-2:][0]:
         fail(f"shapes {a.shape} and {b.shape} do not fit together in a product")
     if max(a.ndim, b.ndim) <= 2:
-        return Traced(ops.matmul(a.node, b.node))
+        return Tracer(ops.matmul(a.node, b.node))
     inner = [z.shape[-2:] for z in (a, b)]
     try:
         outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -50,14 +50,14 @@ def _matmul(x: Any, y: Any) -> Traced:
         ops.matmul(*((z[i] if z.ndim > 2 else z).node for z in (left, right)))
         for i in np.ndindex(outer)
     ]
-    return Traced(ops.join(products, (*outer, *products[0].shape)))
+    return Tracer(ops.concat(products, (*outer, *products[0].shape)))
 
 
-def _broadcast(x: Any, shape: Any) -> Traced:
-    return Traced(ops.expand(as_node(x), tuple(shape)))
+def _broadcast(x: Any, shape: Any) -> Tracer:
+    return Tracer(ops.expand(as_node(x), tuple(shape)))
 
 
-def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Traced, ...]:
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Tracer, ...]:
     shape = np.broadcast_shapes(*(as_node(x).shape for x in arrays))
     return tuple(_broadcast(x, shape) for x in arrays)
 
@@ -73,52 +73,52 @@ def _axes(x: Node, axis: int | Sequence[int] | None) -> tuple[int, ...]:
     return tuple(sorted({int(one) % len(x.shape) for one in wanted}, reverse=True))
 
 
-def _sum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
+def _sum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer:
     node = as_node(x)
     axes = _axes(node, axis)
     shape = tuple(1 if i in axes else n for i, n in enumerate(node.shape))
     if len(axes) == len(node.shape) > 1:
-        node, axes = ops.total(node, None), ()
+        node, axes = ops.reduce_sum(node, None), ()
     for one in axes:
-        node = ops.total(node, one)
-    return Traced(node).reshape(shape) if keepdims else Traced(node)
+        node = ops.reduce_sum(node, one)
+    return Tracer(node).reshape(shape) if keepdims else Tracer(node)
 
 
-def _mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
+def _mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer:
     total = _sum(x, axis, keepdims=keepdims)
     return entrywise("div", total, float(max(as_node(x).size // max(total.size, 1), 1)))
 
 
-def _stack(parts: Sequence[Any], axis: int = 0) -> Traced:
+def _stack(parts: Sequence[Any], axis: int = 0) -> Tracer:
     nodes = [as_node(x) for x in parts]
     shapes = {x.shape for x in nodes}
     if len(shapes) != 1:
         fail(f"entries of shapes {sorted(shapes)} cannot be stacked")
-    out = Traced(ops.join(nodes, (len(nodes), *shapes.pop())))
-    return out if axis % out.ndim == 0 else Traced(out.rearranged(_moved(0, axis)).node)
+    out = Tracer(ops.concat(nodes, (len(nodes), *shapes.pop())))
+    return out if axis % out.ndim == 0 else Tracer(out.rearranged(_moved(0, axis)).node)
 
 
 def _moved(start: int, to: int) -> Callable[[Any], Any]:
     return lambda numbers: np.moveaxis(numbers, start, to)
 
 
-def _concatenate(parts: Sequence[Any], axis: int = 0) -> Traced:
-    wholes = [Traced(as_node(x)) for x in parts]
+def _concatenate(parts: Sequence[Any], axis: int = 0) -> Tracer:
+    wholes = [Tracer(as_node(x)) for x in parts]
     if any(not x.shape for x in wholes):
         fail("scalars cannot be concatenated", "use np.stack, or [x] for an array of one entry")
     first = [x.rearranged(_moved(axis, 0)) for x in wholes]
     if len({x.shape[1:] for x in first}) != 1:
         fail(f"arrays of shapes {[x.shape for x in wholes]} cannot be concatenated")
     length = sum(x.shape[0] for x in first)
-    out = Traced(ops.join([x.node for x in first], (length, *first[0].shape[1:])))
-    return Traced(out.rearranged(_moved(0, axis)).node)
+    out = Tracer(ops.concat([x.node for x in first], (length, *first[0].shape[1:])))
+    return Tracer(out.rearranged(_moved(0, axis)).node)
 
 
-def _where(condition: Any, x: Any, y: Any) -> Traced:
+def _where(condition: Any, x: Any, y: Any) -> Tracer:
     return entrywise("where", condition, x, y)
 
 
-def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Traced:
+def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Tracer:
     low = bounds.pop("min", a_min)
     high = bounds.pop("max", a_max)
     if bounds:
@@ -127,7 +127,7 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Traced
     return out if high is None else entrywise("minimum", out, high)
 
 
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tracer:
     if ord not in (None, 2):
         fail(f"the norm of order {ord!r} is not among those of laws", "use np.abs, np.sum, np.max")
     if axis is None and len(as_node(x).shape) != 1:
@@ -135,15 +135,15 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return entrywise("sqrt", _sum(_square(x), axis, keepdims=keepdims))
 
 
-def _cross(x: Any, y: Any) -> Traced:
-    a, b = Traced(as_node(x)), Traced(as_node(y))
+def _cross(x: Any, y: Any) -> Tracer:
+    a, b = Tracer(as_node(x)), Tracer(as_node(y))
     if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
         fail(f"cross takes vectors of three entries, not {a.shape} and {b.shape}")
     ahead, behind = [1, 2, 0], [2, 0, 1]
     return a[..., ahead] * b[..., behind] - a[..., behind] * b[..., ahead]  # type: ignore[operator]
 
 
-def _einsum(spec: str, *operands: Any) -> Traced:
+def _einsum(spec: str, *operands: Any) -> Tracer:
     """Products over all letters, then sums over those that are not in the result."""
     left, arrow, result = spec.replace(" ", "").replace("...", "").partition("->")
     terms = left.split(",")
@@ -162,32 +162,32 @@ def _einsum(spec: str, *operands: Any) -> Traced:
                      f"{lengths[letter]}")  # fmt: skip
         order = [term.index(c) for c in letters if c in term]
         shape = [node.shape[term.index(c)] if c in term else 1 for c in letters]
-        out = entrywise("mul", out, Traced(node).transpose(order).reshape(shape))
+        out = entrywise("mul", out, Tracer(node).transpose(order).reshape(shape))
     out = _sum(out, tuple(i for i, c in enumerate(letters) if c not in result))
     kept = [c for c in letters if c in result]
     return out.transpose([kept.index(c) for c in result]) if len(kept) > 1 else out
 
 
-def _add_reduceat(x: Any, starts: Any, axis: int = 0) -> Traced:
+def _add_reduceat(x: Any, starts: Any, axis: int = 0) -> Tracer:
     """Sums of the stretches between starts."""
-    rows = Traced(as_node(x)).rearranged(_moved(axis, 0))
+    rows = Tracer(as_node(x)).rearranged(_moved(axis, 0))
     ends = [*starts[1:], len(rows)]
     sums = [rows[a : max(b, a + 1)].sum(0) for a, b in zip(starts, ends, strict=True)]
-    return Traced(_stack(sums).rearranged(_moved(0, axis)).node)
+    return Tracer(_stack(sums).rearranged(_moved(0, axis)).node)
 
 
-def _add_at(target: Traced, key: Any, value: Any) -> None:
+def _add_at(target: Tracer, key: Any, value: Any) -> None:
     """Add entries at places, which may repeat."""
     numbers: Array = np.arange(target.size).reshape(target.shape)[key]
     value = _broadcast(value, np.shape(numbers))
-    sums = ops.scatter(value.node, numbers, target.shape)
+    sums = ops.scatter_add(value.node, numbers, target.shape)
     target.become(ops.apply("add", target.node, sums))
 
 
-def _truths(name: str, symbol: str) -> Callable[..., Traced]:
+def _truths(name: str, symbol: str) -> Callable[..., Tracer]:
     """&, | and ~, which NumPy has for comparisons only."""
 
-    def of(*args: Any) -> Traced:
+    def of(*args: Any) -> Tracer:
         for x in map(as_node, args):
             known = x.operation.name == "constant" and np.isin(x.data, (0.0, 1.0)).all()
             if not known and not is_truth(x):
@@ -197,19 +197,19 @@ def _truths(name: str, symbol: str) -> Callable[..., Traced]:
     return of
 
 
-def _dot(x: Any, y: Any) -> Traced:
+def _dot(x: Any, y: Any) -> Tracer:
     if max(len(as_node(z).shape) for z in (x, y)) > 2:
         fail("np.dot of arrays with more than two axes", "use @")
     return _matmul(x, y)
 
 
-def _inner(x: Any, y: Any) -> Traced:
+def _inner(x: Any, y: Any) -> Tracer:
     if any(len(as_node(z).shape) != 1 for z in (x, y)):
         fail("np.inner takes two vectors", "use x @ y.T")
     return _matmul(x, y)
 
 
-def _hypot(x: Any, y: Any) -> Traced:
+def _hypot(x: Any, y: Any) -> Tracer:
     """The root of the sum of squares, which neither overflow nor vanish: both are scaled first."""
     largest: Any = entrywise("maximum", entrywise("abs", x), entrywise("abs", y))
     scale = _where(largest > 2.0**500, 2.0**-600, _where(largest < 2.0**-500, 2.0**600, 1.0))
@@ -217,22 +217,22 @@ def _hypot(x: Any, y: Any) -> Traced:
     return entrywise("div", entrywise("sqrt", entrywise("add", *squares)), scale)
 
 
-def _but_not_nan(name: str) -> Callable[[Any, Any], Traced]:
+def _but_not_nan(name: str) -> Callable[[Any, Any], Tracer]:
     """The smaller or larger number; the other one where one is NaN."""
 
-    def of(x: Any, y: Any) -> Traced:
+    def of(x: Any, y: Any) -> Tracer:
         chosen = _where(entrywise("equal", y, y), entrywise(name, x, y), x)
         return _where(entrywise("equal", x, x), chosen, y)
 
     return of
 
 
-def _square(x: Any) -> Traced:
+def _square(x: Any) -> Tracer:
     return entrywise("mul", x, x)
 
 
-def _like(value: float | None) -> Callable[..., Traced]:
-    def full(x: Any, *rest: Any, dtype: Any = None, shape: Any = None) -> Traced:
+def _like(value: float | None) -> Callable[..., Tracer]:
+    def full(x: Any, *rest: Any, dtype: Any = None, shape: Any = None) -> Tracer:
         number, *kind = rest if value is None else (value, *rest)
         check_dtype(kind[0] if kind else dtype)
         return _broadcast(number, as_node(x).shape if shape is None else shape)
@@ -240,11 +240,11 @@ def _like(value: float | None) -> Callable[..., Traced]:
     return full
 
 
-def _extreme(name: str) -> Callable[..., Traced]:
-    def of(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
+def _extreme(name: str) -> Callable[..., Tracer]:
+    def of(x: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer:
         if keepdims:
             return of(x, axis).rearranged(lambda numbers: np.expand_dims(numbers, axis))
-        whole = Traced(as_node(x))
+        whole = Tracer(as_node(x))
         rows = whole.reshape(-1) if axis is None else whole.rearranged(_moved(axis, 0))
         out = rows[0]
         for i in range(1, len(rows)):
@@ -254,12 +254,12 @@ def _extreme(name: str) -> Callable[..., Traced]:
     return of
 
 
-def _by_entries(function: Callable[..., Any]) -> Callable[..., Traced]:
+def _by_entries(function: Callable[..., Any]) -> Callable[..., Tracer]:
     """A function that moves, adds and multiplies entries, run by NumPy on arrays of objects."""
 
-    def of(*args: Any, **options: Any) -> Traced:
+    def of(*args: Any, **options: Any) -> Tracer:
         try:
-            return Traced(as_node(function(*map(_objects, args), **options)))
+            return Tracer(as_node(function(*map(_objects, args), **options)))
         except (IndexError, ValueError) as error:
             fail(f"np.{function.__name__}: {error}")
 
@@ -270,10 +270,10 @@ def _objects(x: Any) -> Any:
     if is_list(x):
         kind: type[list[Any] | tuple[Any, ...]] = type(x)
         return kind(map(_objects, x))
-    return np.asarray(x) if isinstance(x, Traced) else x
+    return np.asarray(x) if isinstance(x, Tracer) else x
 
 
-def _method(row: Any) -> Callable[[Traced], Any]:
+def _method(row: Any) -> Callable[[Tracer], Any]:
     return lambda x: row(x) if callable(row) else entrywise(row, x)
 
 
@@ -284,14 +284,14 @@ def _fill_diagonal(x: Any, value: Any, wrap: bool = False) -> None:
     x[i, i] = value
 
 
-def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Traced:
+def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Tracer:
     out: Any = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         out = _where(condition, choice, out)
-    return Traced(as_node(out))
+    return Tracer(as_node(out))
 
 
-def _rint(x: Any) -> Traced:
+def _rint(x: Any) -> Tracer:
     """The nearest whole number; of two the even one."""
     below: Any = entrywise("floor", x)
     rest: Any = entrywise("sub", x, below)
@@ -318,17 +318,17 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
     >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0
     """
-    if not holds_traced(x):
+    if not contains_tracer(x):
         x = as_floats("x", x)
     try:
         knots, rows = _pieces(xs, ys, kind)
     except ValueError as error:
         fail(str(error))
     # an infinite number times the slope zero beyond the ends would be NaN
-    inside: Any = (_clip if holds_traced(x) else np.clip)(x, knots[1], knots[-1])
+    inside: Any = (_clip if contains_tracer(x) else np.clip)(x, knots[1], knots[-1])
     out = ops.curve(as_node(inside), knots, rows)
-    if holds_traced(x):
-        return Traced(out)  # type: ignore[return-value]
+    if contains_tracer(x):
+        return Tracer(out)  # type: ignore[return-value]
     return out.operation.array(np.asarray(inside, dtype=np.float64), data=out.data)
 
 
@@ -361,49 +361,49 @@ def _monotone_slopes(width: Array, slope: Array) -> Array:
     return np.concatenate([slope[:1], inner, slope[-1:]])
 
 
-def _positive(x: Any) -> Traced:
-    return Traced(as_node(x))
+def _positive(x: Any) -> Tracer:
+    return Tracer(as_node(x))
 
 
-def _greater(x: Any, y: Any) -> Traced:
+def _greater(x: Any, y: Any) -> Tracer:
     return entrywise("less", y, x)
 
 
-def _greater_equal(x: Any, y: Any) -> Traced:
+def _greater_equal(x: Any, y: Any) -> Tracer:
     return entrywise("less_equal", y, x)
 
 
-def _not_equal(x: Any, y: Any) -> Traced:
+def _not_equal(x: Any, y: Any) -> Tracer:
     return ~entrywise("equal", x, y)
 
 
-def _reciprocal(x: Any) -> Traced:
+def _reciprocal(x: Any) -> Tracer:
     return entrywise("div", 1.0, x)
 
 
-def _ceil(x: Any) -> Traced:
-    return -entrywise("floor", -Traced(as_node(x)))
+def _ceil(x: Any) -> Tracer:
+    return -entrywise("floor", -Tracer(as_node(x)))
 
 
-def _radians(x: Any) -> Traced:
+def _radians(x: Any) -> Tracer:
     return entrywise("mul", np.pi / 180, x)
 
 
-def _degrees(x: Any) -> Traced:
+def _degrees(x: Any) -> Tracer:
     return entrywise("mul", 180 / np.pi, x)
 
 
-def _copy(x: Any) -> Traced:
-    return Traced(as_node(x), owned=True)
+def _copy(x: Any) -> Tracer:
+    return Tracer(as_node(x), owned=True)
 
 
-def _vdot(x: Any, y: Any) -> Traced:
-    return _matmul(*(Traced(as_node(z)).reshape(-1) for z in (x, y)))
+def _vdot(x: Any, y: Any) -> Tracer:
+    return _matmul(*(Tracer(as_node(z)).reshape(-1) for z in (x, y)))
 
 
-def _outer(x: Any, y: Any) -> Traced:
-    column: Any = Traced(as_node(x)).reshape(-1, 1)
-    return column * Traced(as_node(y)).reshape(1, -1)
+def _outer(x: Any, y: Any) -> Tracer:
+    column: Any = Tracer(as_node(x)).reshape(-1, 1)
+    return column * Tracer(as_node(y)).reshape(1, -1)
 
 
 def _shape(x: Any) -> tuple[int, ...]:
@@ -463,4 +463,4 @@ for _name in (
     "sqrt exp log sin cos tan arcsin arccos arctan sinh cosh tanh square rint floor ceil sign"
 ).split():
     # NumPy calls these on the entries of an array of objects
-    setattr(Traced, _name, _method(UFUNCS[_name]))
+    setattr(Tracer, _name, _method(UFUNCS[_name]))

@@ -9,9 +9,9 @@ from typing import Any
 
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_errors import fail
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 
-Evaluate = Callable[[Any, Any, Mapping[str, Node]], Sequence[Traced]]
+Evaluate = Callable[[Any, Any, Mapping[str, Node]], Sequence[Tracer]]
 """Model, the request that was compiled, and operands → results."""
 _EVALUATE: ContextVar[Evaluate | None] = ContextVar("evaluate", default=None)
 
@@ -28,7 +28,7 @@ def recording(evaluate: Evaluate) -> Generator[None]:
 
 def has_traced(values: Sequence[Any]) -> bool:
     """Whether one of some arguments is traced."""
-    return any(isinstance(x, Traced) for x in values)
+    return any(isinstance(x, Tracer) for x in values)
 
 
 def recorded_call(program: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

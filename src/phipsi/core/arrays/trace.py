@@ -1,4 +1,4 @@
-"""Tracing: a function of a user runs once on `Traced` values, which record what is done to them.
+"""Tracing: a function of a user runs once on `Tracer` values, which record what is done to them.
 
 They take Python's operators and NumPy's functions, as arrays would. Whatever needs to know a value
 (an `if`, a conversion to a number, a function that looks at entries) is an error that names the
@@ -20,7 +20,7 @@ import numpy as np
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array, Node, Shape
 from phipsi.core.arrays.law_errors import fail, is_read_by_a_user, short
-from phipsi.core.model.numbers import as_floats, is_array, is_list
+from phipsi.core.model.argument_checks import as_floats, is_array, is_list
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def at_most(count: int) -> Generator[None]:
 
 
 @final
-class Traced:
+class Tracer:
     """An array that is not known yet: it has a shape, and operations on it are recorded.
 
     Entries can be assigned where an array of the law's own is changed and nothing else sees it:
@@ -65,7 +65,7 @@ class Traced:
         self._node = node
         self._owned = node.operation.name != "input" if owned is None else owned
         self._owed = False  # a part that was changed in place and is not yet back in its array
-        self._parts: list[weakref.ref[Traced]] = []
+        self._parts: list[weakref.ref[Tracer]] = []
 
     @property
     def node(self) -> Node:
@@ -81,7 +81,7 @@ class Traced:
     def __class__(self) -> Any:
         """That of the array or number of NumPy for which it stands, if the function asks for it."""
         if not is_read_by_a_user():
-            return Traced
+            return Tracer
         return np.ndarray if self._node.shape else np.float64
 
     @__class__.setter
@@ -116,12 +116,12 @@ class Traced:
         return self.node.size
 
     @property
-    def T(self) -> Traced:
+    def T(self) -> Tracer:
         """The transpose."""
         return self.rearranged(np.transpose)
 
     @property
-    def real(self) -> Traced:
+    def real(self) -> Tracer:
         """The array itself."""
         return self
 
@@ -130,23 +130,23 @@ class Traced:
             raise TypeError("a number has no length")  # as NumPy's, which NumPy itself asks for
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Traced]:
+    def __iter__(self) -> Iterator[Tracer]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __getitem__(self, key: Any) -> Tracer:
         if type(key) is int and len(self.shape) == 1 and -self.size <= key < self.size:
-            return Traced(ops.pick(self.node, key % self.size), owned=True)
+            return Tracer(ops.gather(self.node, key % self.size), owned=True)
         self._check_key(key)
         return self.rearranged(lambda numbers: numbers[key])
 
     def _check_key(self, key: Any) -> None:
-        if holds_traced(key):
+        if contains_tracer(key):
             fail(
                 "an entry is chosen by a value that is not known yet",
                 "choose with np.where(i == 0, x[0], x[1]), or with pp.laws.table(i, xs, ys)",
             )
 
-    def rearranged(self, function: Callable[[Any], Any]) -> Traced:
+    def rearranged(self, function: Callable[[Any], Any]) -> Tracer:
         """The entries in another order or shape, by what a function does to their numbers."""
         numbers = np.arange(self.size).reshape(self.shape)
         try:
@@ -154,7 +154,7 @@ class Traced:
         except (IndexError, ValueError, TypeError) as error:
             fail(f"{error} (shape {self.shape})")
         part = is_array(found) and np.shares_memory(found, numbers)
-        out = Traced(ops.pick(self.node, found), owned=not part)
+        out = Tracer(ops.gather(self.node, found), owned=not part)
         if part:
             self._parts = [x for x in self._parts if x() is not None]
             self._parts.append(weakref.ref(out))
@@ -162,7 +162,7 @@ class Traced:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._check_key(key)
-        if isinstance(value, Traced):
+        if isinstance(value, Tracer):
             value._owed = False
         numbers = np.arange(self.size).reshape(self.shape)
         new = as_node(value)
@@ -172,10 +172,10 @@ class Traced:
             numbers[key] = self.size + spread
         except (IndexError, ValueError) as error:
             fail(f"{error} (shape {self.shape})")
-        both = ops.join([self.node, new], (self.size + new.size,))
-        self.become(ops.pick(both, numbers))
+        both = ops.concat([self.node, new], (self.size + new.size,))
+        self.become(ops.gather(both, numbers))
 
-    def changed_in_place(self, new: Traced) -> Traced:
+    def changed_in_place(self, new: Tracer) -> Tracer:
         """What this name stands for, once the array has other values."""
         if not self._owned and self.node.operation.name != "input":
             new._owed = True  # x[:3] += y  puts it back
@@ -197,54 +197,54 @@ class Traced:
             )
         self._node = node
 
-    def copy(self) -> Traced:
+    def copy(self) -> Tracer:
         """An array of its own with the same entries."""
-        return Traced(self.node, owned=True)
+        return Tracer(self.node, owned=True)
 
-    def astype(self, dtype: Any) -> Traced:
+    def astype(self, dtype: Any) -> Tracer:
         """A copy, or whether entries are not zero; traced numbers are float64."""
         if np.dtype(dtype) == np.bool_:
             return ~entrywise("equal", self, 0.0)
         check_dtype(dtype)
         return self.copy()
 
-    def reshape(self, *shape: Any) -> Traced:
+    def reshape(self, *shape: Any) -> Tracer:
         """The entries row by row in another shape."""
         return self.rearranged(lambda numbers: numbers.reshape(*shape))
 
-    def transpose(self, *axes: Any) -> Traced:
+    def transpose(self, *axes: Any) -> Tracer:
         """Axes in another order."""
         return self.rearranged(lambda numbers: numbers.transpose(*axes))
 
-    def ravel(self) -> Traced:
+    def ravel(self) -> Tracer:
         """The entries row by row on one axis."""
         return self.reshape(-1)
 
-    def flatten(self) -> Traced:
+    def flatten(self) -> Tracer:
         """A copy of the entries row by row on one axis."""
         return self.reshape(-1).copy()
 
-    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Traced:
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Tracer:
         """The sum of all entries or along axes."""
         return FUNCTIONS[np.sum](self, axis, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Traced:
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Tracer:
         """The mean of all entries or along axes."""
         return FUNCTIONS[np.mean](self, axis, keepdims=keepdims)
 
-    def max(self, axis: Any = None) -> Traced:
+    def max(self, axis: Any = None) -> Tracer:
         """The largest of all entries or along an axis."""
         return FUNCTIONS[np.max](self, axis)
 
-    def min(self, axis: Any = None) -> Traced:
+    def min(self, axis: Any = None) -> Tracer:
         """The smallest of all entries or along an axis."""
         return FUNCTIONS[np.min](self, axis)
 
-    def clip(self, low: Any = None, high: Any = None) -> Traced:
+    def clip(self, low: Any = None, high: Any = None) -> Tracer:
         """The entries within limits."""
         return FUNCTIONS[np.clip](self, low, high)
 
-    def dot(self, other: Any) -> Traced:
+    def dot(self, other: Any) -> Tracer:
         """The product with a vector or matrix."""
         return FUNCTIONS[np.dot](self, other)
 
@@ -299,14 +299,14 @@ class Traced:
         out.setflags(write=bool(copy))
         return out
 
-    def conjugate(self) -> Traced:
+    def conjugate(self) -> Tracer:
         """The array itself: its numbers are real."""
         return self
 
-    def __copy__(self) -> Traced:
+    def __copy__(self) -> Tracer:
         return self.copy()
 
-    def __deepcopy__(self, _: Any) -> Traced:
+    def __deepcopy__(self, _: Any) -> Tracer:
         return self.copy()
 
     # ---- operators
@@ -317,16 +317,16 @@ class Traced:
     def __rdivmod__(self, other: Any) -> Any:
         return entrywise("floor_divide", other, self), entrywise("remainder", other, self)
 
-    def __neg__(self) -> Traced:
+    def __neg__(self) -> Tracer:
         return entrywise("neg", self)
 
-    def __pos__(self) -> Traced:
+    def __pos__(self) -> Tracer:
         return self.copy()
 
-    def __abs__(self) -> Traced:
+    def __abs__(self) -> Tracer:
         return entrywise("abs", self)
 
-    def __invert__(self) -> Traced:
+    def __invert__(self) -> Tracer:
         return UFUNCS["invert"](self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -344,7 +344,7 @@ class Traced:
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if function in REARRANGING:
-            first = args[0] if isinstance(args[0], Traced) else Traced(as_node(args[0]))
+            first = args[0] if isinstance(args[0], Tracer) else Tracer(as_node(args[0]))
             return first.rearranged(lambda numbers: function(numbers, *args[1:], **kwargs))
         traced = FUNCTIONS.get(function)
         if traced is None:
@@ -355,16 +355,16 @@ class Traced:
             fail(f"np.{function.__name__}: {error}")
 
 
-def _operator(name: str, *, swapped: bool = False) -> Callable[[Traced, Any], Any]:
-    def operate(self: Traced, other: Any) -> Any:
+def _operator(name: str, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
+    def operate(self: Tracer, other: Any) -> Any:
         pair = (other, self) if swapped else (self, other)
         return UFUNCS[name](*pair) if callable(UFUNCS.get(name)) else entrywise(name, *pair)
 
     return operate
 
 
-def _in_place(operate: Callable[[Traced, Any], Any]) -> Callable[[Traced, Any], Any]:
-    def change(self: Traced, other: Any) -> Traced:
+def _in_place(operate: Callable[[Tracer, Any], Any]) -> Callable[[Tracer, Any], Any]:
+    def change(self: Tracer, other: Any) -> Tracer:
         new = operate(self, other)
         if not self.shape and not new.shape:
             return new  # Python's numbers are not changed, their names are
@@ -379,21 +379,21 @@ for _name, _symbol in {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "power", "matmul": "matmul",
     "and": "bitwise_and", "or": "bitwise_or", "mod": "remainder", "floordiv": "floor_divide",
 }.items():  # fmt: skip
-    setattr(Traced, f"__{_name}__", _operator(_symbol))
-    setattr(Traced, f"__r{_name}__", _operator(_symbol, swapped=True))
-    setattr(Traced, f"__i{_name}__", _in_place(_operator(_symbol)))
+    setattr(Tracer, f"__{_name}__", _operator(_symbol))
+    setattr(Tracer, f"__r{_name}__", _operator(_symbol, swapped=True))
+    setattr(Tracer, f"__i{_name}__", _in_place(_operator(_symbol)))
 for _name, _symbol, _other in (
     ("lt", "less", False), ("le", "less_equal", False), ("gt", "less", True),
     ("ge", "less_equal", True), ("eq", "equal", False),
 ):  # fmt: skip
-    setattr(Traced, f"__{_name}__", _operator(_symbol, swapped=_other))
+    setattr(Tracer, f"__{_name}__", _operator(_symbol, swapped=_other))
 
 
 def _differ(self: Any, other: Any) -> Any:
     return ~(self == other)
 
 
-setattr(Traced, "__ne__", _differ)  # noqa: B010
+setattr(Tracer, "__ne__", _differ)  # noqa: B010
 
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -401,15 +401,15 @@ setattr(Traced, "__ne__", _differ)  # noqa: B010
 
 def as_node(x: Any) -> Node:
     """The node of a traced value, a number, an array, or a list of these."""
-    if isinstance(x, Traced):
+    if isinstance(x, Tracer):
         return x.node
-    if is_list(x) and holds_traced(x):
+    if is_list(x) and contains_tracer(x):
         return FUNCTIONS[np.stack](x).node
     try:
         array: Array = np.asarray(x)
     except ValueError:
         fail(f"{short(x)} has rows of several lengths")
-    if array.dtype == object and any(isinstance(y, Traced) for y in array.flat):
+    if array.dtype == object and any(isinstance(y, Tracer) for y in array.flat):
         return _gathered(array)
     if array.dtype.kind not in "biuf":
         fail(f"{type(x).__name__} {short(x)} is not a number or an array of numbers")
@@ -423,16 +423,16 @@ def _gathered(array: Any) -> Node:
     parts = [as_node(y) for y in array.flat]
     first = parts[0]
     if all(y.operation.name == "pick" and y.args == first.args for y in parts):
-        return ops.pick(first.args[0], np.array([y.data for y in parts]).reshape(array.shape))
+        return ops.gather(first.args[0], np.array([y.data for y in parts]).reshape(array.shape))
     if any(y.shape for y in parts):
         fail(f"{short(array)} has entries that are arrays")
-    return ops.join(parts, array.shape)
+    return ops.concat(parts, array.shape)
 
 
 def as_array(x: Any) -> Any:
     """Numbers as an array of float64; traced values, and lists of them, stay traced."""
-    if holds_traced(x):
-        return Traced(as_node(x))
+    if contains_tracer(x):
+        return Tracer(as_node(x))
     if type(x) is np.ndarray and x.dtype == np.float64:
         return x
     return as_floats("an argument", x)
@@ -441,7 +441,7 @@ def as_array(x: Any) -> Any:
 _DIVISIONS = ("div", "floor_divide", "remainder")
 
 
-def entrywise(name: str, *args: Any) -> Traced:
+def entrywise(name: str, *args: Any) -> Tracer:
     """An operation on single entries, of values that NumPy's rules bring to one shape."""
     nodes = [as_node(x) for x in args]
     shapes = {x.shape: None for x in nodes if x.shape}
@@ -464,7 +464,7 @@ def entrywise(name: str, *args: Any) -> Traced:
         out = ops.apply(name, *(_fitted(x, shape) for x in nodes))
     if out.operation.name == "constant" and not np.isfinite(out.data).all():
         fail(f"{name} of known numbers gives {short(out.data.tolist())}, which is not finite")
-    return Traced(out)
+    return Tracer(out)
 
 
 def is_truth(x: Node) -> bool:
@@ -490,10 +490,10 @@ def _listed() -> str:
     return "there are " + ", ".join(names) + "; and + - * / // % ** @ < <= == & | ~"
 
 
-def holds_traced(x: Any) -> bool:
+def contains_tracer(x: Any) -> bool:
     """Whether a value is traced, or a list in which one is."""
-    if isinstance(x, Traced):
+    if isinstance(x, Tracer):
         return True
     if is_array(x):
-        return bool(x.dtype == object) and any(map(holds_traced, x.flat))
-    return is_list(x) and any(map(holds_traced, x))
+        return bool(x.dtype == object) and any(map(contains_tracer, x.flat))
+    return is_list(x) and any(map(contains_tracer, x))

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays.law_operations import apply
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.spatial.number_kinds import ScalarOps
 
 _COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))  # cos √s
@@ -19,17 +19,17 @@ _COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))  #
 class TracedOps(ScalarOps):
     """Traced values."""
 
-    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Traced:
+    def entrywise(self, name: str, args: Sequence[Any], data: Any = None) -> Tracer:
         """An operation by its name in the table."""
         arrays = None if data is None else tuple(np.asarray(x) for x in data)
-        return Traced(apply(name, *map(as_node, args), data=arrays))
+        return Tracer(apply(name, *map(as_node, args), data=arrays))
 
     def cos(self, x: Any) -> Any:
         """The cosine of a root has a derivative at zero, but the root has not."""
         if x.node.operation.name != "sqrt":
             return self.entrywise("cos", (x,))
         (s,) = x.node.args
-        return self.pick(Traced(s), _COSINE_OF_ROOT, _cosine_of_root)
+        return self.pick(Tracer(s), _COSINE_OF_ROOT, _cosine_of_root)
 
 
 def _cosine_of_root(s: Any, ops: ScalarOps) -> Any:

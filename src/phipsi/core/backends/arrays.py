@@ -16,7 +16,7 @@ import numpy as np
 
 from phipsi.core import spatial
 from phipsi.core.backends.array_algebra import FUNCTIONS, OBJECTS, generic_cholesky, generic_inverse
-from phipsi.core.backends.failures import BLOCK, HINGE, Failure, outboard_sizes
+from phipsi.core.backends.errors_from_status import BLOCK, HINGE, Failure, outboard_sizes
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.core.backends.storage_layout import read_input, space_blocks
 from phipsi.core.expressions.spaces import space_named, space_size

@@ -27,8 +27,8 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators.inputs import row_named
 from phipsi.core.sweeps.cheapest_plan import STANDARD
-from phipsi.core.sweeps.ir import Field, Reads, Step, StepKind, dependencies, reached
-from phipsi.core.sweeps.request import Lowered, Request
+from phipsi.core.sweeps.ir import Field, LoopStep, Reads, StepKind, dependencies, reached
+from phipsi.core.sweeps.request import LoweredRequest, Request
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.views import view
 
@@ -47,8 +47,8 @@ class SweepProgram:
     """
 
     request: Request
-    lowered: Lowered
-    steps: list[Step]
+    lowered: LoweredRequest
+    steps: list[LoopStep]
     model: Model
     reproducible: bool = False
     by_column: SweepProgram | None = None
@@ -114,7 +114,7 @@ class SweepProgram:
         steps = [s for s in self.steps if s.kind is StepKind.PATH]
         return {x: _seed_kind(x) for s in steps for x in s.fields}
 
-    def sweeps(self) -> list[Step]:
+    def sweeps(self) -> list[LoopStep]:
         """The steps that run over the bodies in a direction."""
         directed = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
         return [s for s in self.steps if s.kind in directed]

@@ -21,7 +21,7 @@ Task = Callable[[], None]
 _PATIENCE = 0.05  # s
 
 
-class _Run:
+class _TaskBatch:
     """Tasks that are done together.
 
     `owners` says who does a task: the caller (this object) or the thread's own object. `ended` has
@@ -88,17 +88,17 @@ class _Run:
                 continue
 
 
-class _Workers:
+class _WorkerThreads:
     """Daemon threads that take tasks from one queue."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self._tasks: SimpleQueue[tuple[_Run, int]] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[_TaskBatch, int]] = SimpleQueue()
         self._count = 0
 
     def run(self, tasks: list[Task]) -> None:
         """Run all tasks, the first one here; raise the first error."""
-        run = _Run(tasks)
+        run = _TaskBatch(tasks)
         try:
             while self._count < len(tasks) - 1:
                 self._start()
@@ -124,7 +124,7 @@ class _Workers:
             del run  # with its arrays
 
 
-_workers = _Workers()
+_workers = _WorkerThreads()
 
 
 def run_together(tasks: list[Task]) -> None:
@@ -141,7 +141,7 @@ def run_together(tasks: list[Task]) -> None:
         tasks[0]()
     elif tasks:
         if _workers.process != os.getpid():  # after a fork the threads are gone
-            _workers = _Workers()
+            _workers = _WorkerThreads()
         _workers.run(tasks)
 
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypedDict, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.failures import NOT_FINITE, code_of, is_failure
-from phipsi.core.model.numbers import is_array, whole_number
+from phipsi.core.backends.errors_from_status import NOT_FINITE, code_of, is_failure
+from phipsi.core.model.argument_checks import is_array, whole_number
 from phipsi.errors import InputError, PhipsiError, one_of
 
 Array = NDArray[Any]
@@ -35,7 +35,7 @@ class CallOptions(TypedDict, total=False):
     happens to elements of a batch that fail: "raise" an error that names the first; "mask", return
     ``(result, status)`` with NaN in their place; "return" the same with the numbers as they came
     out, if there are any. The status is an integer for each element, 0 where all is well
-    (`phipsi.core.backends.failures`).
+    (`phipsi.core.backends.errors_from_status`).
     """
 
     out: Any

@@ -26,14 +26,19 @@ from phipsi.core.backends.backend import (
     backend_of,
     never,
 )
-from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
+from phipsi.core.backends.errors_from_status import (
+    CONTRADICTION,
+    DOUBTFUL,
+    is_failure,
+    warn_of_doubts,
+)
 from phipsi.core.backends.options import CallOptions, check_on_error, flat, in_order, store
 from phipsi.core.backends.reference import error_at
-from phipsi.core.model.numbers import whole_number
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.core.rewrite.rewriter import Rewriting
 from phipsi.core.sweeps.cheapest_plan import PlanCost
 from phipsi.errors import InputError, true_or_false
-from phipsi.loaded import display
+from phipsi.package_state import display
 from phipsi.views import view
 
 if TYPE_CHECKING:

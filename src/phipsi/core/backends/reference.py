@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.backends import failures as fails
+from phipsi.core.backends import errors_from_status as fails
 from phipsi.core.backends import rank_limits
 from phipsi.core.backends import storage_layout as layout
 from phipsi.core.backends.array_algebra import (
@@ -24,12 +24,12 @@ from phipsi.core.backends.array_algebra import (
 from phipsi.core.backends.arrays import ArrayArithmetic, flipped, is_nothing
 from phipsi.core.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.core.backends.batch_threads import batch_pieces, run_together
-from phipsi.core.backends.failures import Failure, error_of, status_of
-from phipsi.core.backends.one_configuration import ScalarArithmetic
+from phipsi.core.backends.errors_from_status import Failure, error_of, status_of
 from phipsi.core.backends.options import flat
+from phipsi.core.backends.unbatched_arithmetic import UnbatchedArithmetic
 from phipsi.core.expressions.spaces import space_size
-from phipsi.core.model.numbers import finite
-from phipsi.core.sweeps.ir import Domain, Field, Loop, Step, StepKind, parts_of, space_of
+from phipsi.core.model.argument_checks import finite
+from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, StepKind, parts_of, space_of
 from phipsi.core.sweeps.request import Result
 
 
@@ -95,7 +95,7 @@ def _evaluated(
     program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[list[Any], list[Failure]]:
     inputs = {n: a if n == "columns" else a.astype(dtype, copy=False) for n, a in arrays.items()}
-    run = Run(program, inputs, batch, dtype)
+    run = Interpreter(program, inputs, batch, dtype)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = run.run()
     results = program.pick(
@@ -168,7 +168,8 @@ def error_at(
 ) -> Exception:
     """The error of the first failing element, with the numbers of this backend.
 
-    The status is explained by what fails here too; `error_of` of `backends/failures.py` words it.
+    The status is explained by what fails here too; `error_of` of `backends/errors_from_status.py`
+    words it.
     """
     index = tuple(int(i) for i in np.argwhere(status)[0])
     one = {n: a[index] for n, a in program.widened(arrays, batch).items()}
@@ -199,7 +200,7 @@ def error_at(
 # ---- one evaluation ------------------------------------------------------------------------------
 
 
-class Local:
+class CurrentBlock:
     """A field whose block is needed at the body being visited only: one block, not a list."""
 
     __slots__ = ("block",)
@@ -212,7 +213,7 @@ class Local:
         self.block = block
 
 
-class Run:
+class Interpreter:
     """One evaluation of the steps of a program."""
 
     def __init__(
@@ -226,7 +227,7 @@ class Run:
         self.model, self.points = model, points = program.model, program.points
         self.batch, self.dtype = batch, dtype
         one = dtype == np.float64 and not batch
-        arithmetic = ScalarArithmetic if one else ArrayArithmetic
+        arithmetic = UnbatchedArithmetic if one else ArrayArithmetic
         self.here = arithmetic(model, points, inputs, batch, dtype)
         self.values, self.failures = self.here.values, self.here.failures
         self.closures = self.here.closures
@@ -258,12 +259,12 @@ class Run:
                 self.values.pop(x, None)
         return self.values
 
-    def _run_loop(self, step: Step) -> None:
+    def _run_loop(self, step: LoopStep) -> None:
         """All fields at every body, point, link or row."""
         here, values = self.here, self.values
         for x in step.fields:
             if x in step.local and self.batch:
-                values[x] = Local()
+                values[x] = CurrentBlock()
             elif x.operation.runs is not Loop.SUMMANDS:
                 values[x] = [None] * self.counts[x.type.domain]
             elif x.type.domain is Domain.WORLD:
@@ -297,7 +298,7 @@ class Run:
         if place >= 0:
             self.values[x][place] = self.values[x][place] + term
 
-    def _run_whole(self, step: Step) -> None:
+    def _run_whole(self, step: LoopStep) -> None:
         """What is computed from all blocks at once, or once."""
         self.here.k = 0
         for x in step.fields:
@@ -306,7 +307,7 @@ class Run:
 
     # -- paths and pairs ---------------------------------------------------------------------------
 
-    def _run_paths(self, step: Step) -> None:
+    def _run_paths(self, step: LoopStep) -> None:
         """For every seed, the equations along the path from its body to the root.
 
         `values[field][seed]` maps the bodies on the path to blocks.

@@ -6,7 +6,7 @@ that are gone. A *block* owns the memory that an array stands on; it is the base
 slices, transposes, memoryviews, DLPack capsules and tensors keep the array and with it the block
 alive. When the last of them is gone, the block returns its memory.
 
-    result.base        a `Block`; it lives as long as anything that reads the memory
+    result.base        a `ResultBlock`; it lives as long as anything that reads the memory
     block.__del__      a call of C code that puts the memory back, without any Python code in which
                        Ctrl-C could be raised and lost
 
@@ -48,7 +48,7 @@ _COLOURS = cycle([64 * 11 * i % _PAGE for i in range(64)])
 _ARRAY, _FLOAT64 = np.ndarray, np.dtype(np.float64)
 
 
-class Block:
+class ResultBlock:
     """Owner of the memory of one result."""
 
     __slots__ = ()
@@ -60,22 +60,22 @@ def _block_type(size: int) -> Any:
 
     `__del__` is a slot: what is called when a block dies is what stands there, C code.
     """
-    return type("Block", (Block, ctypes.c_char * size), {"__slots__": ("__del__",)})
+    return type("Block", (ResultBlock, ctypes.c_char * size), {"__slots__": ("__del__",)})
 
 
 @final
-class _Memory:
+class _ReusedMemory:
     """Memory that is lent to one result at a time, and put back when nothing refers to it."""
 
     __slots__ = ("_address", "_array", "_put_back", "_type", "nbytes")
 
-    def __init__(self, size: int, put_back: Callable[[_Memory], None]) -> None:
+    def __init__(self, size: int, put_back: Callable[[_ReusedMemory], None]) -> None:
         self._array = np.empty((size + _PAGE) // 8)
         start = self._array.ctypes.data
         self._address = start + (next(_COLOURS) - start) % _PAGE
         self._type, self._put_back, self.nbytes = _block_type(size), put_back, size
 
-    def lend(self, shape: tuple[int, ...]) -> np.ndarray:
+    def allocate(self, shape: tuple[int, ...]) -> np.ndarray:
         """An array on this memory."""
         block = self._type.from_address(self._address)
         block.__del__ = partial(self._put_back, self)
@@ -94,7 +94,7 @@ class ResultMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         # by size, those asked for last at the end; blocks that die append to them in any thread
-        self._waiting: dict[int, deque[_Memory]] = {}
+        self._waiting: dict[int, deque[_ReusedMemory]] = {}
         self._total = 0  # bytes, lent or waiting
         self._lock = Lock()
 
@@ -110,7 +110,7 @@ class ResultMemory:
             memory = self._waiting[size].pop()
         except (KeyError, IndexError):
             memory = self._allocated(size)
-        return np.empty(shape) if memory is None else memory.lend(shape)
+        return np.empty(shape) if memory is None else memory.allocate(shape)
 
     def set_limit(self, limit: int) -> None:
         """Lend and keep at most so many bytes from now on."""
@@ -123,7 +123,7 @@ class ResultMemory:
         """Bytes that wait for a result."""
         return sum(size * len(stack) for size, stack in list(self._waiting.items()))
 
-    def _allocated(self, size: int) -> _Memory | None:
+    def _allocated(self, size: int) -> _ReusedMemory | None:
         """New memory of so many bytes; None if too much is in use, or another thread asks."""
         if not self._lock.acquire(False):
             return None
@@ -132,7 +132,7 @@ class ResultMemory:
             stack = self._waiting[size] = deque() if stack is None else stack
             if not self._make_room(size):
                 return None
-            memory = _Memory(size, stack.append)
+            memory = _ReusedMemory(size, stack.append)
             self._total += size
             return memory
         finally:

@@ -12,7 +12,7 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.operators.inputs import DIRECTIONS, row_named
 from phipsi.core.sweeps.ir import Domain, Field
-from phipsi.core.sweeps.request import Lowered, Request
+from phipsi.core.sweeps.request import LoweredRequest, Request
 from phipsi.errors import InputError
 
 Array = np.ndarray
@@ -90,7 +90,7 @@ def argument_shapes(m: Model, points: PointSet) -> dict[str, tuple[int, ...]]:
     }
 
 
-def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tuple[int, ...]]:
+def input_shapes(request: Request, lowered: LoweredRequest, m: Model) -> dict[str, tuple[int, ...]]:
     """Trailing shape of every input; −1 stands for a number of columns that is free."""
     points = request.points
     shapes = argument_shapes(m, points)

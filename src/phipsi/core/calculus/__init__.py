@@ -3,7 +3,7 @@
 Reasons: docs/decisions/0019.
 """
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -34,7 +34,7 @@ from phipsi.core.expressions.spaces import (
 )
 from phipsi.core.expressions.structure import GENERAL, STRICTLY_CAUSAL
 from phipsi.core.operators.catalogue import (
-    Change,
+    DifferentialTerms,
     E_phi,
     H,
     M,
@@ -182,7 +182,7 @@ def _opened(name: str, y: Expr, directions: tuple[Expr, ...], i: int) -> Expr:
 # ---- log det -------------------------------------------------------------------------------------
 
 
-def log_det_change(x: Expr, d: Change) -> Expr:
+def log_det_change(x: Expr, d: DifferentialTerms) -> Expr:
     """δ log det ℳ = Σ tr(D⁻¹ δD), a trace with Υ instead of one with δP, for H and E_φ.
 
     The gradient by q is g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ, that
@@ -195,7 +195,7 @@ def log_det_change(x: Expr, d: Change) -> Expr:
     return by_parameters + log_det_gradient(f).T @ d.rates
 
 
-def log_det_family(x: Expr, d: Change) -> Riccati:
+def log_det_family(x: Expr, d: DifferentialTerms) -> Riccati:
     """The family whose D has the determinant in log det x: of H, E_φ, M, and a W that is held."""
     inner = x.args[0]
     f = family_of(inner) if inner.name == "D" else riccati_of(inner)

@@ -37,7 +37,7 @@ _ROW_NAMES = {
 
 
 @dataclass(frozen=True)
-class _Joint(Constraint):
+class _JointConstraint(Constraint):
     name: str = field(kw_only=True)
     a: End = field(kw_only=True)
     b: End = field(kw_only=True)
@@ -109,7 +109,7 @@ class _Joint(Constraint):
 
 @final
 @dataclass(frozen=True)
-class Weld(_Joint):
+class Weld(_JointConstraint):
     """The two joint frames coincide: 6 rows."""
 
     binds = "all", "all"
@@ -117,7 +117,7 @@ class Weld(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Spherical(_Joint):
+class Spherical(_JointConstraint):
     """The two points coincide: 3 rows. Rotations of the joint frames do not matter."""
 
     binds = "none", "all"
@@ -125,7 +125,7 @@ class Spherical(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Revolute(_Joint):
+class Revolute(_JointConstraint):
     """Only rotation about `axis` is free: 5 rows."""
 
     axis: ArrayLike = (0, 0, 1)
@@ -135,7 +135,7 @@ class Revolute(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Prismatic(_Joint):
+class Prismatic(_JointConstraint):
     """Only sliding along `axis` is free: 5 rows."""
 
     axis: ArrayLike = (0, 0, 1)
@@ -144,7 +144,7 @@ class Prismatic(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Cylindrical(_Joint):
+class Cylindrical(_JointConstraint):
     """Rotation about and sliding along `axis` are free: 4 rows."""
 
     axis: ArrayLike = (0, 0, 1)
@@ -154,7 +154,7 @@ class Cylindrical(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Universal(_Joint):
+class Universal(_JointConstraint):
     """Rotation about `axis1`, fixed in `a`, and `axis2`, fixed in `b`: 4 rows.
 
     The angle between the axes is the one of their numbers, as for a universal joint of a tree.
@@ -179,7 +179,7 @@ class Universal(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Planar(_Joint):
+class Planar(_JointConstraint):
     """Sliding in the plane perpendicular to `normal` and turning about it are free: 3 rows."""
 
     normal: ArrayLike = (0, 0, 1)
@@ -189,7 +189,7 @@ class Planar(_Joint):
 
 @final
 @dataclass(frozen=True)
-class PointOnLine(_Joint):
+class PointOnLine(_JointConstraint):
     """The point of `b` stays on the line through the point of `a` along `axis`: 2 rows."""
 
     axis: ArrayLike = (0, 0, 1)
@@ -198,7 +198,7 @@ class PointOnLine(_Joint):
 
 @final
 @dataclass(frozen=True)
-class Distance(_Joint):
+class Distance(_JointConstraint):
     """The two points stay `length` (m) apart, like the ends of a massless rod: 1 row."""
 
     length: float = 1.0

@@ -28,10 +28,10 @@ from phipsi.core.constraints.constraint import (
 )
 from phipsi.core.constraints.shaft_forces import Transmitted, transmitted_by
 from phipsi.core.model import joints as tree_joints
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.closures import Closure
 from phipsi.core.model.layout import JointView
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD
 from phipsi.core.model.value import fill

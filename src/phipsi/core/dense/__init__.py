@@ -13,8 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends.storage_layout import space_blocks
-from phipsi.core.dense.evaluation import Evaluation
-from phipsi.core.dense.given_values import Inputs, check_expression, check_points, collect
+from phipsi.core.dense.evaluation import DenseEvaluator
+from phipsi.core.dense.override_values import (
+    DenseArguments,
+    check_expression,
+    check_points,
+    collect,
+)
 from phipsi.core.expressions.node import Expr
 from phipsi.core.expressions.spaces import Space, space_size
 from phipsi.core.model.capabilities import UNAFFECTED, forest_of, supports
@@ -69,7 +74,7 @@ def dense(
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     with not_too_deep("evaluated"):
         for index in np.ndindex(inputs.batch):
-            one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
+            one = DenseEvaluator(model, where, *inputs.at(index), inputs.dtype)
             out[index] = arranged(expr, one, order, axes).reshape(shape)
     return out[()]
 
@@ -81,7 +86,7 @@ def _inputs(
     named: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,
     axes: str | None = None,
-) -> tuple[Inputs, Model, PointSet]:
+) -> tuple[DenseArguments, Model, PointSet]:
     check_expression(expr)
     model, points = forest_of(model, points, axes)
     if not isinstance(cast(object, model), Model):
@@ -127,7 +132,7 @@ def check_arrangement(expr: Expr, order: str, axes: str | None) -> str | None:
     return axes
 
 
-def arranged(expr: Expr, one: Evaluation, order: str, axes: str | None) -> Array:
+def arranged(expr: Expr, one: DenseEvaluator, order: str, axes: str | None) -> Array:
     """The value in the axes and the order asked for; see `dense`."""
     out = one.value(expr)
     if axes == "inertial":
@@ -140,7 +145,7 @@ def arranged(expr: Expr, one: Evaluation, order: str, axes: str | None) -> Array
     return out
 
 
-def _reversed(space: Space, one: Evaluation) -> Array:
+def _reversed(space: Space, one: DenseEvaluator) -> Array:
     """Component numbers with the blocks in the papers' order, tip first."""
     if not space.per_body:
         return np.arange(one.size(space))

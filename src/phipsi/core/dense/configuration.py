@@ -13,7 +13,7 @@ from phipsi.core.expressions.spaces import ONE
 from phipsi.core.model.flexible_ports import Port
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
-from phipsi.core.model.scalars import ScalarOps
+from phipsi.core.model.scalar_linalg import ScalarOps
 from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.spatial import phi as rigid
 from phipsi.core.spatial import skew

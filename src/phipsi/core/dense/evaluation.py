@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.failures import singular_hinge_text
+from phipsi.core.backends.errors_from_status import singular_hinge_text
 from phipsi.core.backends.storage_layout import body_slices
 from phipsi.core.dense.configuration import Configuration
 from phipsi.core.dense.formulas import (
@@ -24,8 +24,8 @@ from phipsi.core.dense.formulas import (
     picks_rate,
     total,
 )
-from phipsi.core.dense.given_values import block_of, from_storage
 from phipsi.core.dense.modal_formulas import bias, gyroscopic
+from phipsi.core.dense.override_values import block_of, from_storage
 from phipsi.core.dense.world_rows import rows_at, rows_rate
 from phipsi.core.expressions.check import shown
 from phipsi.core.expressions.functions import cross, cross_force, scaled, trace, vee, vee_force
@@ -60,7 +60,7 @@ _ALONG_V = ("Mdot", "Edot")
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Evaluation:
+class DenseEvaluator:
     """Values of expressions at one configuration, each computed once.
 
     Every value is a matrix; a vector is one column, a scalar 1 × 1.
@@ -88,7 +88,7 @@ class Evaluation:
         self._given = frozenset(self._values)
         self._families: dict[Riccati, Articulated] = {}
 
-    def changed(self, leaf: Expr, matrix: Array) -> Evaluation:
+    def changed(self, leaf: Expr, matrix: Array) -> DenseEvaluator:
         """The same with another matrix for a leaf; P, D and G stay what they are."""
         self._family(Riccati())
         again = copy(self)
@@ -155,14 +155,14 @@ class Evaluation:
         if self._exact:
             return out
         if not np.isfinite(out).all() or _norm(matrix) * _norm(out) * _EPS > 1:
-            self._blame_hinge(x)
+            self._raise_for_hinge(x)
             raise SingularMatrixError(
                 f"{shown(x)} is singular here (condition number "
                 f"{np.linalg.cond(matrix) if matrix.size else 0:.3g}), so it has no inverse"
             )
         return out
 
-    def _blame_hinge(self, x: Expr) -> None:
+    def _raise_for_hinge(self, x: Expr) -> None:
         """If the family's own D is singular, say so in terms of the joint."""
         if x.takes.index == "joint":
             self._family(Riccati())
@@ -182,7 +182,7 @@ class Evaluation:
             return np.log(np.linalg.det(self.value(x))).reshape(1, 1)
         sign, size = np.linalg.slogdet(self.value(x))
         if not (sign.real > 0 and np.isfinite(size)):
-            self._blame_hinge(x)
+            self._raise_for_hinge(x)
             raise SingularMatrixError(f"logdet({shown(x)}): the determinant is not positive here")
         return np.array([[size + np.log(sign)]])
 
@@ -345,7 +345,7 @@ class Evaluation:
             return self.at.zeros(self.model.nv, self.model.nv)
         return self.value(f.Jr)
 
-    _METHODS: ClassVar[dict[Op, Callable[[Evaluation, Expr], Array]]] = {
+    _METHODS: ClassVar[dict[Op, Callable[[DenseEvaluator, Expr], Array]]] = {
         Op.LEAF: lambda one, x: one._leaf(x),
         Op.ADJOINT: lambda one, x: one.value(x.args[0]).T,
         Op.SUM: lambda one, x: one._sum(x, one.value),

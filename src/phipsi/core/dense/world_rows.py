@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from phipsi.core.dense.configuration import Configuration
 from phipsi.core.model.closures import Closure, ClosureSet
 from phipsi.core.model.dual import Dual, rate_of, value_of
-from phipsi.core.model.scalars import is_zero
+from phipsi.core.model.scalar_linalg import is_zero
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
 
 
-class Frames:
+class WorldFrames:
     """Rotation (p, 3, 3) and position (p, 3) in the world of every closure frame."""
 
     def __init__(self, turn: Array, at: Array) -> None:
         self.turn, self.at = turn, at
 
 
-def frames_of(c: Configuration) -> Frames:
+def frames_of(c: Configuration) -> WorldFrames:
     """The closure frames of a configuration."""
     turn, at = c.zeros(len(c.points), 3, 3), c.zeros(len(c.points), 3)
     for p, body in enumerate(c.points.body):
@@ -37,10 +37,10 @@ def frames_of(c: Configuration) -> Frames:
         origin = c.zeros(3) if body < 0 else c.position[body]
         turn[p] = R @ c.points.rotation[p]
         at[p] = origin + R @ c.points.offset[p]
-    return Frames(turn, at)
+    return WorldFrames(turn, at)
 
 
-def rows(closures: ClosureSet, frames: Frames) -> Array:
+def rows(closures: ClosureSet, frames: WorldFrames) -> Array:
     """A, rows × 6 points, on motions in the frames' own axes."""
     out = np.zeros_like(frames.at, shape=(closures.n_rows, 6 * len(frames.at)))
     row, point = 0, 0
@@ -73,7 +73,7 @@ def rows_rate(c: Configuration, *motions: Array) -> Array:
     held = [p for p, body in enumerate(c.points.body) if body < 0]
     frames = frames_of(c)
     if c.kind is not np.ndarray:  # dual numbers over exact scalars
-        frames = Frames(_scalars(c, frames.turn), _scalars(c, frames.at))
+        frames = WorldFrames(_scalars(c, frames.turn), _scalars(c, frames.at))
         motions = tuple(_scalars(c, motion) for motion in motions)
     out = _rows_along(closures, frames, motions, held)
     return c.array(_with_laws(c, closures, out, [motion.reshape(-1) for motion in motions]))
@@ -123,11 +123,11 @@ def _scalars(c: Configuration, values: Array) -> Array:
 
 
 def _rows_along(
-    closures: ClosureSet, frames: Frames, motions: Sequence[Array], held: Sequence[int]
+    closures: ClosureSet, frames: WorldFrames, motions: Sequence[Array], held: Sequence[int]
 ) -> Array:
     """The rows differentiated along the motions by dual numbers, the last motion outermost."""
     if not motions:
-        return rows(closures, Frames(frames.turn.astype(object), frames.at.astype(object)))
+        return rows(closures, WorldFrames(frames.turn.astype(object), frames.at.astype(object)))
     turn, at = frames.turn.astype(object), frames.at.astype(object)
     for p in range(len(at)):
         if p in held:
@@ -136,7 +136,7 @@ def _rows_along(
         spin, slide = (frames.turn[p] @ half for half in halves)
         turn[p] = _DUAL(turn[p], np.cross(spin, frames.turn[p], axisb=0, axisc=0))
         at[p] = _DUAL(at[p], slide)
-    return _RATE(_rows_along(closures, Frames(turn, at), motions[:-1], held))
+    return _RATE(_rows_along(closures, WorldFrames(turn, at), motions[:-1], held))
 
 
 _DUAL: Any = np.frompyfunc(Dual, 2, 1)
@@ -163,7 +163,9 @@ def _root(x: Any) -> Any:
     return Dual(value, x.rate / (2 * value))
 
 
-def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Array) -> list[Any]:
+def _change(
+    c: Closure, f: WorldFrames, first: int, side: int, spin: Array, slide: Array
+) -> list[Any]:
     """Rates of all rows of a closure when one of its frames moves, in world axes."""
     if c.matrix is not None:
         axes = f.turn[first + side].T if c.axes == "body" else np.eye(3, dtype=int)

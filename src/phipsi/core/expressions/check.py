@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import FunctionType
 
 from phipsi import errors
-from phipsi.core.expressions.kinds import Node, Op
+from phipsi.core.expressions.kinds import Op, PrintableNode
 from phipsi.core.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.core.expressions.structure import Structure, is_memoryless
 
@@ -18,7 +18,7 @@ def shown(x: object) -> str:
     return errors.shown(x, _LONGEST)
 
 
-def signature(x: Node) -> str:
+def signature(x: PrintableNode) -> str:
     """``body motions → body forces``; for a vector just ``body motions``."""
     if x.takes is UNKNOWN:
         return "space not known yet"
@@ -27,7 +27,7 @@ def signature(x: Node) -> str:
     return f"{x.takes.phrase} → {x.gives.phrase}"
 
 
-def _two_signatures(left: Node, right: Node) -> str:
+def _two_signatures(left: PrintableNode, right: PrintableNode) -> str:
     names = (shown(left), shown(right))
     width = max(len(n) for n in names)
     return "\n".join(
@@ -35,11 +35,11 @@ def _two_signatures(left: Node, right: Node) -> str:
     )
 
 
-def _in_product(x: Node) -> str:
+def _in_product(x: PrintableNode) -> str:
     return f"({shown(x)})" if x.op is Op.SUM else shown(x)
 
 
-def cannot_compose(left: Node, right: Node) -> str:
+def cannot_compose(left: PrintableNode, right: PrintableNode) -> str:
     """Text for ``left @ right`` whose inner spaces differ."""
     fits = [
         f"{_in_product(a)} @ {_in_product(b)}"
@@ -57,7 +57,7 @@ def cannot_compose(left: Node, right: Node) -> str:
     )
 
 
-def cannot_add(left: Node, right: Node) -> str:
+def cannot_add(left: PrintableNode, right: PrintableNode) -> str:
     """Text for a sum of operators between different spaces."""
     adjoint = right.T
     hint = (
@@ -71,7 +71,7 @@ def cannot_add(left: Node, right: Node) -> str:
     )
 
 
-def identity_does_not_fit(x: Node) -> str:
+def identity_does_not_fit(x: PrintableNode) -> str:
     """Text for I in a sum whose other terms do not map a space to itself."""
     return (
         f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
@@ -81,7 +81,7 @@ def identity_does_not_fit(x: Node) -> str:
     )
 
 
-def undetermined(x: Node) -> str:
+def undetermined(x: PrintableNode) -> str:
     """Text for an I or 0 that stands alone where its space matters."""
     return (
         f"the space of  {shown(x)}  is not determined: it may be the identity on joint efforts or "
@@ -91,7 +91,7 @@ def undetermined(x: Node) -> str:
     )
 
 
-def not_square(x: Node) -> str:
+def not_square(x: PrintableNode) -> str:
     """Text for the inverse (or log det) of something that is not square."""
     return (
         f"{shown(x)} has no inverse:\n    {shown(x)} : {signature(x)}\n"
@@ -100,7 +100,7 @@ def not_square(x: Node) -> str:
     )
 
 
-def no_power(x: Node, power: int) -> str:
+def no_power(x: PrintableNode, power: int) -> str:
     """Text for a power of an operator that does not map a space to itself."""
     why = (
         "The power 0 is the identity on the space an operator maps to itself"
@@ -113,7 +113,7 @@ def no_power(x: Node, power: int) -> str:
     )
 
 
-def no_whole_power(x: Node, power: object) -> str:
+def no_whole_power(x: PrintableNode, power: object) -> str:
     """Text for a power that is not a whole number."""
     return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
 
@@ -128,7 +128,7 @@ def too_large(size: int, most: int) -> str:
     )
 
 
-def no_diagonal(x: Node) -> str:
+def no_diagonal(x: PrintableNode) -> str:
     """Text for bd of something that has no blocks per body."""
     return (
         f"bd({shown(x)}) is not defined:\n    {shown(x)} : {signature(x)}\n"
@@ -138,8 +138,8 @@ def no_diagonal(x: Node) -> str:
 
 def wrong_argument(
     function: str,
-    args: Sequence[Node],
-    x: Node,
+    args: Sequence[PrintableNode],
+    x: PrintableNode,
     kind: Space | tuple[Space, Space] | Structure | None,
 ) -> str:
     """Text for f(…) of something that is not what the function takes there."""
@@ -158,7 +158,7 @@ def wrong_argument(
     return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}"
 
 
-def no_numbers(x: Node, numbers: object) -> str:
+def no_numbers(x: PrintableNode, numbers: object) -> str:
     """Text for ``x @ array``: an expression has no robot in it yet."""
     if said := advice(numbers):
         return f"{shown(x)} cannot be multiplied by {type(numbers).__name__}{said}"
@@ -180,7 +180,7 @@ def advice(x: object) -> str:
     return f": {said}" if said else ""
 
 
-def no_scaling(s: Node, x: Node) -> str:
+def no_scaling(s: PrintableNode, x: PrintableNode) -> str:
     """Text for an operator without blocks of bodies that a scalar expression multiplies."""
     return (
         f"{shown(s)} cannot scale {shown(x)} : {signature(x)}, which gives no blocks of bodies or "

@@ -24,10 +24,10 @@ def as_number(c: Number, x: object) -> Number:
     if not isinstance(cast(object, c), Real) or not _is_finite(c):
         said = "a whole number" if isinstance(c, int) else shown(repr(c))
         raise SpaceError(f"{said} is not a finite real number, so it cannot scale {shown(x)}")
-    return tidy(c)
+    return int_if_whole(c)
 
 
-def tidy(c: Number) -> Number:
+def int_if_whole(c: Number) -> Number:
     """Whole numbers as int, so that 2.0 X and 2 X print alike."""
     if type(c) is int and -_USUAL < c < _USUAL:
         return c
@@ -42,12 +42,12 @@ def tidy(c: Number) -> Number:
 
 def times(c: Number, d: Number) -> Number:
     """The product of two coefficients."""
-    return tidy(c * d)
+    return int_if_whole(c * d)
 
 
 def reciprocal(c: Number) -> Number:
     """1 / c, exact for a whole number or a fraction."""
-    return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else tidy(1 / c)
+    return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else int_if_whole(1 / c)
 
 
 def _is_finite(c: Number) -> bool:

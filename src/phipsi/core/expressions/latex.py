@@ -116,10 +116,10 @@ def from_latex(
     What `verbatim` matches is copied: names in brackets such as ``unit_rate[left_elbow]``.
     `error(why, place)` makes the exception for a text that cannot be read.
     """
-    return _Translation(text, known, verbatim, error).whole()
+    return _LatexTranslator(text, known, verbatim, error).whole()
 
 
-class _Translation:
+class _LatexTranslator:
     def __init__(
         self,
         text: str,

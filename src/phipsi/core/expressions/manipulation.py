@@ -1,7 +1,7 @@
 """The methods by which an expression is changed by hand: expand, rewrite, collect, subs.
 
 They use identities of the papers, so their bodies are in a later room,
-`papers/derivations/by_hand.py`, which is loaded on use.
+`papers/derivations/manipulate.py`, which is loaded on use.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from weakref import WeakValueDictionary
 
 from phipsi.core.expressions import check, render
 from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.coefficients import Number, as_number, reciprocal, tidy, times
+from phipsi.core.expressions.coefficients import Number, as_number, int_if_whole, reciprocal, times
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.manipulation import Manipulable
-from phipsi.core.expressions.remembered import remembered
 from phipsi.core.expressions.row import Row, row_of
+from phipsi.core.expressions.scoped_cache import cached_in_scope
 from phipsi.core.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.core.expressions.structure import (
     GENERAL,
@@ -313,7 +313,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
             if y.takes is not UNKNOWN and shape is None:
                 shape = y
     if shape is None:  # only identities and zeros without a space
-        c = tidy(sum(c for y, c in flat.items() if y.op is Op.IDENTITY))
+        c = int_if_whole(sum(c for y, c in flat.items() if y.op is Op.IDENTITY))
         untyped = identity()
         if c == 0:
             return zero()
@@ -330,7 +330,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
         elif y.takes is not takes or y.gives is not gives:
             raise SpaceError(check.cannot_add(shape, y))
         typed[y] = typed.get(y, 0) + c
-    kept = [(y, tidy(c)) for y, c in typed.items() if c != 0 and y.op is not Op.ZERO]
+    kept = [(y, int_if_whole(c)) for y, c in typed.items() if c != 0 and y.op is not Op.ZERO]
     if not kept:
         return zero(takes, gives)
     if len(kept) == 1 and kept[0][1] == 1:
@@ -374,7 +374,7 @@ def product(factors: Iterable[Expr]) -> Expr:
     return core if coefficient == 1 else total_of(((coefficient, core),))
 
 
-@remembered
+@cached_in_scope
 def adjoint(x: Expr) -> Expr:
     """The adjoint X*, pushed to the leaves: (X Y)* = Y* X*, (X⁻¹)* = (X*)⁻¹."""
     if x.op is Op.ADJOINT:

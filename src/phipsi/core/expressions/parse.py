@@ -94,7 +94,7 @@ def parse_with(text: str, words: Vocabulary) -> Expr:
     text = without_legend(text, LONGEST)
     if len(text) > LONGEST:
         raise ParseError(f"written out the text is longer than {LONGEST:,} characters")
-    reader = _Reader(text, words)
+    reader = _ExpressionParser(text, words)
     try:
         out = reader.sum()
     except RecursionError:
@@ -125,7 +125,7 @@ def _written_product(factors: list[Expr]) -> Expr:
         return product(others) * product(numbers)
 
 
-class _Names:
+class _KnownNames:
     """The names of a vocabulary as they are looked up, with those that are printed in LaTeX.
 
     `phrases` are names with a superscript of their own: D^{1/2}, and δH^{*} before braces.
@@ -159,7 +159,7 @@ class _Names:
         self.known = self.leaves.keys() | self.functions.keys() | {"I"}
 
 
-_names = lru_cache(maxsize=128)(_Names)
+_names = lru_cache(maxsize=128)(_KnownNames)
 
 
 def _without_latex(latex: str) -> str:
@@ -174,7 +174,7 @@ def letters(text: str) -> str:
     return unicodedata.normalize("NFD", text).translate(_FOLDED)
 
 
-class _Reader:
+class _ExpressionParser:
     def __init__(self, text: str, words: Vocabulary) -> None:
         self.source = self.text = letters(text)
         self.words, self.at = words, 0

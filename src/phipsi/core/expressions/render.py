@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from phipsi.core.expressions.kinds import Node, Op
+from phipsi.core.expressions.kinds import Op, PrintableNode
 from phipsi.core.expressions.spaces import UNKNOWN
 
 STYLES = ("greek", "ascii", "latex")
@@ -27,12 +27,12 @@ LATEX_CALLS = {  # where it is not the name
 }
 
 
-def render(x: Node, style: str) -> str:
+def render(x: PrintableNode, style: str) -> str:
     """The text of `x` in one of the styles "greek", "ascii", "latex"."""
     return with_legend(x, _alone(x, style), style, render_argument)
 
 
-def _alone(x: Node, style: str) -> str:
+def _alone(x: PrintableNode, style: str) -> str:
     """The text of `x` where nothing says the spaces of I and 0; families have no numbers yet."""
     if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not UNKNOWN:
         sign = "I" if x.op is Op.IDENTITY else "0"
@@ -54,12 +54,12 @@ def _digits(c: int | float | Fraction, style: str) -> str:
     return repr(c)
 
 
-def _node(x: Node, style: str) -> str:
+def _node(x: PrintableNode, style: str) -> str:
     """The text of `x` inside a larger expression, computed once."""
     return x.inner_text(style)
 
 
-def render_inside(x: Node, style: str) -> str:
+def render_inside(x: PrintableNode, style: str) -> str:
     """The text of `x` inside a larger expression, from which the spaces of I and 0 follow."""
     if x.op is Op.LEAF:
         return _leaf(x, style)
@@ -81,7 +81,7 @@ def render_inside(x: Node, style: str) -> str:
     return _call(x, style)
 
 
-def _call(x: Node, style: str) -> str:
+def _call(x: PrintableNode, style: str) -> str:
     """f(x; …), with the place of an open direction as f[0](x; …)."""
     function, hole = x.data if x.op is Op.FUNCTION else (None, None)
     latex = style == "latex"
@@ -94,7 +94,7 @@ def _call(x: Node, style: str) -> str:
     return rf"{name}\left({inner}\right)" if latex else f"{name}({inner})"
 
 
-def _leaf(x: Node, style: str) -> str:
+def _leaf(x: PrintableNode, style: str) -> str:
     row = x.row
     name = {"greek": row.symbol, "ascii": row.name, "latex": row.latex}[style]
     if x.params:
@@ -121,12 +121,12 @@ def quoted(name: str) -> str:
     return dumps(name, ensure_ascii=False)
 
 
-def render_argument(x: Node, style: str) -> str:
+def render_argument(x: PrintableNode, style: str) -> str:
     """An operator inside the braces of a Riccati leaf, where zero needs no space."""
     return "0" if x.op is Op.ZERO else _node(x, style)
 
 
-def _tight(x: Node, style: str, loose: Sequence[Op] = _LOOSE) -> str:
+def _tight(x: PrintableNode, style: str, loose: Sequence[Op] = _LOOSE) -> str:
     """Text that a superscript can follow: loose kinds of nodes in brackets."""
     text = _node(x, style)
     if x.op in loose:
@@ -136,7 +136,7 @@ def _tight(x: Node, style: str, loose: Sequence[Op] = _LOOSE) -> str:
     return text
 
 
-def _sum(x: Node, style: str) -> str:
+def _sum(x: PrintableNode, style: str) -> str:
     out = ""
     for c, y in x.terms:
         sign = _MINUS[style] if c < 0 else "+"
@@ -148,7 +148,7 @@ def _sum(x: Node, style: str) -> str:
     return out
 
 
-def _term(c: int | float | Fraction, y: Node, style: str) -> str:
+def _term(c: int | float | Fraction, y: PrintableNode, style: str) -> str:
     text = _node(y, style) if y.op is not Op.SUM else f"({_node(y, style)})"
     return text if c == 1 else f"{_digits(c, style)} {text}"
 
@@ -163,7 +163,9 @@ _IS = {"greek": " is ", "latex": r"\text{ is }"}
 _NUMBER = {"greek": "[₀₁₂₃₄₅₆₇₈₉]+", "latex": r"\\langle [0-9]+\\rangle"}
 
 
-def with_legend(x: Node, text: str, style: str, argument: Callable[[Node, str], str]) -> str:
+def with_legend(
+    x: PrintableNode, text: str, style: str, argument: Callable[[PrintableNode, str], str]
+) -> str:
     """The text with numbers for families that occur more than once, and what they are."""
     if style not in _BRACES or _BRACES[style][0] not in text:
         return text
@@ -189,9 +191,9 @@ def _numbered(number: int, style: str) -> str:
     return rf"\langle {number}\rangle" if style == "latex" else str(number).translate(_LOWERED)
 
 
-def _families(x: Node) -> Iterator[Sequence[Node]]:
+def _families(x: PrintableNode) -> Iterator[Sequence[PrintableNode]]:
     """The four operators of every Riccati leaf that has them in braces."""
-    seen: set[Node] = set()
+    seen: set[PrintableNode] = set()
     stack = [x]
     while stack:
         y = stack.pop()

@@ -11,7 +11,7 @@ from phipsi.core.expressions.spaces import Space
 from phipsi.core.expressions.structure import Structure
 
 
-class Form(NamedTuple):
+class DifferentialForm(NamedTuple):
     """The change of an operator X along directions d₁, d₂, …, linear in each, in three leaves.
 
     `change` is X' = Ẋ{d₁; …} itself. The others leave one direction open: `applied`{y; …} maps it
@@ -82,7 +82,7 @@ class Row:
     source: str = ""
     definition: Callable[[Any], Any] | None = None
     differential: Callable[[Any, Any], Any] | None = None
-    form: Form | None = None
+    form: DifferentialForm | None = None
     braces: tuple[Space, Space] | None = None
     now: str = ""
     brackets: str = ""

@@ -18,20 +18,20 @@ class Several:
         raise NotImplementedError
 
 
-class Places(Several):
+class IndexArray(Several):
     """Any integers, such as words of many turns."""
 
     def __init__(self, integers: Array) -> None:
         self._integers = integers
 
-    def __add__(self, k: Any) -> Places:
-        return Places(self._integers + integers_of(k))
+    def __add__(self, k: Any) -> IndexArray:
+        return IndexArray(self._integers + integers_of(k))
 
-    def __sub__(self, k: Any) -> Places:
-        return Places(self._integers - integers_of(k))
+    def __sub__(self, k: Any) -> IndexArray:
+        return IndexArray(self._integers - integers_of(k))
 
-    def __mul__(self, k: Any) -> Places:
-        return Places(self._integers * integers_of(k))
+    def __mul__(self, k: Any) -> IndexArray:
+        return IndexArray(self._integers * integers_of(k))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -53,7 +53,7 @@ class Span(Several):
 
     def __add__(self, k: Any) -> Any:
         if isinstance(k, Several):
-            return Places(self.integers() + k.integers())
+            return IndexArray(self.integers() + k.integers())
         return Span(self.first + k, self.step, self.count, self.axis)
 
     def __sub__(self, k: int) -> Span:
@@ -67,8 +67,8 @@ class Span(Several):
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __floordiv__(self, k: int) -> Blocks:
-        return Blocks()
+    def __floordiv__(self, k: int) -> BlockIndices:
+        return BlockIndices()
 
     def slice(self) -> slice:
         """As an index of an array."""
@@ -80,5 +80,5 @@ class Span(Several):
         return (self.first + self.step * np.arange(self.count)).reshape(-1, *[1] * self.axis)
 
 
-class Blocks:
+class BlockIndices:
     """The numbers of the blocks that a span goes through: an index of words that are equal."""

@@ -10,10 +10,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.backends.failures import with_part
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.backends.errors_from_status import with_part
 from phipsi.core.backends.options import in_order
-from phipsi.core.machine.array_indices import Places, Several, Span, integers_of
+from phipsi.core.machine.array_indices import IndexArray, Several, Span, integers_of
 from phipsi.core.machine.machine import (
     Body,
     Candidate,
@@ -347,7 +347,7 @@ class ArrayMachine(Machine):
     def graphs(self, inputs: Given) -> Values:
         """See `Machine`; NumPy computes all of a graph, every time."""
 
-        def values(graph: Evaluation) -> list[Any]:
+        def values(graph: GraphEvaluator) -> list[Any]:
             given = {name: _batched(inputs[name], shape) for name, shape in graph.takes.items()}
             sizes = [x.size for x in graph.nodes]
             found = zip(graph(given), graph.nodes, sizes, strict=True)
@@ -520,7 +520,7 @@ class ArrayWords(Words):
         if isinstance(index, int):
             return self._words[index]
         if isinstance(index, Several):
-            return Places(np.array(self._words)[index.integers()])
+            return IndexArray(np.array(self._words)[index.integers()])
         assert len(self._all) == 1, "words of many indices at once are equal"
         return self._words[0]
 
@@ -559,7 +559,9 @@ class ArrayMemory(Memory):
         index = index if isinstance(index, tuple) else (index,)
         assert len(index) == len(self.shape), f"{len(index)} indices of shape {self.shape}"
         axes = [i.axis for i in index if isinstance(i, Span)]
-        if len(set(axes)) < len(axes) or any(isinstance(i, Places) for i in index):  # a diagonal
+        if len(set(axes)) < len(axes) or any(
+            isinstance(i, IndexArray) for i in index
+        ):  # a diagonal
             return tuple(map(integers_of, index)), None
         return tuple(i.slice() if isinstance(i, Span) else i for i in index), axes
 

@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.law_values import GraphEvaluator
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]
@@ -161,7 +161,7 @@ class Item(NamedTuple):
 
 
 Given = Mapping[str, Sequence["Number"] | Memory | Item]
-Values = Callable[[Evaluation], Sequence[Sequence["Number"]]]
+Values = Callable[[GraphEvaluator], Sequence[Sequence["Number"]]]
 
 
 class Machine(ABC):

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.backends.failures import with_part
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.backends.errors_from_status import with_part
 from phipsi.core.backends.options import in_order
 from phipsi.core.machine.machine import (
     Body,
@@ -224,7 +224,7 @@ class NumberMachine(Machine):
     def graphs(self, inputs: Given) -> Values:
         """See `Machine`."""
 
-        def values(graph: Evaluation) -> list[Any]:
+        def values(graph: GraphEvaluator) -> list[Any]:
             given = {
                 name: np.reshape(_numbers_of(inputs[name]), shape)
                 for name, shape in graph.takes.items()

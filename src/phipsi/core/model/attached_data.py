@@ -22,7 +22,7 @@ from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.value import ALL_GROUPS
 
 if TYPE_CHECKING:
-    from phipsi.attached.extras import Coupling, Finding, Rating, Shape
+    from phipsi.attached.file_metadata import Finding, LinkShape, MimicJoint, Rating
     from phipsi.attached.shapes import BodyShape, Material
     from phipsi.attached.shapes import Shape as TouchingShape
     from phipsi.transmissions.rotors import Carrier, Rotor
@@ -58,7 +58,7 @@ class AttachedData:
         return self._attached("name", "name", "")
 
     @property
-    def couplings(self) -> tuple[Coupling, ...]:
+    def couplings(self) -> tuple[MimicJoint, ...]:
         """Joints that the file says follow another one; the model moves them independently."""
         return self._attached("couplings", "couplings")
 
@@ -68,7 +68,7 @@ class AttachedData:
         return MappingProxyType({r.joint: r for r in self._attached("ratings", "ratings")})
 
     @property
-    def geometry(self) -> tuple[Shape, ...]:
+    def geometry(self) -> tuple[LinkShape, ...]:
         """Visual and collision shapes of the file, for viewers; `Contacts` uses the latter."""
         return self._attached("geometry", "geometry")
 
@@ -147,7 +147,7 @@ class AttachedDataBuilder:
         self,
         name: str,
         body: str,
-        shape: Shape,
+        shape: LinkShape,
         placement: Pose = NO_PLACEMENT,
         *,
         material: Material | None = None,

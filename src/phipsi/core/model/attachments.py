@@ -40,7 +40,7 @@ from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.value import PlainValue, Value, check_text, check_type
 from phipsi.errors import ModelError, one_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 from phipsi.views import views_named
 
 __all__ = ["Attachment", "BodyRecords", "Mount", "Picture", "Removal", "Weld", "register"]

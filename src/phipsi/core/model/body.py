@@ -12,11 +12,11 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.attachments import NO_ATTACHMENTS, Attachment, Attachments, Kind
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
-from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import check_text, check_type, plain, vector3
 from phipsi.errors import ModelError

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeVar, cast
 
+from phipsi.core.model.argument_checks import is_array
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import is_array
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.rate_rows import RateRows, rate_rows_of
 from phipsi.errors import InputError

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
 from phipsi.core.model.joint import Columns, Joint
-from phipsi.core.model.scalars import Scalar, ScalarOps, Vector, add, is_zero, mul, sub
+from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector, add, is_zero, mul, sub
 
 
 @final

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.attachments import NO_ATTACHMENTS, Attachment, Mount, Removal
 from phipsi.core.model.body import Body, Description, LimitsArgument, make_body
 from phipsi.core.model.flexible_inertia import FlexibleInertia
@@ -17,9 +18,8 @@ from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.joints import Fixed
 from phipsi.core.model.names import Point
-from phipsi.core.model.numbers import as_floats
 from phipsi.core.model.pose import Pose
-from phipsi.core.model.scalars import as_array
+from phipsi.core.model.scalar_linalg import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, check_body, check_moments
 from phipsi.core.spatial.number_kinds import ARRAYS

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.entry_units import entry_units
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.errors import InputError, did_you_mean
 
 

@@ -21,9 +21,9 @@ from phipsi.core.model.body import Body, Limits
 from phipsi.core.model.flexible_inertia import FlexibleInertia, Port
 from phipsi.core.model.joint import Columns, FloatArray, Joint, Rotation
 from phipsi.core.model.rate_rows import RateRows
-from phipsi.core.model.scalars import Scalar, ScalarOps, Vector
+from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector
 from phipsi.core.model.validate import check_port
-from phipsi.core.spatial.joint_groups import Group, flat
+from phipsi.core.spatial.joint_groups import LieGroup, flat
 
 _LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
 _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
@@ -180,7 +180,7 @@ class FlexibleHinge(Joint):
         eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
         return np.concatenate([self.joint.random(rng, batch), eta], axis=-1)
 
-    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[LieGroup, int, int]]:
         """The groups of the joint, then the modes."""
         yield from self.joint.parts(q, v)
         if self.modes:

@@ -14,9 +14,9 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.core.model.argument_checks import as_floats, as_numbers
 from phipsi.core.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
 from phipsi.core.model.inertia import SpatialInertia, checked_mass
-from phipsi.core.model.numbers import as_floats, as_numbers
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue
 from phipsi.core.spatial import skew

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue, check_text, read_only
 from phipsi.errors import InputError, ModelError

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, TypedDict, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import as_floats, floats_of
+from phipsi.core.model.argument_checks import as_floats, floats_of
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue, plain, read_only, vector3
 from phipsi.core.spatial import skew
 from phipsi.errors import ModelError, is_a, real_of
-from phipsi.loaded import display
+from phipsi.package_state import display
 
 FloatArray = NDArray[np.float64]
 
 
-class Solid(NamedTuple):
+class HomogeneousSolid(NamedTuple):
     """A homogeneous solid: volume in m³, mass centre in m, and moment about it per mass, m²."""
 
     shape: str
@@ -232,7 +232,7 @@ class SpatialInertia(PlainValue):
         return cls._solid(_enclosed(vertices, faces), amount)
 
     @classmethod
-    def _solid(cls, solid: Solid, amount: Amount) -> SpatialInertia:
+    def _solid(cls, solid: HomogeneousSolid, amount: Amount) -> SpatialInertia:
         kilograms = _mass_of(solid, **amount)
         return cls(kilograms, solid.com, kilograms * solid.unit_moment)
 
@@ -381,7 +381,9 @@ def _moment_matrix(given: Any) -> FloatArray:
 # ---- homogeneous solids --------------------------------------------------------------------------
 
 
-def _mass_of(solid: Solid, mass: float | None = None, density: float | None = None) -> float:
+def _mass_of(
+    solid: HomogeneousSolid, mass: float | None = None, density: float | None = None
+) -> float:
     """Return the mass in kg, given directly or by the density in kg/m³."""
     if (mass is None) == (density is None):
         raise ModelError(
@@ -396,7 +398,7 @@ def _mass_of(solid: Solid, mass: float | None = None, density: float | None = No
     return _size(solid.shape, "density", density) * solid.volume
 
 
-def _enclosed(vertices: ArrayLike, faces: ArrayLike) -> Solid:
+def _enclosed(vertices: ArrayLike, faces: ArrayLike) -> HomogeneousSolid:
     """The inside of a closed surface, as signed tetrahedra from a point near its middle."""
     points, corners = _mesh_arrays(vertices, faces)
     _check_closed(corners)
@@ -419,7 +421,7 @@ def _enclosed(vertices: ArrayLike, faces: ArrayLike) -> Solid:
     com = np.einsum("i,ij->j", six_volumes, total) / (24 * volume)
     second = sum(np.einsum("i,ij,ik->jk", six_volumes, x, x) for x in (a, b, c, total))
     second = second / (120 * volume) - np.outer(com, com)
-    return Solid("mesh", volume, com + middle, np.trace(second) * np.eye(3) - second)
+    return HomogeneousSolid("mesh", volume, com + middle, np.trace(second) * np.eye(3) - second)
 
 
 def _round(across: float, along: float) -> FloatArray:
@@ -427,10 +429,10 @@ def _round(across: float, along: float) -> FloatArray:
     return np.array([across, across, along])
 
 
-def _symmetric(shape: str, volume: float, second: FloatArray) -> Solid:
+def _symmetric(shape: str, volume: float, second: FloatArray) -> HomogeneousSolid:
     """A solid with three planes of symmetry, from ∫ x², ∫ y², ∫ z² per volume."""
     x, y, z = second
-    return Solid(shape, volume, np.zeros(3), np.diag([y + z, x + z, x + y]))
+    return HomogeneousSolid(shape, volume, np.zeros(3), np.diag([y + z, x + z, x + y]))
 
 
 _LARGEST = 1e50  # its fifth power is a number still

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.scalars import Scalar, ScalarOps, Vector, zeros
+from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector, zeros
 from phipsi.core.model.value import Value, plain, vector3
-from phipsi.core.spatial.joint_groups import Group, flat
+from phipsi.core.spatial.joint_groups import LieGroup, flat
 from phipsi.errors import ModelError
-from phipsi.loaded import LOADED
+from phipsi.package_state import IMPORT_TIME
 
 FloatArray = NDArray[np.float64]
 Rotation = list[list[Scalar]]
@@ -57,7 +57,7 @@ class Joint(Value, ABC):
     nv: int
     is_additive: bool = False
     coordinate_names: tuple[str, ...]
-    group: Group
+    group: LieGroup
     param_kinds: tuple[ParamKind, ...] = ()
     aligned: int | None = None
     degree: int | None = None
@@ -76,7 +76,7 @@ class Joint(Value, ABC):
         """
         if type(self).__module__.startswith("phipsi."):
             return self.kind
-        return f"{self.kind} {self._class_number} of {os.getpid()} {LOADED}"
+        return f"{self.kind} {self._class_number} of {os.getpid()} {IMPORT_TIME}"
 
     def blocks_of_params(self) -> list[tuple[ParamKind, tuple[float, ...]]]:
         """The parameters by kind; all of them are numbers if the class does not declare kinds."""
@@ -131,7 +131,7 @@ class Joint(Value, ABC):
         """Return the q (nq,) at which the body frame coincides with the joint frame."""
         return np.array(self.group.neutral)
 
-    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[LieGroup, int, int]]:
         """The groups the joint moves on, with where they begin; `q` and `v` are where it does."""
         yield self.group, q, v
 

@@ -23,7 +23,7 @@ from phipsi.core.model.joint import (
     Rotation,
     unit_axis,
 )
-from phipsi.core.model.scalars import (
+from phipsi.core.model.scalar_linalg import (
     Scalar,
     ScalarOps,
     Vector,
@@ -46,9 +46,9 @@ from phipsi.core.model.scalars import (
     zeros,
 )
 from phipsi.core.spatial import quat_normalize
-from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, Group
+from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, LieGroup
 from phipsi.errors import ModelError, is_a, number_of
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 __all__ = [
     "Composite", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Planar", "Prismatic",
@@ -492,7 +492,7 @@ class Composite(Joint):
         parts = [part.random(rng, batch) for part in self.joints]
         return np.concatenate([np.zeros((*batch, 0)), *parts], axis=-1)
 
-    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[LieGroup, int, int]]:
         """The groups of the joints, in order."""
         for part, i, j in zip(self.joints, self._q, self._v, strict=True):
             yield from part.parts(q + i.start, v + j.start)

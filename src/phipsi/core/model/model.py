@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model import edit, serialize
+from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.core.model.attached_data import AttachedData
 from phipsi.core.model.attachments import Attachment, Kind
-from phipsi.core.model.attributes_of_others import Answers
 from phipsi.core.model.body import Body, Description, LimitsArgument, checked_gravity
-from phipsi.core.model.building import Building
 from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.core.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.core.model.flexible_inertia import FlexibleInertia
+from phipsi.core.model.foreign_attribute_hints import ForeignAttributeHints
+from phipsi.core.model.fork_safe_lock import ForkSafeLock
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.layout import LAYOUT, JointView, Layout, per_rate
 from phipsi.core.model.names import Names, Point
-from phipsi.core.model.numbers import as_list, whole_number
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.tree import WORLD, WORLD_NAME, Tree
@@ -35,14 +35,14 @@ from phipsi.core.model.validate import InertiaPolicy, validate
 from phipsi.core.model.value import Value, read_only
 from phipsi.core.model.weld_fixed_joints import assemble, parent_indices
 from phipsi.errors import InputError, ModelError
-from phipsi.loaded import display, public
+from phipsi.package_state import display, public
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
-_BUILDING = Building()
+_BUILDING = ForkSafeLock()
 
 
-class Model(AttachedData, Answers, Value):
+class Model(AttachedData, ForeignAttributeHints, Value):
     """A tree of rigid bodies, each attached to its parent by a joint.
 
     Built by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,

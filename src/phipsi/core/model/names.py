@@ -8,7 +8,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.model.numbers import is_list
+from phipsi.core.model.argument_checks import is_list
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.value import vector3

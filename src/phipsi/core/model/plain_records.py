@@ -9,8 +9,8 @@ from typing import Any, cast, get_type_hints
 
 import numpy as np
 
+from phipsi.core.model.argument_checks import is_list, is_mapping, is_tuple
 from phipsi.core.model.joint import Joint
-from phipsi.core.model.numbers import is_list, is_mapping, is_tuple
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue
 from phipsi.errors import ParseError, did_you_mean

@@ -86,14 +86,14 @@ def checked_axes(axes: str) -> str:
     return one_of("axes", axes, AXES, hint)
 
 
-class _Named(Protocol):
+class _PointResolver(Protocol):
     """An object that knows its bodies and frames by name: a model."""
 
     def resolve_point(self, point: Point) -> tuple[int, Pose]: ...
 
 
 def point_set(
-    model: _Named, points: Sequence[Any] | PointSet | None, axes: str | None = None
+    model: _PointResolver, points: Sequence[Any] | PointSet | None, axes: str | None = None
 ) -> PointSet:
     """Resolve ``[(body_or_frame, offset), …]`` or ``[body_or_frame, …]``; None means no points.
 

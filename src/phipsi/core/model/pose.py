@@ -8,11 +8,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.value import PlainValue, plain, read_only, vector3
 from phipsi.core.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
 from phipsi.errors import ModelError, is_a
-from phipsi.loaded import display
+from phipsi.package_state import display
 
 _TOLERANCE = 1e-8  # how far from a rotation the user's numbers may be
 _EXACT = 1e-14  # below this they are kept bit for bit; above, projected onto the rotations

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phipsi.core.model import joints as joint_types
+from phipsi.core.model.argument_checks import is_mapping
 from phipsi.core.model.attachments import known_keys, read_attachments
 from phipsi.core.model.body import (
     Body,
@@ -20,7 +21,6 @@ from phipsi.core.model.body import (
 from phipsi.core.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
-from phipsi.core.model.numbers import is_mapping
 from phipsi.core.model.plain_records import checked_fields, checked_items, encoded, pose_from_dict
 from phipsi.errors import ModelError, ParseError, did_you_mean, is_a
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.errors import ModelError
 
 ALL_GROUPS = (1 << 64) - 1

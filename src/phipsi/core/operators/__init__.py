@@ -64,7 +64,7 @@ from phipsi.core.operators.catalogue import (
 )
 from phipsi.core.operators.papers import explain_letter, paper_named, paper_vocabulary
 from phipsi.errors import InputError, ParseError, SpaceError
-from phipsi.loaded import only_public
+from phipsi.package_state import only_public
 
 
 def _leaves(names: str) -> Iterator[Expr]:

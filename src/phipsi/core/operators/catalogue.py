@@ -55,7 +55,7 @@ from phipsi.core.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.core.expressions.row import Form, Row
+from phipsi.core.expressions.row import DifferentialForm, Row
 from phipsi.core.expressions.spaces import (
     CONFIGURATIONS,
     EFFORTS,
@@ -88,7 +88,7 @@ from phipsi.errors import SpaceError
 CATALOGUE: dict[str, Row] = {}
 
 
-class Change(Protocol):
+class DifferentialTerms(Protocol):
     """The changes that `differential(x, d)` asks for."""
 
     rates: Expr
@@ -118,7 +118,7 @@ def row(
     flags: str = "",
     *,
     definition: Callable[[Expr], Expr | None] | None = None,
-    differential: Callable[[Expr, Change], Expr] | None = None,
+    differential: Callable[[Expr, DifferentialTerms], Expr] | None = None,
     **more: Any,
 ) -> None:
     """Add one row to the catalogue; see `Row`."""
@@ -132,7 +132,7 @@ def row(
 
 def vary(
     of: str,
-    form: Form,
+    form: DifferentialForm,
     dot: str,
     when: str,
     u: str,
@@ -142,7 +142,7 @@ def vary(
     now: str,
     flags: str = "",
     of_parts: tuple[Structure, Structure] | None = None,
-    differential: Callable[[Expr, Change], Expr] | None = None,
+    differential: Callable[[Expr, DifferentialTerms], Expr] | None = None,
 ) -> None:
     """Add the rows for the change of an operator of the catalogue along directions."""
     X, differential = CATALOGUE[of], differential or change_along
@@ -163,11 +163,11 @@ def vary(
             brackets="place", differential=differential)  # fmt: skip
 
 
-HINGE = Form("Hdot", "dH", "dHT", RATES, "rates")
-POINT = Form("Bdot", "dB", "dBT", MOTIONS, "motion")
-ROWS = Form("Adot", "dA", "dAT", MOTIONS, "motion")
-INERTIA = Form("Mdot", "dM", "dM", MOTIONS, "modes", "ddM")
-STEP = Form("Edot", "dE", "dET", MOTIONS, "modes")
+HINGE = DifferentialForm("Hdot", "dH", "dHT", RATES, "rates")
+POINT = DifferentialForm("Bdot", "dB", "dBT", MOTIONS, "motion")
+ROWS = DifferentialForm("Adot", "dA", "dAT", MOTIONS, "motion")
+INERTIA = DifferentialForm("Mdot", "dM", "dM", MOTIONS, "modes", "ddM")
+STEP = DifferentialForm("Edot", "dE", "dET", MOTIONS, "modes")
 
 
 def of_family(make: Callable[[Riccati], Expr]) -> Callable[[Expr], Expr]:
@@ -175,7 +175,7 @@ def of_family(make: Callable[[Riccati], Expr]) -> Callable[[Expr], Expr]:
     return lambda x: make(family_of(x))
 
 
-def change_along(x: Expr, d: Change, fixed: int | None = None) -> Expr:
+def change_along(x: Expr, d: DifferentialTerms, fixed: int | None = None) -> Expr:
     """δ of Ẋ{…} or of a part of it: by every vector in its braces but the fixed one, and by q."""
     form, args, place = x.row.form, arguments_of(x), place_of(x)
     assert form is not None
@@ -188,7 +188,7 @@ def change_along(x: Expr, d: Change, fixed: int | None = None) -> Expr:
     return total_of([*terms, (1, with_arguments(x.name, *args, last, hole=place))])
 
 
-def _port_change(x: Expr, d: Change) -> Expr:
+def _port_change(x: Expr, d: DifferentialTerms) -> Expr:
     """δ of Ė{…} or of a part of it, which is a change of a port, seen through the joint on it."""
     turn, out = d.cross(d.relative), change_along(x, d)
     if x.name == STEP.change:
@@ -436,7 +436,7 @@ def place_of(x: Expr) -> int | None:
     return place
 
 
-def change_of(form: Form, *directions: Expr) -> Expr:
+def change_of(form: DifferentialForm, *directions: Expr) -> Expr:
     """Ẋ{d₁; …}: how an operator changes along the directions."""
     return with_arguments(form.change, *directions)
 
@@ -585,7 +585,7 @@ def hinge_inertia(f: Riccati) -> Expr:
     return f.H @ f.P @ f.H.T + f.armature
 
 
-def _articulated_change(f: Riccati, d: Change) -> Expr:
+def _articulated_change(f: Riccati, d: DifferentialTerms) -> Expr:
     """δP = bd(ψ Q ψ*)."""
     rest = f.proj_bar @ f.P  # P⁺
     mixed = f.G @ d(f.H) @ f.P @ f.proj_bar.T
@@ -595,6 +595,6 @@ def _articulated_change(f: Riccati, d: Change) -> Expr:
     return block_diagonal(f.psi @ source @ f.psi.T)
 
 
-def _gain_change(f: Riccati, d: Change) -> Expr:
+def _gain_change(f: Riccati, d: DifferentialTerms) -> Expr:
     """δG of G D = P H*."""
     return (d(f.P @ f.H.T) - f.G @ d(f.D)) @ f.D.inv

@@ -9,8 +9,8 @@ from typing import Any, cast
 from phipsi.core.expressions.check import shown
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.remembered import remembered
 from phipsi.core.expressions.row import REGISTERED, Row
+from phipsi.core.expressions.scoped_cache import cached_in_scope
 from phipsi.core.model.model import Model
 from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.catalogue import (
@@ -46,7 +46,7 @@ def nodes_of(x: Expr) -> frozenset[Expr]:
     return frozenset(seen)
 
 
-@remembered
+@cached_in_scope
 def leaves_of(x: Expr) -> frozenset[Expr]:
     """All leaves of an expression, those inside Riccati instances included."""
     return frozenset(y for y in nodes_of(x) if y.op is Op.LEAF)

@@ -45,7 +45,7 @@ _RELATIVE = H.T @ v
 
 
 @dataclass(frozen=True)
-class Split:
+class MatrixSplit:
     """One product T₁ X T₂* and the sum it was split into."""
 
     before: Expr
@@ -53,7 +53,7 @@ class Split:
     name: str = "split causal · X · anticausal"
 
 
-def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]] | None:
+def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[MatrixSplit]] | None:
     """x as a sum of products whose blocks are known, with the splits made; None if too long.
 
     A `given` quantity has a value of its own, so it does not stand for its definition.
@@ -61,12 +61,12 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]
     terms = matrix_terms(x)
     if terms is None:
         return None
-    splits: list[Split] = []
+    splits: list[MatrixSplit] = []
     carried = _carry_all(terms, given)
     if carried is not None:
         terms = _group(carried)
         after = total_of((c, product(fs)) for c, fs in terms)
-        splits.append(Split(x, after, "carry cross products out of paths"))
+        splits.append(MatrixSplit(x, after, "carry cross products out of paths"))
     out: list[tuple[Number, Expr]] = []
     for c, factors in terms:
         found = _composite(factors)
@@ -160,7 +160,7 @@ def between_seeds(x: Expr) -> bool:
     return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
 
-def _composite(factors: Factors) -> tuple[int, int, Split] | None:
+def _composite(factors: Factors) -> tuple[int, int, MatrixSplit] | None:
     """The part T₁ X T₂* of a product that has no other moving factor."""
     moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
     if len(moving) != 2:
@@ -179,7 +179,7 @@ def _composite(factors: Factors) -> tuple[int, int, Split] | None:
         + strict_transition(a) @ _diagonal(a, core, right)
         + _diagonal(left, core, b) @ strict_transition(b).T
     )
-    return i, j, Split(left @ core @ right.T, after)
+    return i, j, MatrixSplit(left @ core @ right.T, after)
 
 
 def _diagonal(left: Expr, core: Expr, right: Expr) -> Expr:

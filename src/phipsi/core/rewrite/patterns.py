@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
-from phipsi.core.expressions.remembered import remembered
+from phipsi.core.expressions.scoped_cache import cached_in_scope
 from phipsi.core.operators.catalogue import DEFAULT_FAMILY, E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.core.operators.inputs import leaves_of
 from phipsi.core.operators.transitions import strict_transition, transition_with
@@ -29,7 +29,7 @@ class Instance:
     after: Expr
 
 
-@remembered
+@cached_in_scope
 def families_of(x: Expr) -> tuple[Riccati, ...]:
     """The Riccati families that occur in an expression; the default one always."""
     found = {family_of(leaf): None for leaf in leaves_of(x) if leaf.row.riccati}

@@ -36,7 +36,6 @@ from phipsi.core.operators.catalogue import (
 )
 from phipsi.core.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.core.rewrite.expansion import products_of
-from phipsi.core.rewrite.given_rules import apply_rules, rule_instances
 from phipsi.core.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -66,6 +65,7 @@ from phipsi.core.rewrite.patterns import (
     rebuild_inside,
     replace_in_sum,
 )
+from phipsi.core.rewrite.user_rules import apply_rules, rule_instances
 from phipsi.errors import LoweringError
 
 ROTORS = frozenset({"Jr", *(name for name, row in CATALOGUE.items() if row.riccati)})

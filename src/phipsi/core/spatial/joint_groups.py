@@ -68,7 +68,7 @@ def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
     return np.stack(np.broadcast_arrays(*formula(*parts, ARRAYS)), axis=-1)
 
 
-class Group(ABC):
+class LieGroup(ABC):
     """What a joint moves on; see the module. `h` is the length of a step.
 
     **Attributes:** `nq`, `nv`; `rotation`, None for ℝⁿ; `space`, how many translations come after
@@ -147,7 +147,7 @@ class Group(ABC):
 
 
 @final
-class _Flat(Group):
+class _Flat(LieGroup):
     """ℝⁿ: joints with q̇ = v."""
 
     rotation = None
@@ -209,7 +209,7 @@ class _Flat(Group):
 
 
 @final
-class _Rigid(Group):
+class _RigidMotions(LieGroup):
     """Rotations, with the translations of their space or without: SO(3), SE(2), SE(3).
 
     q = [r, x] with x in inboard axes, v = [ω, u] in body axes.
@@ -235,7 +235,10 @@ class _Rigid(Group):
         turned = rotation.turn(r, w, ops)
         if not self.space:
             return turned
-        return (*turned, *add(q[n:], rotation.apply(r, rotation.way(w, z[m:], ops), ops)))
+        return (
+            *turned,
+            *add(q[n:], rotation.apply(r, rotation.left_jacobian_times(w, z[m:], ops), ops)),
+        )
 
     def moved(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
         r, x = self._places(q)
@@ -288,7 +291,9 @@ class _Rigid(Group):
             return w
 
         def way(r: Numbers, d: Numbers, w: Numbers, ops: Any) -> Numbers:
-            return rotation.unway(w, rotation.apply(rotation.inverse(r), d, ops), ops)
+            return rotation.inverse_left_jacobian_times(
+                w, rotation.apply(rotation.inverse(r), d, ops), ops
+            )
 
         u = on_arrays(way, rotation.scaled(a[..., :n]), b[..., n:] - a[..., n:], w)
         return np.concatenate([np.broadcast_to(w, (*u.shape[:-1], w.shape[-1])), u], axis=-1)
@@ -300,7 +305,12 @@ class _Rigid(Group):
         if not self.space:
             return w
         shift = [b - a for a, b in zip(x0, x1, strict=True)]
-        return (*w, *rotation.unway(w, rotation.apply(rotation.inverse(r0), shift, ops), ops))
+        return (
+            *w,
+            *rotation.inverse_left_jacobian_times(
+                w, rotation.apply(rotation.inverse(r0), shift, ops), ops
+            ),
+        )
 
     def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
         (omega, u), (change, push) = self._rates(v), self._rates(vdot)
@@ -372,12 +382,12 @@ class _Rigid(Group):
         return (*angular, *plus(rotation.back(whole, f, ops), h, rotation.back(second, push, ops)))
 
 
-SO3: Group = _Rigid(SPACE, translates=False)
-SE3: Group = _Rigid(SPACE, translates=True)
-SE2: Group = _Rigid(PLANE, translates=True)
+SO3: LieGroup = _RigidMotions(SPACE, translates=False)
+SE3: LieGroup = _RigidMotions(SPACE, translates=True)
+SE2: LieGroup = _RigidMotions(PLANE, translates=True)
 
 
 @cache
-def flat(n: int) -> Group:
+def flat(n: int) -> LieGroup:
     """ℝⁿ."""
     return _Flat(n)

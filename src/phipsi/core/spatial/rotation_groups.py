@@ -151,19 +151,19 @@ class Rotation(ABC):
         s, once = self.square(w), self.spin(w, x)
         return powers(x, -sinc(s, ops), once, versine(s, ops), self.spin(w, once))
 
-    def way(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
+    def left_jacobian_times(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
         """∫₀¹ exp(s w) ds u: displacement by a screw motion, in the axes before it."""
         s, once = self.square(w), self.spin(w, u)
         return powers(u, versine(s, ops), once, sine_gap(s, ops), self.spin(w, once))
 
-    def unway(self, w: Numbers, p: Numbers, ops: Any) -> Numbers:
-        """The inverse of `way`, for angles below 2π."""
+    def inverse_left_jacobian_times(self, w: Numbers, p: Numbers, ops: Any) -> Numbers:
+        """The inverse of `left_jacobian_times`, for angles below 2π."""
         once = self.spin(w, p)
         return powers(p, -0.5, once, cot_gap(self.square(w), ops), self.spin(w, once))
 
 
 @final
-class _Space(Rotation):
+class _SpatialRotation(Rotation):
     """SO(3), in unit quaternions (w, x, y, z)."""
 
     size, rates, space, neutral = 4, 3, 3, (1.0, 0.0, 0.0, 0.0)
@@ -216,7 +216,7 @@ class _Space(Rotation):
 
     def pull(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
         """n − a w × n + b w × (w × n)."""
-        return self.way([-x for x in w], n, ops)
+        return self.left_jacobian_times([-x for x in w], n, ops)
 
     def between(self, r: Numbers, w: Numbers, a: Any, b: Any) -> Numbers:
         return times(b if type(a) is int else b - a, w)
@@ -249,7 +249,7 @@ _QUARTER = np.array([[0.0, -1.0], [1.0, 0.0]])  # of a turn
 
 
 @final
-class _Plane(Rotation):
+class _PlanarRotation(Rotation):
     """SO(2), in angles; full turns count in r but not in `log`."""
 
     size, rates, space, neutral = 1, 1, 2, (0.0,)
@@ -288,7 +288,7 @@ class _Plane(Rotation):
         start = r[0] if type(a) is int else r[0] + a * w[0]
         return (r[0] + b * w[0] - start,)
 
-    def way(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
+    def left_jacobian_times(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
         s = self.square(w)
         along, across = sinc(s, ops), w[0] * versine(s, ops)
         return along * u[0] - across * u[1], across * u[0] + along * u[1]
@@ -315,5 +315,5 @@ class _Plane(Rotation):
         return r
 
 
-SPACE: Rotation = _Space()
-PLANE: Rotation = _Plane()
+SPACE: Rotation = _SpatialRotation()
+PLANE: Rotation = _PlanarRotation()

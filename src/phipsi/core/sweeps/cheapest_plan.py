@@ -31,11 +31,10 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.model.model import Model
 from phipsi.core.rewrite.identity import Identity
 from phipsi.core.rewrite.rewriter import USUAL, FinalForm, Rewriting
-from phipsi.core.sweeps.ir import Domain, Field, Reads, Step, StepKind, reached
-from phipsi.core.sweeps.legality import check_steps
+from phipsi.core.sweeps.ir import Domain, Field, LoopStep, Reads, StepKind, reached
 from phipsi.core.sweeps.operations import block_sizes, entries, flops, flops_of_size
 from phipsi.core.sweeps.request import (
-    Lowered,
+    LoweredRequest,
     Request,
     fields_of,
     lower_request,
@@ -43,6 +42,7 @@ from phipsi.core.sweeps.request import (
     traits_of,
 )
 from phipsi.core.sweeps.schedule import plan_buffers, runs_in, schedule
+from phipsi.core.sweeps.verify import check_steps
 from phipsi.errors import LoweringError
 
 # ---- what plans cost -----------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class PlanCost(NamedTuple):
         return f"{self.name}: {self.nanoseconds:,.0f} ns ({flops:,} flops, {words:,} numbers kept)"
 
 
-class _Sizes:
+class _TreeSizes:
     """Sizes of a model that sums over bodies, paths and pairs of paths need."""
 
     def __init__(self, model: Model) -> None:
@@ -128,11 +128,11 @@ class _Sizes:
         self.between_roots = sum(below[k] ** 2 for k in tree.roots)
 
 
-def _sizes_of(model: Model) -> _Sizes:
-    return model.cached(_Sizes, lambda: _Sizes(model))
+def _sizes_of(model: Model) -> _TreeSizes:
+    return model.cached(_TreeSizes, lambda: _TreeSizes(model))
 
 
-def work_of(steps: Sequence[Step], model: Model) -> Work:
+def work_of(steps: Sequence[LoopStep], model: Model) -> Work:
     """The work of all steps on a model."""
     sizes = _sizes_of(model)
     amounts = zip(*(_step_work(step, sizes) for step in steps), strict=True)
@@ -158,7 +158,7 @@ class LeastWork:
             found.setdefault(runs_in(x), []).append(x)
         for domain, new in found.items():
             kind = _LOOPS.get(domain, StepKind.MEMORYLESS)
-            work = _step_work(Step(kind, domain, new, frozenset(new)), self._sizes)
+            work = _step_work(LoopStep(kind, domain, new, frozenset(new)), self._sizes)
             if domain in self._domains:  # the loop itself is counted, and nothing of it is kept
                 work = work._replace(words=0, visits=0)
             self._domains.add(domain)
@@ -169,7 +169,7 @@ class LeastWork:
 _LOOPS = {Domain.PATH: StepKind.PATH, Domain.PAIR: StepKind.PAIRS}
 
 
-def _step_work(step: Step, sizes: _Sizes) -> Work:
+def _step_work(step: LoopStep, sizes: _TreeSizes) -> Work:
     if step.kind is StepKind.PAIRS:
         products = sum(_pair_flops(x, sizes) for x in step.fields)
         return Work(meetings=products, words=sizes.between_roots)
@@ -198,7 +198,7 @@ def _step_work(step: Step, sizes: _Sizes) -> Work:
     )
 
 
-def _pair_flops(x: Field, sizes: _Sizes) -> int:
+def _pair_flops(x: Field, sizes: _TreeSizes) -> int:
     """Products of all pairs of paths, of which a symmetric matrix needs half."""
     if x.operation.reads is Reads.PATHS:  # a sum over the bodies that two paths share
         inner = 2 * sizes.shared
@@ -213,7 +213,7 @@ def _pair_flops(x: Field, sizes: _Sizes) -> int:
 _WORTH = 0.97  # of the usual plan's time, from which on another one is taken
 
 
-class Choice(NamedTuple):
+class CandidateForm(NamedTuple):
     """One way to compute: its name, the final form, "full" or "as_written", and Gram products."""
 
     name: str
@@ -223,12 +223,12 @@ class Choice(NamedTuple):
 
 
 CHOICES = (
-    Choice("rewritten"),
-    Choice("rewritten, summed along common paths", grams=True),
-    Choice("rewritten, factors not collected", FinalForm(collect=False)),
-    Choice("rewritten, matrices by columns", FinalForm(by_paths=False)),
-    Choice("as written", rewrite="as_written"),
-    Choice("as written, summed along common paths", rewrite="as_written", grams=True),
+    CandidateForm("rewritten"),
+    CandidateForm("rewritten, summed along common paths", grams=True),
+    CandidateForm("rewritten, factors not collected", FinalForm(collect=False)),
+    CandidateForm("rewritten, matrices by columns", FinalForm(by_paths=False)),
+    CandidateForm("as written", rewrite="as_written"),
+    CandidateForm("as written, summed along common paths", rewrite="as_written", grams=True),
 )
 
 
@@ -237,17 +237,17 @@ class _TooExpensive(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostedForm:
     """One way to compute a request on a model, and its cost.
 
     **Attributes:** the `choice`; the `rewriting`, the `lowered` fields and the `steps`; the `work`
     of one evaluation; `nanoseconds`, the estimated time of one configuration in a large batch.
     """
 
-    choice: Choice
+    choice: CandidateForm
     rewriting: Rewriting
-    lowered: Lowered
-    steps: list[Step]
+    lowered: LoweredRequest
+    steps: list[LoopStep]
     work: Work
     nanoseconds: float
 
@@ -269,9 +269,9 @@ def plans_of(
     pairs: str,
     processor: str,
     rules: tuple[Identity, ...] = (),
-) -> list[Plan]:
+) -> list[CostedForm]:
     """The plans that differ, the one to take first, the others by their cost."""
-    found: list[Plan] = []
+    found: list[CostedForm] = []
     seen: set[tuple[object, ...]] = set()
     for choice in CHOICES:
         asked = request
@@ -300,14 +300,14 @@ def plans_of(
     return [best, *others]
 
 
-def _has_gram(found: list[Plan], choice: Choice) -> bool:
+def _has_gram(found: list[CostedForm], choice: CandidateForm) -> bool:
     """Whether the same plan without Gram products has a matrix that could be one."""
     same = (p for p in found if p.choice[1:] == (choice.form, choice.rewrite, False))
     return any(p.lowered.has_gram for p in same)
 
 
 def _plan(
-    choice: Choice,
+    choice: CandidateForm,
     request: Request,
     model: Model,
     pairs: str,
@@ -315,7 +315,7 @@ def _plan(
     rules: tuple[Identity, ...],
     seen: set[tuple[object, ...]],
     most: float,
-) -> Plan | None:
+) -> CostedForm | None:
     """The plan of a choice; None if it is one of those that were seen."""
     rewriting = rewrite_request(request, armature=model.has_armature, rules=rules, form=choice.form)
     key = (rewriting.expressions, request.rewrite, choice.grams)
@@ -333,10 +333,10 @@ def _plan(
     if work in seen:
         return None
     seen.add(work)
-    return Plan(choice, rewriting, lowered, steps, work, times.nanoseconds(work))
+    return CostedForm(choice, rewriting, lowered, steps, work, times.nanoseconds(work))
 
 
-_KNOWN: OrderedDict[tuple[object, ...], tuple[Lowered, list[Step]]] = OrderedDict()
+_KNOWN: OrderedDict[tuple[object, ...], tuple[LoweredRequest, list[LoopStep]]] = OrderedDict()
 _MOST_KNOWN = 256
 _LOOKING = Lock()
 
@@ -348,7 +348,7 @@ def _steps_of(
     pairs: str,
     grams: bool,
     watch: Callable[[list[Field]], None],
-) -> tuple[Lowered, list[Step]]:
+) -> tuple[LoweredRequest, list[LoopStep]]:
     """The fields and the steps, which models have in common: the next one need not wait."""
     key = (*traits_of(request, expressions, model), expressions, pairs, grams)
     with _LOOKING:

@@ -84,7 +84,7 @@ def row_along(a: Arithmetic, x: Field) -> Block:
     return a.dense([[c] for c in _row_along(a, x, _ends(a, x))])
 
 
-def sway(a: Arithmetic, x: Field) -> Block:
+def row_variation(a: Arithmetic, x: Field) -> Block:
     """How the row changes with the motion of one end."""
     data: Any = x.data
     given, (place, end) = _ends(a, x), data
@@ -156,7 +156,9 @@ def _at_link(name: str, meaning: str, body: Any, cols: str, linear: Sequence[int
 _at_link("closure_row", "a constraint row at one frame", row, "1")
 _at_link("closure_row_rate", "how a row changes with a relative motion", row_rate, "1", (1,))
 _at_link("closure_row_along", "a row differentiated along motions", row_along, "1", EACH[1:])
-_at_link("closure_sway", "how a row changes with the motion of one end", sway, "6", EACH[1:])
+_at_link(
+    "closure_sway", "how a row changes with the motion of one end", row_variation, "6", EACH[1:]
+)
 _at_link("law_place", "the motion of a frame → rates of coordinates", law_place, "6")
 _at_link("law_rate", "the row of a law differentiated along rates", law_rate, "1", EACH)
 _at_link("law_sway", "how the row of a law changes with coordinates", law_sway, "6", EACH)

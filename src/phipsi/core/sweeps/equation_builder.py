@@ -19,10 +19,10 @@ from phipsi.core.sweeps.ir import (
     Domain,
     EquationMaker,
     Field,
+    FieldType,
     Kind,
     Number,
     Operation,
-    Type,
     is_vector_like,
     terms_of,
 )
@@ -36,7 +36,7 @@ MOST_WORK = 10_000
 """The most blocks to build for one program; the largest of the library has 1,300."""
 
 
-class Builder:
+class EquationBuilder:
     """Builds the fields of one program."""
 
     def __init__(self, flexible: bool = False) -> None:
@@ -44,9 +44,9 @@ class Builder:
         self._made: dict[tuple[object, ...], Field] = {}
         self._solutions: dict[tuple[object, ...], list[Field]] = {}
         self._count = self._work = 0
-        self.one = self.make("eye", (), None, Type(Domain.WORLD, "1", "1"))
+        self.one = self.make("eye", (), None, FieldType(Domain.WORLD, "1", "1"))
 
-    def make(self, op: str, args: tuple[Field, ...], data: Hashable, type_: Type) -> Field:
+    def make(self, op: str, args: tuple[Field, ...], data: Hashable, type_: FieldType) -> Field:
         """The field with this operation and these arguments."""
         key = (op, args, data, type_)
         found = self._made.get(key)
@@ -65,16 +65,16 @@ class Builder:
 
     # -- constants -----------------------------------------------------------------------------
 
-    def zero(self, type_: Type) -> Field:
+    def zero(self, type_: FieldType) -> Field:
         """The block of zeros."""
         kind = Kind.SYMMETRIC if type_.rows == type_.cols else Kind.GENERAL
-        return self.make("zero", (), None, Type(type_.domain, type_.rows, type_.cols, kind))
+        return self.make("zero", (), None, FieldType(type_.domain, type_.rows, type_.cols, kind))
 
     def eye(self, domain: Domain, size: str) -> Field:
         """The identity block."""
-        return self.make("eye", (), None, Type(domain, size, size, Kind.SYMMETRIC))
+        return self.make("eye", (), None, FieldType(domain, size, size, Kind.SYMMETRIC))
 
-    def leaf(self, op: str, type_: Type, data: Hashable = None) -> Field:
+    def leaf(self, op: str, type_: FieldType, data: Hashable = None) -> Field:
         """A field the backend reads or computes from the model and the inputs."""
         return self.make(op, (), data, type_)
 
@@ -88,9 +88,9 @@ class Builder:
             return x
         t = x.type
         if x.op == "zero":
-            return self.zero(Type(t.domain, t.cols, t.rows))
+            return self.zero(FieldType(t.domain, t.cols, t.rows))
         kind = {Kind.RIGID: Kind.RIGID_T, Kind.RIGID_T: Kind.RIGID}.get(t.kind, Kind.GENERAL)
-        return self.make("T", (x,), None, Type(t.domain, t.cols, t.rows, kind))
+        return self.make("T", (x,), None, FieldType(t.domain, t.cols, t.rows, kind))
 
     def _fit(self, x: Field, y: Field, size: str, other: str) -> None:
         """Blocks of six rows do not fit bodies with modes: the formula is for rigid bodies."""
@@ -103,7 +103,7 @@ class Builder:
         self._fit(x, y, x.type.cols, y.type.rows)
         domain = _joint_domain(x, y)
         if x.op == "zero" or y.op == "zero":
-            return self.zero(Type(domain, x.type.rows, y.type.cols))
+            return self.zero(FieldType(domain, x.type.rows, y.type.cols))
         if x.op == "eye":
             return self._in(domain, y)
         if y.op == "eye":
@@ -128,13 +128,13 @@ class Builder:
         kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
         if kinds[1] in _OF_TURNING or (kinds[0] in _OF_TURNING and kinds[1] is Kind.RIGID_T):
             kind = Kind.TURNING
-        return self.make("mul", (x, y), None, Type(domain, x.type.rows, y.type.cols, kind))
+        return self.make("mul", (x, y), None, FieldType(domain, x.type.rows, y.type.cols, kind))
 
     def mul_symmetric(self, x: Field, y: Field) -> Field:
         """A block product that is known to be symmetric, such as H (P H*)."""
         if x.op in ("zero", "eye") or y.op in ("zero", "eye"):
             return self.mul(x, y)
-        t = Type(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
+        t = FieldType(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
         return self.make("mul", (x, y), None, t)
 
     def rest(self, gain: Field, hinge: Field, x: Field) -> Field:
@@ -156,7 +156,7 @@ class Builder:
         """A S A*, symmetric because S is."""
         t = a.type
         if a.op == "zero" or s.op == "zero":
-            return self.zero(Type(t.domain, t.rows, t.rows))
+            return self.zero(FieldType(t.domain, t.rows, t.rows))
         if a.op == "eye":
             return s
         if s.op == "add" and len(s.args) == 1:
@@ -174,13 +174,13 @@ class Builder:
             return self.mul(self.mul(a, s), self.transpose(a))
         kept = rigid and s.type.kind in (Kind.INERTIA, Kind.GYRATION)
         kind = s.type.kind if kept else Kind.SYMMETRIC
-        return self.make("cong", (a, s), None, Type(t.domain, t.rows, t.rows, kind))
+        return self.make("cong", (a, s), None, FieldType(t.domain, t.rows, t.rows, kind))
 
     def scaled(self, s: Field, x: Field) -> Field:
         """s X of a number that is computed, in the kind of X."""
         kept = x.type.kind in (Kind.INERTIA, Kind.SYMMETRIC)
         kind = x.type.kind if kept else Kind.GENERAL
-        type_ = Type(x.type.domain, x.type.rows, x.type.cols, kind)
+        type_ = FieldType(x.type.domain, x.type.rows, x.type.cols, kind)
         return (
             self.zero(type_) if x.op == "zero" else self.make("scaled_block", (s, x), None, type_)
         )
@@ -215,7 +215,7 @@ class Builder:
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type
         args = tuple(x if x.type.domain is domain else self.shift("spread", x) for _, x in kept)
-        type_ = Type(domain, t.rows, t.cols, kind)
+        type_ = FieldType(domain, t.rows, t.cols, kind)
         if len(kept) > 1 and kept[0][0] < 0:  # X − Y and Y − X are one sum and its negative
             core = self.make("add", args, tuple(-c for c, _ in kept), type_)
             return self.make("add", (core,), (-1,), type_)
@@ -234,7 +234,7 @@ class Builder:
         gone = {y for _, x in halves for y in (x, self.transpose(x))}
         inner = self.add(halves)
         t = inner.type
-        both = self.make("sym", (inner,), None, Type(t.domain, t.rows, t.cols, Kind.SYMMETRIC))
+        both = self.make("sym", (inner,), None, FieldType(t.domain, t.rows, t.cols, Kind.SYMMETRIC))
         return [*((c, x) for c, x in terms if x not in gone), (1, both)]
 
     def _made_transpose(self, x: Field) -> Field | None:
@@ -242,7 +242,7 @@ class Builder:
         t = x.type
         if t.rows != t.cols or _symmetric(x):
             return None
-        return self._made.get(("T", (x,), None, Type(t.domain, t.cols, t.rows)))
+        return self._made.get(("T", (x,), None, FieldType(t.domain, t.cols, t.rows)))
 
     def _collect(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
         groups: dict[tuple[object, ...], list[tuple[Number, Field]]] = {}
@@ -294,7 +294,7 @@ class Builder:
         kind = Kind.SYMMETRIC if _symmetric(x) else Kind.GENERAL
         data = ("definite" if definite else "general", owner)
         args = (x,) if scale is None else (x, scale)
-        return self.make("inv", args, data, Type(t.domain, t.cols, t.rows, kind))
+        return self.make("inv", args, data, FieldType(t.domain, t.cols, t.rows, kind))
 
     def apply(self, op: str, *args: Field, data: Hashable = None) -> Field:
         """An operation whose row has the type of its result; zero if linear in a zero argument.
@@ -307,7 +307,7 @@ class Builder:
         elif self.flexible and row.rows == "6" and any(x.type.rows == "b" for x in args):
             raise LoweringError(no_modes(row.meaning))
         domain = row.domain or args[0].type.domain
-        type_ = Type(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
+        type_ = FieldType(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
         if not self.flexible:
             type_ = self._shifted(self._shifted(type_, "b", "6"), "B", "6")
         if any(args[i].op == "zero" for i in row.linear if i < len(args)):
@@ -322,7 +322,7 @@ class Builder:
         """The same blocks elsewhere, or sums of them: "gather", "scatter", "of_point", …."""
         domain = operation(op).domain
         assert domain is not None
-        t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
+        t = FieldType(domain, x.type.rows, x.type.cols, x.type.kind)
         if op == "up":
             t = self._shifted(t, "B", "b")
         if x.op == "zero":
@@ -335,12 +335,12 @@ class Builder:
         """Σ over children."""
         return self.shift("up", x)
 
-    def _shifted(self, t: Type, old: str, new: str) -> Type:
+    def _shifted(self, t: FieldType, old: str, new: str) -> FieldType:
         """A size of the parent is one of the body itself, seen from the parent."""
         if old not in (t.rows, t.cols):
             return t
         rows, cols = (new if s == old else s for s in (t.rows, t.cols))
-        return Type(t.domain, rows, cols, t.kind)
+        return FieldType(t.domain, rows, cols, t.kind)
 
     def down(self, x: Field, root: Field | None = None) -> Field:
         """The parent's block; `root` is a world constant used at roots (zero if None)."""
@@ -360,7 +360,7 @@ class Builder:
         t = self._shifted(x.type, "b", "B")
         return self.zero(t) if x.op == "zero" else self.make("down", (x,), "local", t)
 
-    def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:
+    def fixpoint(self, type_: FieldType, equation: EquationMaker) -> Field:
         """The field z with z = equation(z), where z stands behind `up` or `down`.
 
         The structure of the block is the strongest that the equation preserves.
@@ -371,7 +371,7 @@ class Builder:
         elif type_.kind is Kind.GYRATION:
             candidates = [Kind.GYRATION, Kind.TURNING, Kind.GENERAL]
         for kind in candidates:
-            t = Type(type_.domain, type_.rows, type_.cols, kind)
+            t = FieldType(type_.domain, type_.rows, type_.cols, kind)
             z = self._unknown(t)
             z.equation = equation(z)
             found = z.equation.type.kind
@@ -387,7 +387,7 @@ class Builder:
         z.equation = x
         return self._only(z)
 
-    def _unknown(self, type_: Type) -> Field:
+    def _unknown(self, type_: FieldType) -> Field:
         """A field whose equation comes next."""
         self._count += 1
         return Field(operation("rec"), (), None, type_, self._count - 1)

@@ -20,8 +20,8 @@ from phipsi.core.sweeps.ir import (
     Field,
     Kind,
     Loop,
+    LoopStep,
     Naming,
-    Step,
     StepKind,
     dependencies,
 )
@@ -79,7 +79,7 @@ class Explanation:
 def explain_steps(
     expressions: Sequence[Expr],
     rewriting: Rewriting,
-    steps: list[Step],
+    steps: list[LoopStep],
     outputs: list[Field],
     model: Model | None,
     *,
@@ -104,14 +104,14 @@ def explain_steps(
     )
 
 
-def count_flops(steps: list[Step], model: Model | None) -> int:
+def count_flops(steps: list[LoopStep], model: Model | None) -> int:
     """Operations of one evaluation; without a model, of one body with a one-dof hinge."""
     if model is not None:
         return work_of(steps, model).flops
     return sum(flops(x, 1, 6) for step in steps for x in step.fields)
 
 
-def order_of(steps: list[Step]) -> str:
+def order_of(steps: list[LoopStep]) -> str:
     """The cost in the number of bodies N and the number k of rows of small systems."""
     parts: list[str] = []
     fields = [x for s in steps for x in s.fields]
@@ -231,20 +231,20 @@ _HEADINGS = {
 class Recursion:
     """Names the fields of a program and prints its steps."""
 
-    def __init__(self, steps: list[Step], outputs: list[Field], *, latex: bool) -> None:
+    def __init__(self, steps: list[LoopStep], outputs: list[Field], *, latex: bool) -> None:
         self.latex = latex
         self.outputs = outputs
         self.names: dict[Field, str] = {}
         self.at_roots: dict[str, str] = {}
         self._name(steps)
 
-    def heading(self, step: Step) -> str:
+    def heading(self, step: LoopStep) -> str:
         """The loop of a step in words."""
         if step.kind is StepKind.MEMORYLESS and step.domain in _LOOPS:
             return _LOOPS[step.domain]
         return _HEADINGS[step.kind]
 
-    def equations(self, step: Step) -> list[str]:
+    def equations(self, step: LoopStep) -> list[str]:
         """The named equations of one step."""
         out: list[str] = []
         for x in step.fields:
@@ -266,7 +266,7 @@ class Recursion:
 
     # -- naming ------------------------------------------------------------------------------------
 
-    def _name(self, steps: list[Step]) -> None:
+    def _name(self, steps: list[LoopStep]) -> None:
         fields = [x for s in steps for x in s.fields]
         uses: dict[Field, int] = {}
         for x in fields:

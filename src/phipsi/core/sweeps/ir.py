@@ -86,7 +86,7 @@ class Kind(Enum):
     LOWER = "lower triangular"
 
 
-class Type(NamedTuple):
+class FieldType(NamedTuple):
     """Index set, block size and structure of a field."""
 
     domain: Domain
@@ -282,7 +282,7 @@ def _operation_of(home: str, name: str) -> Operation:
 
 
 class Field:
-    """One node of the equation graph. A `Builder` builds and interns it.
+    """One node of the equation graph. A `EquationBuilder` builds and interns it.
 
     `operation` is its row in the table of operations and `op` the name of it, `args` are fields,
     `data` the other parameters of the operation. `equation` is set for op "rec" only: the field is
@@ -297,7 +297,7 @@ class Field:
         operation: Operation,
         args: tuple[Field, ...],
         data: Hashable,
-        type_: Type,
+        type_: FieldType,
         number: int,
     ) -> None:
         self.operation, self.op = operation, operation.name
@@ -358,7 +358,7 @@ def parts_of(x: Field) -> list[tuple[Any, Field]]:
 
 
 @dataclass
-class Step:
+class LoopStep:
     """One loop: over the bodies (or points) in one direction, evaluating `fields` in order."""
 
     kind: StepKind

@@ -40,11 +40,11 @@ from phipsi.core.operators.transitions import is_step, is_transition, transition
 from phipsi.core.rewrite.causal import diagonal_part, is_block_operator
 from phipsi.core.rewrite.expansion import Factors, expand_products, step_factors
 from phipsi.core.rewrite.inverses import inverse_form, riccati_of, split_diagonal
-from phipsi.core.sweeps.ir import Domain, Field, Type
-from phipsi.core.sweeps.memoryless_blocks import Blocks
+from phipsi.core.sweeps.gyration_and_port_blocks import across_a_port, port_swing
+from phipsi.core.sweeps.ir import Domain, Field, FieldType
+from phipsi.core.sweeps.memoryless_blocks import MemorylessBlocks
 from phipsi.core.sweeps.operations import operation
 from phipsi.core.sweeps.row_elimination import RowElimination
-from phipsi.core.sweeps.special_blocks import across_a_port, port_swing
 from phipsi.errors import InputError, LoweringError
 
 DOMAINS = {
@@ -59,7 +59,7 @@ DOMAINS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class LoweringOptions:
     """Choices that depend on the backend and the model.
 
     `flat`: paths of φ may be walked in the frame of their root body; `simplify`: operators inside
@@ -90,7 +90,7 @@ class Lowering:
         axes: str,
         armature: bool,
         model: Model | None,
-        options: Options,
+        options: LoweringOptions,
         whole_matrix: Callable[[Lowering, Expr, bool], Field],
         laws: bool = False,
         *,
@@ -98,25 +98,27 @@ class Lowering:
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
-        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, more_rows, laws)
+        self.blocks = MemorylessBlocks(
+            given, axes, armature, self.vector, diagonal_blocks, more_rows, laws
+        )
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
         self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
-    def type_of(self, space: Space, cols: str = "1") -> Type:
+    def type_of(self, space: Space, cols: str = "1") -> FieldType:
         """Type of a vector (or of several columns) of a space."""
-        return Type(DOMAINS[space.index], self.blocks.size(space), cols)
+        return FieldType(DOMAINS[space.index], self.blocks.size(space), cols)
 
     def taken_in(self, space: Space, name: str, cols: str = "1") -> Field:
         """An input; body motions and forces come without modal rows, which are zero."""
         t = self.type_of(space, cols)
         if t.rows != "b":
             return self.builder.leaf("input", t, name)
-        six = self.builder.leaf("input", Type(t.domain, "6", cols), name)
+        six = self.builder.leaf("input", FieldType(t.domain, "6", cols), name)
         return self.blocks.with_modal_rows(six)
 
-    def given_out(self, x: Expr, found: Field) -> Field:
+    def as_output(self, x: Expr, found: Field) -> Field:
         """A result; body motions and forces leave without modal rows."""
         bodies = x.gives.index == "body" and not x.gives.of_poses
         return self.blocks.rigid_rows(found) if bodies else found
@@ -213,7 +215,7 @@ class Lowering:
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
             gives = x.takes.dual if flipped else x.gives
             return b.zero(self.type_of(gives, u.type.cols))
-        own, other = self.blocks.sway_blocks(x)
+        own, other = self.blocks.row_variation_blocks(x)
         here = b.shift("of_point", held) if row_side else None
         if not flipped:
             motion = self.blocks.point_motion(u)
@@ -338,7 +340,9 @@ class Lowering:
     def assembled(self, columns: Field) -> Field:
         """Columns of a point (or world) operator as one matrix."""
         whole = columns.type.cols
-        return self.builder.make("assemble", (columns,), None, Type(Domain.WORLD, whole, whole))
+        return self.builder.make(
+            "assemble", (columns,), None, FieldType(Domain.WORLD, whole, whole)
+        )
 
     def _logdet(self, x: Expr) -> Field:
         b = self.builder
@@ -372,26 +376,26 @@ def _gauge(low: Lowering, x: Expr) -> Field:
 def _gravity(low: Lowering, x: Expr) -> Field:
     """[0; −g] in the axes of the roots, from the model or from a given g in world axes."""
     b = low.builder
-    zero, world = b.zero(Type(Domain.BODY, low.blocks.body, "1")), b.apply("gravity")
+    zero, world = b.zero(FieldType(Domain.BODY, low.blocks.body, "1")), b.apply("gravity")
     if x.name in low.given:
-        world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), x.name))
+        world = b.apply("against", b.leaf("input", FieldType(Domain.WORLD, "3", "1"), x.name))
     return b.mul(b.transpose(low.blocks.one_step(E_phi)), b.down(zero, world))
 
 
-_MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
+_MOVES: dict[str, tuple[str, Callable[[MemorylessBlocks, Expr], Field], str]] = {
     #        read at      blocks               sum over
-    "E_phi": ("",         Blocks.one_step,     "up"),
-    "Edot":  ("",         Blocks.one_step,     "up"),
+    "E_phi": ("",         MemorylessBlocks.one_step,     "up"),
+    "Edot":  ("",         MemorylessBlocks.one_step,     "up"),
     "dET":   ("down",     port_swing,          ""),
-    "shift": ("",         Blocks.one_step,     "up"),
-    "B":     ("",         Blocks.point_block,  "scatter"),
-    "Bdot":  ("",         Blocks.point_block,  "scatter"),
-    "dBT":   ("gather",   Blocks.swing_block,  ""),
-    "A":     ("of_point", Blocks.row_block,    "to_row"),
-    "Adot":  ("of_point", Blocks.row_block,    "to_row"),
-    "total": ("",         Blocks.world_block,  "total"),
-    "select": ("",        Blocks.selection,    ""),
-    "to_com": ("",        Blocks.com_block,    ""),
+    "shift": ("",         MemorylessBlocks.one_step,     "up"),
+    "B":     ("",         MemorylessBlocks.point_block,  "scatter"),
+    "Bdot":  ("",         MemorylessBlocks.point_block,  "scatter"),
+    "dBT":   ("gather",   MemorylessBlocks.swing_block,  ""),
+    "A":     ("of_point", MemorylessBlocks.row_block,    "to_row"),
+    "Adot":  ("of_point", MemorylessBlocks.row_block,    "to_row"),
+    "total": ("",         MemorylessBlocks.world_block,  "total"),
+    "select": ("",        MemorylessBlocks.selection,    ""),
+    "to_com": ("",        MemorylessBlocks.com_block,    ""),
 }  # fmt: skip
 _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
     "operand": _operand,
@@ -459,7 +463,7 @@ def _undeclared(x: Expr) -> str:
 # ---- block-diagonal parts ------------------------------------------------------------------------
 
 
-def diagonal_blocks(blocks: Blocks, x: Expr) -> Field:
+def diagonal_blocks(blocks: MemorylessBlocks, x: Expr) -> Field:
     """The blocks of bd(x)."""
     terms = [(c, _diagonal(blocks, fs, x)) for c, fs in expand_products(x)]
     if terms:
@@ -467,7 +471,7 @@ def diagonal_blocks(blocks: Blocks, x: Expr) -> Field:
     return blocks.block(_zero_like(x))
 
 
-def _diagonal(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
+def _diagonal(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
     """bd of one product of primitive factors."""
     b = blocks.builder
     key = product(factors) if factors else identity(whole.takes)
@@ -492,7 +496,7 @@ def _diagonal(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
     return blocks.diagonals[key]
 
 
-def _two_ended(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
+def _two_ended(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
     left, right = factors[0], factors[-1]
     inner = factors[1:-1]
     if is_causal(left.structure) and is_anticausal(right.structure):
@@ -505,7 +509,7 @@ def _two_ended(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
 
 
 def _ends(
-    blocks: Blocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
+    blocks: MemorylessBlocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
 ) -> Field:
     """Blocks of left · inner · right* inward, of left* · inner · right outward."""
     b = blocks.builder
@@ -538,7 +542,7 @@ def _ends(
 
 
 def _lemma(
-    blocks: Blocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
+    blocks: MemorylessBlocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
 ) -> Field:
     b = blocks.builder
     ea, eb = transition_step(left), transition_step(right)
@@ -552,7 +556,7 @@ def _lemma(
         constant.append((cr, _diagonal(blocks, (*inner, tr, *er), whole)))
     source = b.add(constant)
     step = blocks.step_in if inward else blocks.step_out
-    type_ = Type(Domain.BODY, blocks.body, blocks.body, source.type.kind)
+    type_ = FieldType(Domain.BODY, blocks.body, blocks.body, source.type.kind)
     return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
 
 

@@ -32,7 +32,7 @@ from phipsi.core.operators.transitions import (
 )
 from phipsi.core.rewrite.matrix_splitting import between_seeds, matrix_terms
 from phipsi.core.rewrite.rewriter import Rewriter
-from phipsi.core.sweeps.ir import Domain, Field, Kind, Type, all_of
+from phipsi.core.sweeps.ir import Domain, Field, FieldType, Kind, all_of
 from phipsi.core.sweeps.lower import DOMAINS, Lowering
 from phipsi.core.sweeps.memoryless_blocks import A
 
@@ -42,7 +42,7 @@ SEED = "p"  # the column size of fields that run along a path: the width of the 
 
 
 @dataclass(frozen=True)
-class Part:
+class MatrixTerm:
     """How one argument of a `matrix` field enters the matrix.
 
     `how` is "diagonal", "path", "path of adjoint" or "pairs".
@@ -72,7 +72,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     gram = _gram(low, x, terms) or _filtered(low, x, terms)
     if gram is not None:
         return gram
-    parts: list[tuple[Part, Field]] = []
+    parts: list[tuple[MatrixTerm, Field]] = []
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
     diagonal: list[tuple[Number, Expr]] = []
@@ -83,7 +83,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
                 return None
             diagonal.append((c, y))
             if low.options.elimination is None:
-                parts.append((Part("diagonal", c), low.blocks.block(y)))
+                parts.append((MatrixTerm("diagonal", c), low.blocks.block(y)))
         elif is_causal(structure) and x.gives.per_body:
             causal.append((c, y))
         elif is_anticausal(structure) and x.takes.per_body:
@@ -92,18 +92,18 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
             pair = _pair(low, factors, local) if between_seeds(x) else None
             if pair is None or (low.options.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
-            parts.append((Part("pairs", c), pair))
+            parts.append((MatrixTerm("pairs", c), pair))
     if low.options.elimination is not None and diagonal:
         whole = low.options.elimination.on_diagonal(low, diagonal, x.T is x)
-        parts.append((Part("diagonal", 1), whole))
+        parts.append((MatrixTerm("diagonal", 1), whole))
     parts += _paths(low, causal, anticausal)
     parts = [(p, f) for p, f in parts if f.op != "zero"]
     return _matrix(low, x, parts)
 
 
-def _matrix(low: Lowering, x: Expr, parts: Sequence[tuple[Part, Field]]) -> Field:
+def _matrix(low: Lowering, x: Expr, parts: Sequence[tuple[MatrixTerm, Field]]) -> Field:
     """The matrix of x from fields with its blocks."""
-    type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
+    type_ = FieldType(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
     if not parts:
         return low.builder.zero(type_)
     how, fields = zip(*parts, strict=True)
@@ -131,8 +131,8 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
             return None
         b, column = low.builder, _filter_column(low, inner, sign)
         both = column, b.mul(low.blocks.block(s), column)
-        made = b.make("gram", both, None, Type(Domain.WORLD, SEED, SEED))
-        return _matrix(low, x, [(Part("pairs", 1), made)])
+        made = b.make("gram", both, None, FieldType(Domain.WORLD, SEED, SEED))
+        return _matrix(low, x, [(MatrixTerm("pairs", 1), made)])
     return None
 
 
@@ -152,7 +152,7 @@ def _filtered(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Fi
             continue
         b = low.builder
         column = b.mul(low.blocks.block(s), _filter_column(low, inner, sign))
-        return _matrix(low, x, [(Part("path of adjoint", 1), column)])
+        return _matrix(low, x, [(MatrixTerm("path of adjoint", 1), column)])
     return None
 
 
@@ -204,9 +204,9 @@ def _is_seed(tail: tuple[Expr, ...]) -> bool:
 
 def _paths(
     low: Lowering, causal: list[tuple[Number, Expr]], anticausal: list[tuple[Number, Expr]]
-) -> list[tuple[Part, Field]]:
+) -> list[tuple[MatrixTerm, Field]]:
     """One path field per direction; an operator and its adjoint share one."""
-    out: list[tuple[Part, Field]] = []
+    out: list[tuple[MatrixTerm, Field]] = []
     if low.options.flat:
         causal, anticausal = (
             [(c, _by_one_step(y)) for c, y in terms] for terms in (causal, anticausal)
@@ -217,9 +217,9 @@ def _paths(
     fields = {y: _path(low, y, flat=flat) for _, y in (*causal, *anticausal)}
     for how, terms in (("path", causal), ("path of adjoint", anticausal)):
         if len(terms) > 1 and _from_bodies(terms):
-            out.append((Part(how, 1), low.builder.add([(c, fields[y]) for c, y in terms])))
+            out.append((MatrixTerm(how, 1), low.builder.add([(c, fields[y]) for c, y in terms])))
         else:
-            out += [(Part(how, c), fields[y]) for c, y in terms]
+            out += [(MatrixTerm(how, c), fields[y]) for c, y in terms]
     return out
 
 
@@ -315,7 +315,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
         return None
     last = tail[-1].takes
     assert last is not None
-    seed = b.leaf("path_seed", Type(Domain.BODY, low.blocks.size(last), SEED), "bodies")
+    seed = b.leaf("path_seed", FieldType(Domain.BODY, low.blocks.size(last), SEED), "bodies")
     pose = low.blocks.root_pose()
     back = b.apply("rigid_inverse", pose)
     family = family_of(x.factors[at - 1]) if articulated else None
@@ -393,11 +393,11 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
                 mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)
         assert block is not None
-        start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))
+        start = b.make("path_seed", (block,), kind, FieldType(Domain.BODY, "6", SEED))
         start = low.blocks.with_modal_rows(start)
         return product(factors[: len(factors) - len(tail)]), start
     size = low.blocks.size(last.takes)
-    return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
+    return product(factors), b.leaf("path_seed", FieldType(Domain.BODY, size, SEED), "bodies")
 
 
 def _same_middle(x: Expr) -> bool:
@@ -439,7 +439,7 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
         if local
         else low.blocks.block(block_diagonal(left.T @ core @ right))
     )
-    type_ = Type(Domain.WORLD, SEED, SEED)
+    type_ = FieldType(Domain.WORLD, SEED, SEED)
     if "zero" in (a.op, middle.op, c.op):
         return low.builder.zero(type_)
     how = ("local",) if local else ()
@@ -450,7 +450,7 @@ def _local(low: Lowering, transition: Expr, core: Expr) -> Field:
     """bd(T* X T), restarted below every hub."""
     b, step = low.builder, transition_step(transition)
     source = low.blocks.block(core)
-    type_ = Type(Domain.BODY, low.blocks.body, low.blocks.body, source.type.kind)
+    type_ = FieldType(Domain.BODY, low.blocks.body, low.blocks.body, source.type.kind)
     return b.fixpoint(
         type_, lambda y: b.add([(1, source), (1, low.blocks.step_out(step, y, step, local=True))])
     )
@@ -479,5 +479,5 @@ def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Fiel
 
 def columns_matrix(low: Lowering, x: Expr) -> Field:
     """x applied to the columns of the identity."""
-    type_ = Type(DOMAINS[x.takes.index], low.blocks.size(x.takes), all_of(x.takes.name))
+    type_ = FieldType(DOMAINS[x.takes.index], low.blocks.size(x.takes), all_of(x.takes.name))
     return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))

@@ -23,27 +23,27 @@ from phipsi.core.operators.catalogue import (
     place_of,
 )
 from phipsi.core.rewrite.causal import one_step_factors
-from phipsi.core.sweeps.equation_builder import Builder, no_modes
-from phipsi.core.sweeps.ir import Domain, Field, Kind, Operation, Type
-from phipsi.core.sweeps.special_blocks import (
+from phipsi.core.sweeps.equation_builder import EquationBuilder, no_modes
+from phipsi.core.sweeps.gyration_and_port_blocks import (
     across_a_port,
     gyration_of,
     port_push,
     port_step,
     port_trace,
 )
+from phipsi.core.sweeps.ir import Domain, Field, FieldType, Kind, Operation
 from phipsi.errors import LoweringError
 
 A = catalogue_leaf("A")
-_RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
-_RATE, _RATES = Type(Domain.BODY, "r", "1"), Type(Domain.BODY, "r", "r")
+_RIGID = FieldType(Domain.BODY, "6", "6", Kind.RIGID)
+_RATE, _RATES = FieldType(Domain.BODY, "r", "1"), FieldType(Domain.BODY, "r", "r")
 _MIRRORED = (Op.BD, Op.PRODUCT)  # as of outer(x; y), the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
 _OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
 
 
-class Blocks:
+class MemorylessBlocks:
     """Block formulas of the leaves, and of products and functions that are memoryless.
 
     `vector` lowers the vectors inside blocks, and `diagonal` the products inside bd(·).
@@ -55,11 +55,11 @@ class Blocks:
         axes: str,
         armature: bool,
         vector: Callable[[Expr], Field],
-        diagonal: Callable[[Blocks, Expr], Field],
+        diagonal: Callable[[MemorylessBlocks, Expr], Field],
         flexible: bool = False,
         laws: bool = False,
     ) -> None:
-        self.builder = Builder(flexible)
+        self.builder = EquationBuilder(flexible)
         self.flexible, self.laws = flexible, laws
         self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
@@ -125,7 +125,7 @@ class Blocks:
         if x.op is Op.IDENTITY:
             return b.eye(Domain.BODY, self.size(x.takes))
         if x.op is Op.ZERO:
-            return b.zero(Type(Domain.BODY, self.size(x.gives), self.size(x.takes)))
+            return b.zero(FieldType(Domain.BODY, self.size(x.gives), self.size(x.takes)))
         if x.op is Op.SUM:
             return gyration_of(self, x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
@@ -152,7 +152,7 @@ class Blocks:
         if isinstance(function, BodyFunction):
             self.reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
-            type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
+            type_ = FieldType(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
             return b.shift("total", blocks) if x.is_scalar else blocks
         if function is scaled:
@@ -200,11 +200,11 @@ class Blocks:
         """A quantity whose value is an input of the program, in storage layout."""
         b = self.builder
         if x.name == "H":  # stored as H*, the hinge axes
-            return b.transpose(b.leaf("input", Type(Domain.BODY, self.body, "r"), "H"))
+            return b.transpose(b.leaf("input", FieldType(Domain.BODY, self.body, "r"), "H"))
         cols = "1" if x.is_vector else self.size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
         domain = Domain.WORLD if x.gives is ONE else Domain.BODY
-        return b.leaf("input", Type(domain, self.size(x.gives), cols, kind), x.name)
+        return b.leaf("input", FieldType(domain, self.size(x.gives), cols, kind), x.name)
 
     def table(self, table: ConstantBlocks) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
@@ -213,7 +213,7 @@ class Blocks:
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
         kind = kind if table.symmetric else Kind.GENERAL
-        return self.builder.leaf("table", Type(domain, rows, cols, kind), table)
+        return self.builder.leaf("table", FieldType(domain, rows, cols, kind), table)
 
     def hinge_axes(self) -> Field:
         """H*(k), 6 × r, in body axes; of a body with n modes (6 + n) × (r + n)."""
@@ -226,7 +226,7 @@ class Blocks:
             return b.mul(b.apply("port_transform"), b.apply("transform"))
         if "placement" not in self.given:
             return b.apply("transform")
-        place = b.leaf("input", Type(Domain.BODY, "4", "4"), "placement")
+        place = b.leaf("input", FieldType(Domain.BODY, "4", "4"), "placement")
         return b.mul(b.apply("rigid_of_pose", place), b.apply("joint_transform"))
 
     def one_step(self, x: Expr) -> Field:
@@ -243,10 +243,10 @@ class Blocks:
         """W(k) = φ(world, k): the pose of body k in the world as a force transformation."""
         b = self.builder
         if "pose" in self.given:
-            matrices = b.leaf("input", Type(Domain.BODY, "4", "4"), "pose")
+            matrices = b.leaf("input", FieldType(Domain.BODY, "4", "4"), "pose")
             return b.apply("rigid_of_pose", matrices)
         if self._pose is None:
-            world = b.make("eye", (), None, Type(Domain.WORLD, "6", "6", Kind.RIGID))
+            world = b.make("eye", (), None, FieldType(Domain.WORLD, "6", "6", Kind.RIGID))
             self._pose = b.fixpoint(
                 _RIGID, lambda w: b.mul(b.down(w, world), self.hinge_transform())
             )
@@ -283,7 +283,7 @@ class Blocks:
         force, place = x.name == "dB", place_of(x)
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
-            return b.zero(Type(Domain.POINT, "6", "6"))
+            return b.zero(FieldType(Domain.POINT, "6", "6"))
         u = u if force else b.shift("gather", self.rigid_rows(u))
         first, factors, last = self._point_factors(motions)
         before, after = factors[:place], factors[place:]
@@ -315,7 +315,7 @@ class Blocks:
 
     def _point_block(self, x: Expr) -> Field:
         b = self.builder
-        point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
+        point6 = FieldType(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
             return b.apply("point_frame") if x is B else b.zero(point6)
         if x is B and self.axes == "spatial":
@@ -325,7 +325,7 @@ class Blocks:
             return b.make("mul", (first, last), None, point6)
         moving = [self.vector(y) for y in arguments_of(x)]
         if any(m.op == "zero" for m in moving):
-            return b.zero(Type(Domain.POINT, "6", "6"))
+            return b.zero(FieldType(Domain.POINT, "6", "6"))
         first, factors, out = self._point_factors(moving)
         for y in reversed(factors):
             out = b.mul(y, out)
@@ -344,7 +344,7 @@ class Blocks:
         if x is A:
             out = b.apply("closure_row", seen)
         elif any(m.op == "zero" for m in moving):
-            return b.zero(Type(Domain.LINK, "6", "1"))
+            return b.zero(FieldType(Domain.LINK, "6", "1"))
         elif len(moving) > 1:
             out = b.apply("closure_row_along", seen, *self._link_motions(moving))
         else:
@@ -372,7 +372,7 @@ class Blocks:
         ends = [(m, b.shift("of_mate", m)) for m in map(self.point_motion, motions)]
         return [b.shift("of_point", y) for pair in ends for y in pair]
 
-    def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
+    def row_variation_blocks(self, x: Expr) -> tuple[Field, Field]:
         """How the row at a link changes with the motion of its frame and with that of the mate.
 
         Those of dAT{f} are multiplied by the component of f.
@@ -468,7 +468,7 @@ class Blocks:
         if default and "P" in self.given:
             p = self.given_field(f.P)
         else:
-            p = b.fixpoint(Type(Domain.BODY, self.body, self.body, Kind.SYMMETRIC), equation)
+            p = b.fixpoint(FieldType(Domain.BODY, self.body, self.body, Kind.SYMMETRIC), equation)
         p.named = p.named or named.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
@@ -528,32 +528,32 @@ class Blocks:
         return b.mul(out, b.transpose(right)) if right is not None else out
 
 
-def _hinge_rate(low: Blocks, x: Expr) -> Field:
+def _hinge_rate(low: MemorylessBlocks, x: Expr) -> Field:
     """Ḣ along v, or along the directions in braces."""
     b, along = low.builder, [low.vector(y) for y in x.args]
     return b.transpose(b.apply("hinge_axes_along" if along else "hinge_axes_rate", *along))
 
 
-def _armature(low: Blocks, x: Expr) -> Field:
+def _armature(low: MemorylessBlocks, x: Expr) -> Field:
     return low.builder.apply("Jr") if low.armature else low.builder.zero(_RATES)
 
 
-def _unprescribed(low: Blocks, x: Expr) -> Field:
+def _unprescribed(low: MemorylessBlocks, x: Expr) -> Field:
     """1 on joints whose effort is given, 0 on the others."""
     return low.builder.apply("diag", low.builder.leaf("input", _RATE, "free"))
 
 
-def _prescribed(low: Blocks, x: Expr) -> Field:
+def _prescribed(low: MemorylessBlocks, x: Expr) -> Field:
     return low.builder.add([(1, low.builder.eye(Domain.BODY, "r")), (-1, _unprescribed(low, x))])
 
 
-def _shift_weight(low: Blocks, x: Expr) -> Field:
+def _shift_weight(low: MemorylessBlocks, x: Expr) -> Field:
     """φ(parent(k), k) behind the rotation of the shift."""
     b, step = low.builder, low.hinge_transform()
     return b.mul(b.transpose(b.apply("rotation", step)), step)
 
 
-_LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
+_LEAVES: dict[str, Callable[[MemorylessBlocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
     "dB": lambda low, x: low.on_rigid_rows(low.builder.shift("scatter", low.swing_block(x))),

@@ -45,7 +45,7 @@ _HALF = Fraction(1, 2)
 Vectors = list[list[Entry]]
 
 
-class _Reader:
+class _RecordReader:
     """Numbers in a row, taken one group at a time."""
 
     def __init__(self, numbers: Sequence[Entry], start: int) -> None:
@@ -67,7 +67,7 @@ class FlexibleBody:
 
     def __init__(self, a: Arithmetic) -> None:
         n = self.n = modes_of(a.joint)
-        read = _Reader(a.joint.spread(a.params()), a.joint.own_start)
+        read = _RecordReader(a.joint.spread(a.params()), a.joint.own_start)
         self.mass, *self.first = read.take(4)
         self.moment = read.symmetric()
         self.S1: Vectors = []
@@ -289,7 +289,7 @@ class MovingPort:
 
     def __init__(self, a: Arithmetic, eta: Sequence[Entry] | None = None) -> None:
         m = a.joint.port_modes
-        read = _Reader(a.joint.spread(a.params()), a.joint.port_start)
+        read = _RecordReader(a.joint.spread(a.params()), a.joint.port_start)
         axes, origin = read.take(9), read.take(3)
         self.axes: Rows = [axes[3 * i : 3 * i + 3] for i in range(3)]
         turns: Vectors = []

@@ -20,7 +20,7 @@ from typing import Any
 
 from phipsi.core.model.dual import Dual, rate_of
 from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.sweeps import bodies, modal_bodies
+from phipsi.core.sweeps import kernels, modal_bodies
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,
@@ -245,22 +245,22 @@ def dE_trace(a: Arithmetic, x: Field) -> Block:
 
 def hinge_along(a: Arithmetic, x: Field) -> Block:
     """H* differentiated along the arguments; modal rows do not change."""
-    return with_unit_rows(a, a.entries(bodies.hinge_along(a, x)), 0)
+    return with_unit_rows(a, a.entries(kernels.hinge_along(a, x)), 0)
 
 
 def dHT(a: Arithmetic, x: Field) -> Block:
     """How H* w changes with each rate; modal rows do not."""
-    return with_unit_rows(a, a.entries(bodies.dHT(a, x)), 0)
+    return with_unit_rows(a, a.entries(kernels.dHT(a, x)), 0)
 
 
 def crm(a: Arithmetic, x: Field) -> Block:
     """V × of the rigid rows."""
-    return _square(a, bodies.crm(a, x))
+    return _square(a, kernels.crm(a, x))
 
 
 def crq(a: Arithmetic, x: Field) -> Block:
     """V ↦ V ×* f of the rigid rows."""
-    return _square(a, bodies.crq(a, x))
+    return _square(a, kernels.crq(a, x))
 
 
 def _square(a: Arithmetic, block: Block) -> Block:
@@ -271,12 +271,12 @@ def _square(a: Arithmetic, block: Block) -> Block:
 
 def vee(a: Arithmetic, x: Field) -> Block:
     """tr(cross(s) X) by s, of the rigid rows."""
-    return _column(a, bodies.vee(a, x))
+    return _column(a, kernels.vee(a, x))
 
 
 def vee_force(a: Arithmetic, x: Field) -> Block:
     """tr(cross_force(f) X) by f, of the rigid rows."""
-    return _column(a, bodies.vee_force(a, x))
+    return _column(a, kernels.vee_force(a, x))
 
 
 def _column(a: Arithmetic, block: Block) -> Block:
@@ -288,14 +288,14 @@ def _column(a: Arithmetic, block: Block) -> Block:
 
 def regress(a: Arithmetic, x: Field) -> Block:
     """M(π) z by its columns; modal rows do not depend on π."""
-    rows = a.entries(bodies.regress(a, x))
+    rows = a.entries(kernels.regress(a, x))
     return a.dense([*rows, *([0] * 10 for _ in range(modes_of(a.joint)))])
 
 
 def inertia_of(a: Arithmetic, x: Field) -> Block:
     """M(π), zeros for modes."""
     n = modes_of(a.joint)
-    lower = lower_half(a.entries(bodies.inertia_of(a, x)))
+    lower = lower_half(a.entries(kernels.inertia_of(a, x)))
     for i in range(n):
         lower += [0] * (7 + i)
     return a.symmetric(lower, 6 + n)
@@ -397,8 +397,8 @@ _modal("modal_regress", "π ↦ M(π) z, with modal rows", regress, "b", "10",
        *_call("regress", r"\operatorname{regress}"), linear=(0,))
 _modal("modal_inertia_of", "M(π), with modal rows", inertia_of, "b", "b",
        *_call("inertia_of", r"\operatorname{M_{\pi}}"), kind=Kind.SYMMETRIC, linear=(0,))
-_modal("modal_inertia_trace", "tr(M(π) X) by π, of the rigid rows", bodies.inertia_trace, "10", "1",
-       *_call("inertia_trace", r"\operatorname{M_{tr}}"), linear=(0,))
+_modal("modal_inertia_trace", "tr(M(π) X) by π, of the rigid rows", kernels.inertia_trace, "10",
+       "1", *_call("inertia_trace", r"\operatorname{M_{tr}}"), linear=(0,))
 _modal("modal_rows", "efforts of modes as rows of forces", rows_of_modes, "b", "r",
        "modal_rows", r"\mathrm{rows}_{\eta}", keep=Keep.KNOWN, naming=Naming.INLINE)
 # fmt: on

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from phipsi.core.operators.catalogue import CATALOGUE
-from phipsi.core.sweeps import bodies, closure_operations, modal_operations
+from phipsi.core.sweeps import closure_operations, kernels, modal_operations
 from phipsi.core.sweeps.ir import (
     EACH,
     Binding,
@@ -72,10 +72,10 @@ def block_sizes(r: int, columns: int) -> Size:
     """The sizes of blocks at such a body, by the words of their types."""
     modes = max(r - 1, 0)  # as of one-dof hinges
     known = {"r": r, "q": r, "b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": modes}
-    return _BlockSizes(known, columns).__getitem__
+    return _SizeOfWord(known, columns).__getitem__
 
 
-class _BlockSizes(dict[str, int]):
+class _SizeOfWord(dict[str, int]):
     """Sizes by their words: numbers are themselves, and all others are those of columns."""
 
     def __init__(self, known: dict[str, int], columns: int) -> None:
@@ -237,8 +237,8 @@ _BODY6: dict[str, Any] = {"domain": Domain.BODY, "rows": "6", "cols": "6"}
 _POINT6: dict[str, Any] = {"domain": Domain.POINT, "rows": "6", "cols": "6"}
 
 Operation("input", "an input of the program", **_LEAF, form=_input_form)
-Operation("zero", "the block of zeros", body=bodies.zero, **_LEAF, form="0")
-Operation("eye", "the identity", body=bodies.eye, **_LEAF, form="I")
+Operation("zero", "the block of zeros", body=kernels.zero, **_LEAF, form="0")
+Operation("eye", "the identity", body=kernels.eye, **_LEAF, form="I")
 Operation("seed", "columns of the identity of a space", **_LEAF, form="I({at})")
 Operation(
     "path_seed", "the value of a column where its path starts", **_LEAF, domain=Domain.BODY,
@@ -257,19 +257,19 @@ Operation(
     latex=r"\bar{g}",
 )  # fmt: skip
 Operation(
-    "point_frame", "φ from the frame of a point to its body", body=bodies.point_frame, **_POINT6,
+    "point_frame", "φ from the frame of a point to its body", body=kernels.point_frame, **_POINT6,
     **_LEAF, kind=Kind.RIGID, form="B({at})",
 )  # fmt: skip
 Operation(
-    "point_arm", "φ from a point to its body, in the axes of the body", body=bodies.point_arm,
+    "point_arm", "φ from a point to its body, in the axes of the body", body=kernels.point_arm,
     **_POINT6, **_LEAF, kind=Kind.RIGID, form="φ(k,{at})", latex=r"\phi(k,{at})",
 )  # fmt: skip
 Operation(
-    "world_arm", "φ from the origin of the world to a place", body=bodies.world_arm, **_LEAF,
+    "world_arm", "φ from the origin of the world to a place", body=kernels.world_arm, **_LEAF,
     domain=Domain.WORLD, rows="6", cols="6", kind=Kind.RIGID,
 )  # fmt: skip
 Operation(
-    "angular", "the projection on the angular part", body=bodies.angular, **_BODY6, **_LEAF,
+    "angular", "the projection on the angular part", body=kernels.angular, **_BODY6, **_LEAF,
     kind=Kind.SYMMETRIC,
 )  # fmt: skip
 Operation(
@@ -286,30 +286,30 @@ Operation(
 )  # fmt: skip
 Operation(
     "transform", "φ(parent, k), from the placement and the motion of a joint",
-    body=bodies.transform, **_BODY6, kind=Kind.RIGID, variant=Variant.JOINT, cost=2 * 8 + 45,
+    body=kernels.transform, **_BODY6, kind=Kind.RIGID, variant=Variant.JOINT, cost=2 * 8 + 45,
     naming=Naming.INLINE, form="φ{pair}", latex=r"\phi{pair}",
 )  # fmt: skip
 Operation(
-    "joint_transform", "the motion of a joint", body=bodies.joint_transform, **_BODY6,
+    "joint_transform", "the motion of a joint", body=kernels.joint_transform, **_BODY6,
     kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
 )  # fmt: skip
 Operation(
-    "joint_coordinates", "the coordinates of a joint with q̇ = v", body=bodies.coordinates,
+    "joint_coordinates", "the coordinates of a joint with q̇ = v", body=kernels.coordinates,
     domain=Domain.BODY, rows="r", cols="1", cost=0, variant=Variant.JOINT, naming=Naming.INLINE,
     form="q({at})",
 )  # fmt: skip
 Operation(
-    "moved_joint", "the coordinates of a joint after unit time at its rates", body=bodies.moved,
+    "moved_joint", "the coordinates of a joint after unit time at its rates", body=kernels.moved,
     domain=Domain.BODY, rows="q", cols="1", cost=20, variant=Variant.JOINT, naming=Naming.INLINE,
     form="q({at}) ∘ exp v({at})", latex=r"q({at}) \circ \exp v({at})",
 )  # fmt: skip
 Operation(
-    "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
+    "hinge_axes", "H*", body=kernels.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
     keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})",
     starred=("H({at})", "H({at})"), modal="modal_hinge_axes",
 )  # fmt: skip
 Operation(
-    "hinge_axes_rate", "how H* changes with the motion of its joint", body=bodies.hinge_axes_rate,
+    "hinge_axes_rate", "how H* changes with the motion of its joint", body=kernels.hinge_axes_rate,
     domain=Domain.BODY, rows="6", cols="r", naming=Naming.INLINE, form="Ḣ*({at})",
     latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"), modal="modal_hinge_rate",
 )  # fmt: skip
@@ -317,30 +317,30 @@ Operation(
 # ---- algebra of blocks ---------------------------------------------------------------------------
 
 Operation(
-    "rec", "the solution of an equation", body=bodies.same, naming=Naming.ALWAYS, letter="z",
+    "rec", "the solution of an equation", body=kernels.same, naming=Naming.ALWAYS, letter="z",
     form="z",
 )  # fmt: skip
 Operation(
-    "mul", "a product", body=bodies.product, linear=(0, 1), cost=_product_cost, form="{0} {1}",
+    "mul", "a product", body=kernels.product, linear=(0, 1), cost=_product_cost, form="{0} {1}",
     binding=Binding.PRODUCT,
 )  # fmt: skip
 Operation(
-    "cong", "A S A*", body=bodies.congruence, linear=(0, 1), cost=_congruence_cost,
+    "cong", "A S A*", body=kernels.congruence, linear=(0, 1), cost=_congruence_cost,
     form="{0} {1} {0*}", binding=Binding.PRODUCT,
 )  # fmt: skip
 Operation(
-    "T", "the transpose", body=bodies.transposed, linear=(0,), naming=Naming.INLINE, form="{0*}",
+    "T", "the transpose", body=kernels.transposed, linear=(0,), naming=Naming.INLINE, form="{0*}",
 )  # fmt: skip
 Operation(
-    "add", "a sum with coefficients", body=bodies.total, cost=_sum_cost, form=_sum_form,
+    "add", "a sum with coefficients", body=kernels.total, cost=_sum_cost, form=_sum_form,
     binding=Binding.SUM,
 )  # fmt: skip
 Operation(
-    "sym", "X + X*", body=bodies.sym, linear=(0,), cost=_entries, form="{0~} + {0*}",
+    "sym", "X + X*", body=kernels.sym, linear=(0,), cost=_entries, form="{0~} + {0*}",
     binding=Binding.SUM,
 )  # fmt: skip
 Operation(
-    "formula", "blocks of an own operator, entry by entry", body=bodies.formula,
+    "formula", "blocks of an own operator, entry by entry", body=kernels.formula,
     variant=Variant.JOINT, cost=_formula_cost, form=_formula_form,
 )  # fmt: skip
 Operation("inv", "the inverse", cost=_inverse_cost, naming=Naming.INLINE, form="{0^}")
@@ -352,31 +352,31 @@ Operation(
     "logdet", "log det", rows="1", cols="1", cost=_factor_cost, **_call("logdet", r"\log\det"),
 )  # fmt: skip
 Operation(
-    "hinge_scale", "what the pivots of D are compared with", body=bodies.hinge_scale, rows="r",
+    "hinge_scale", "what the pivots of D are compared with", body=kernels.hinge_scale, rows="r",
     cols="1", cost=lambda x, size: 2 * size("r"), naming=Naming.HIDDEN,
 )  # fmt: skip
 Operation(
-    "half", "the lower half with half of the diagonal", body=bodies.half, rows="r", cols="r",
+    "half", "the lower half with half of the diagonal", body=kernels.half, rows="r", cols="r",
     kind=Kind.LOWER, linear=(0,), **_call("half"),
 )  # fmt: skip
 Operation(
-    "diag", "a column on the diagonal", body=bodies.diag, rows="r", cols="r", kind=Kind.SYMMETRIC,
+    "diag", "a column on the diagonal", body=kernels.diag, rows="r", cols="r", kind=Kind.SYMMETRIC,
     linear=(0,), naming=Naming.INLINE, form="free({at})",
 )  # fmt: skip
 Operation(
-    "diagonal_matrix", "a column on the diagonal", body=bodies.diag, rows="r", cols="r",
+    "diagonal_matrix", "a column on the diagonal", body=kernels.diag, rows="r", cols="r",
     kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
 )  # fmt: skip
 Operation(
-    "scaled_block", "a number times a block", body=bodies.scaled, linear=(0, 1), cost=_entries,
+    "scaled_block", "a number times a block", body=kernels.scaled, linear=(0, 1), cost=_entries,
     form="{0} {1}", binding=Binding.PRODUCT,
 )  # fmt: skip
 Operation(
-    "block_trace", "the sum of a diagonal", body=bodies.trace, domain=Domain.BODY, rows="1",
+    "block_trace", "the sum of a diagonal", body=kernels.trace, domain=Domain.BODY, rows="1",
     cols="1", linear=(0,), **_call("tr", r"\operatorname{tr}"),
 )  # fmt: skip
 Operation(
-    "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1",
+    "diagonal_column", "the diagonal as a column", body=kernels.diagonal, rows="r", cols="1",
     linear=(0,), **_call("diagonal"),
 )  # fmt: skip
 
@@ -386,119 +386,123 @@ _MATRIX: dict[str, Any] = {"rows": "6", "cols": "6", "linear": (0,)}
 _VECTOR: dict[str, Any] = {"rows": "6", "cols": "1", "linear": (0,)}
 
 Operation(
-    "cross", "V × y", body=bodies.motion_cross, rows="6", linear=(0, 1), cost=_cross_cost,
+    "cross", "V × y", body=kernels.motion_cross, rows="6", linear=(0, 1), cost=_cross_cost,
     form="{0} × {1}", latex=r"{0} \times {1}",
 )  # fmt: skip
 Operation(
-    "cross_force", "V ×* f", body=bodies.force_cross, rows="6", linear=(0, 1), cost=_cross_cost,
+    "cross_force", "V ×* f", body=kernels.force_cross, rows="6", linear=(0, 1), cost=_cross_cost,
     form="{0} ×* {1}", latex=r"{0} \times^{*} {1}",
 )  # fmt: skip
 Operation(
-    "lever", "y ↦ how V ×* f changes with V, applied", body=bodies.lever, rows="6", linear=(0, 1),
+    "lever", "y ↦ how V ×* f changes with V, applied", body=kernels.lever, rows="6", linear=(0, 1),
     cost=_cross_cost, **_call("cross_force", r"\operatorname{cross_{f}}"),
 )  # fmt: skip
-Operation("crm", "V × as a matrix", body=bodies.crm, **_MATRIX, **_call("cross"))
+Operation("crm", "V × as a matrix", body=kernels.crm, **_MATRIX, **_call("cross"))
 Operation(
-    "rigid_crm", "V × of the rigid rows", body=bodies.crm, **_MATRIX, modal="modal_crm",
+    "rigid_crm", "V × of the rigid rows", body=kernels.crm, **_MATRIX, modal="modal_crm",
     **_call("rigid_cross"),
 )  # fmt: skip
 Operation(
-    "rigid_crq", "V ↦ V ×* f of the rigid rows", body=bodies.crq, **_MATRIX, modal="modal_crq",
+    "rigid_crq", "V ↦ V ×* f of the rigid rows", body=kernels.crq, **_MATRIX, modal="modal_crq",
     **_call("rigid_cross_force"),
 )  # fmt: skip
 Operation(
-    "crq", "V ↦ V ×* f as a matrix", body=bodies.crq, **_MATRIX,
+    "crq", "V ↦ V ×* f as a matrix", body=kernels.crq, **_MATRIX,
     **_call("cross_force", r"\operatorname{cross_{f}}"),
 )  # fmt: skip
-Operation("spin", "ω~ on both halves", body=bodies.spin, **_MATRIX, **_call("spin"))
+Operation("spin", "ω~ on both halves", body=kernels.spin, **_MATRIX, **_call("spin"))
 Operation(
-    "swing", "u ↦ spin(u) applied to a vector", body=bodies.swing, **_MATRIX, **_call("swing"),
+    "swing", "u ↦ spin(u) applied to a vector", body=kernels.force_cross_block, **_MATRIX,
+    **_call("swing"),
 )  # fmt: skip
 Operation(
-    "regress", "π ↦ M(π) z", body=bodies.regress, rows="6", cols="10", linear=(0,),
+    "regress", "π ↦ M(π) z", body=kernels.regress, rows="6", cols="10", linear=(0,),
     modal="modal_regress", **_call("regress"),
 )  # fmt: skip
-Operation("gauge", "[0; ω × v]", body=bodies.gauge, rows="6", cols="1", cost=9, **_call("gauge"))
+Operation("gauge", "[0; ω × v]", body=kernels.gauge, rows="6", cols="1", cost=9, **_call("gauge"))
 Operation(
-    "against", "[0; −g] of g", body=bodies.against, **_VECTOR, naming=Naming.INLINE, form="[0; −g]",
+    "against", "[0; −g] of g", body=kernels.against, **_VECTOR, naming=Naming.INLINE,
+    form="[0; −g]",
     latex="[0; -g]",
 )  # fmt: skip
 Operation(
-    "rotation", "the rotation of a rigid transformation", body=bodies.rotation, rows="6", cols="6",
+    "rotation", "the rotation of a rigid transformation", body=kernels.rotation, rows="6", cols="6",
     kind=Kind.RIGID, naming=Naming.INLINE, **_call("turn"),
 )  # fmt: skip
 Operation(
-    "rigid_inverse", "the inverse of a rigid transformation", body=bodies.rigid_inverse, rows="6",
+    "rigid_inverse", "the inverse of a rigid transformation", body=kernels.rigid_inverse, rows="6",
     cols="6", kind=Kind.RIGID, **_call("inverse"),
 )  # fmt: skip
 Operation(
-    "rigid_of_pose", "φ of a pose", body=bodies.rigid_of_pose, rows="6", cols="6", kind=Kind.RIGID,
+    "rigid_of_pose", "φ of a pose", body=kernels.rigid_of_pose, rows="6", cols="6", kind=Kind.RIGID,
     form="({...})", latex="({...})",
 )  # fmt: skip
 Operation(
-    "pose_matrix", "the pose of φ, 4 × 4", body=bodies.pose_matrix, rows="4", cols="4",
+    "pose_matrix", "the pose of φ, 4 × 4", body=kernels.pose_matrix, rows="4", cols="4",
     **_call("pose"),
 )  # fmt: skip
 Operation(
-    "frame_matrix", "the pose of the frame of a point, 4 × 4", body=bodies.frame_matrix,
+    "frame_matrix", "the pose of the frame of a point, 4 × 4", body=kernels.frame_matrix,
     domain=Domain.POINT, rows="4", cols="4", reads=Reads.HOST, cost=63, **_call("frame_pose"),
 )  # fmt: skip
 Operation(
-    "below_root", "a product, or the identity at roots", body=bodies.below_root, rows="6", cols="6",
+    "below_root", "a product, or the identity at roots", body=kernels.below_root,
+    rows="6", cols="6",
     kind=Kind.RIGID, **_call("below_root", r"\operatorname{below\_root}"),
 )  # fmt: skip
 Operation(
     "com_arm", "φ from the origin of the world to the mass centre of an inertia",
-    body=bodies.com_arm, rows="6", cols="6", kind=Kind.RIGID, cost=4, **_call("com"),
+    body=kernels.com_arm, rows="6", cols="6", kind=Kind.RIGID, cost=4, **_call("com"),
 )  # fmt: skip
 Operation(
-    "gyration", "how M V changes the momentum", body=bodies.gyration, rows="6", cols="6",
+    "gyration", "how M V changes the momentum", body=kernels.gyration, rows="6", cols="6",
     kind=Kind.GYRATION, linear=(0, 1), cost=70, **_call("gyration"),
 )  # fmt: skip
 Operation(
-    "inertia_rate", "how an inertia changes as its body moves", body=bodies.inertia_rate, rows="6",
+    "inertia_rate", "how an inertia changes as its body moves", body=kernels.inertia_rate, rows="6",
     cols="6", kind=Kind.INERTIA, linear=(0, 1), cost=70,
 )  # fmt: skip
 Operation(
-    "inertia_of", "M(π)", body=bodies.inertia_of, rows="6", cols="6", kind=Kind.INERTIA,
+    "inertia_of", "M(π)", body=kernels.inertia_of, rows="6", cols="6", kind=Kind.INERTIA,
     linear=(0,), modal="modal_inertia_of", **_call("inertia_of", r"\operatorname{M_{\pi}}"),
 )  # fmt: skip
 Operation(
-    "inertia_trace", "tr(M(π) X) by π", body=bodies.inertia_trace, rows="10", cols="1", linear=(0,),
+    "inertia_trace", "tr(M(π) X) by π", body=kernels.inertia_trace,
+    rows="10", cols="1", linear=(0,),
     modal="modal_inertia_trace", **_call("inertia_trace", r"\operatorname{M_{tr}}"),
 )  # fmt: skip
-Operation("vee", "tr(cross(u) X) by u", body=bodies.vee, **_VECTOR)
+Operation("vee", "tr(cross(u) X) by u", body=kernels.vee, **_VECTOR)
 Operation(
-    "vee_force", "tr(cross_force(u) X) by u", body=bodies.vee_force, **_VECTOR,
+    "vee_force", "tr(cross_force(u) X) by u", body=kernels.vee_force, **_VECTOR,
     **_call("vee_force", r"\operatorname{vee_{f}}"),
 )  # fmt: skip
 
 Operation(
-    "rigid_vee", "tr(rigid_cross(u) X) by u", body=bodies.vee, **_VECTOR, modal="modal_vee",
+    "rigid_vee", "tr(rigid_cross(u) X) by u", body=kernels.vee, **_VECTOR, modal="modal_vee",
     **_call("rigid_vee"),
 )  # fmt: skip
 Operation(
-    "rigid_vee_force", "tr(rigid_cross_force(u) X) by u", body=bodies.vee_force, **_VECTOR,
+    "rigid_vee_force", "tr(rigid_cross_force(u) X) by u", body=kernels.vee_force, **_VECTOR,
     modal="modal_vee_force", **_call("rigid_vee_force"),
 )  # fmt: skip
 
 # ---- how hinges change ---------------------------------------------------------------------------
 
 Operation(
-    "hinge_axes_along", "H* differentiated along rates", body=bodies.hinge_along,
+    "hinge_axes_along", "H* differentiated along rates", body=kernels.hinge_along,
     domain=Domain.BODY, rows="6", cols="r", linear=EACH, modal="modal_hinge_along",
     **_call("Ḣ*", r"\dot{H}^{*}"),
 )  # fmt: skip
 Operation(
-    "dHT", "how H* w changes with the rates", body=bodies.dHT, domain=Domain.BODY, rows="6",
+    "dHT", "how H* w changes with the rates", body=kernels.dHT, domain=Domain.BODY, rows="6",
     cols="r", linear=EACH, modal="modal_dHT", **_call("dHT", r"\delta H^{*}"),
 )  # fmt: skip
 Operation(
-    "dH", "how H f changes with the rates", body=bodies.dH, domain=Domain.BODY, rows="r", cols="r",
+    "dH", "how H f changes with the rates", body=kernels.dH, domain=Domain.BODY, rows="r", cols="r",
     linear=EACH, **_call("dH", r"\delta H"),
 )  # fmt: skip
 Operation(
-    "dH_trace", "how tr(H Z) changes with the rates", body=bodies.dH_trace, domain=Domain.BODY,
+    "dH_trace", "how tr(H Z) changes with the rates", body=kernels.dH_trace, domain=Domain.BODY,
     rows="r", cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
 )  # fmt: skip
 
@@ -542,7 +546,7 @@ _shift(
 _shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}", back="to_row")
 _shift(
     "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",
-    body=bodies.same, keep=Keep.AGAIN, naming=Naming.INLINE,
+    body=kernels.same, keep=Keep.AGAIN, naming=Naming.INLINE,
 )  # fmt: skip
 Operation(
     "down", "the block of the parent, or a constant at roots", domain=Domain.BODY,

@@ -29,7 +29,7 @@ from phipsi.core.rewrite.matrix_splitting import matrix_product, strip_marks
 from phipsi.core.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
 from phipsi.core.sweeps.equation_builder import no_modes
 from phipsi.core.sweeps.ir import Field
-from phipsi.core.sweeps.lower import Lowering, Options
+from phipsi.core.sweeps.lower import Lowering, LoweringOptions
 from phipsi.core.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
 from phipsi.core.sweeps.row_elimination import KeptRows, elimination_of
 from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
@@ -172,7 +172,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredRequest:
     """The fields of a program before scheduling, and the names of its inputs in order.
 
     `has_names` says that they hold numbers of joints or bodies that were named; `has_gram`, that
@@ -369,8 +369,8 @@ def lower_request(
     pairs: str = "all",
     grams: bool = False,
     watch: Callable[[list[Field]], None] | None = None,
-) -> Lowered:
-    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`.
+) -> LoweredRequest:
+    """Lower all expressions with shared equations; `pairs`, `grams` are those of `LoweringOptions`.
 
     `watch` sees the fields so far after every result but the last, and ends the work by raising.
     """
@@ -382,7 +382,7 @@ def lower_request(
     elimination = elimination_of(model)
     if more_rows and elimination is not None:
         expressions = tuple(map(elimination.kept, expressions))
-    options = Options(
+    options = LoweringOptions(
         flat=not more_rows and _flat(model),
         simplify=request.rewrite == "full",
         grams=grams,
@@ -399,7 +399,7 @@ def lower_request(
         x = x if mode == "dense" else strip_marks(x)
         if x.is_vector:
             layout = "poses" if x.gives.of_poses else "vector"
-            results.append(Result(low.given_out(x, low.vector(x)), layout, x.takes, x.gives))
+            results.append(Result(low.as_output(x, low.vector(x)), layout, x.takes, x.gives))
         elif mode == "apply":
             results.append(
                 _applied(low, x, f"x{len(operands)}" if several else "x", request.columns)
@@ -420,14 +420,14 @@ def lower_request(
         names = ("q", *names)  # M depends on the modes
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
-    return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
+    return LoweredRequest(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
 
 
 def _applied(low: Lowering, x: Expr, name: str, columns: bool) -> Result:
     """The product of an operator with the operand of that name, which may have columns."""
     operand = low.taken_in(x.takes, name, "c" if columns else "1")
     layout = "columns" if columns else "vector"
-    return Result(low.given_out(x, low.apply(x, operand)), layout, x.takes, x.gives)
+    return Result(low.as_output(x, low.apply(x, operand)), layout, x.takes, x.gives)
 
 
 def traits_of(

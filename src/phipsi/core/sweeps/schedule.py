@@ -16,7 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phipsi.core.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies, reached
+from phipsi.core.sweeps.ir import (
+    Domain,
+    Field,
+    Loop,
+    LoopStep,
+    Reads,
+    StepKind,
+    dependencies,
+    reached,
+)
 from phipsi.errors import LoweringError
 
 # steps that run as soon as something can run in them
@@ -37,7 +46,7 @@ MOST_WORK = 200_000
 """Steps times blocks that are still to be put into one; 60 mass matrices in a row need 45,000."""
 
 
-def schedule(outputs: Iterable[Field]) -> list[Step]:
+def schedule(outputs: Iterable[Field]) -> list[LoopStep]:
     """The steps that compute the outputs; the fewest sweeps of the two starting directions."""
     left = _Left(reachable(outputs))
     steps = _greedy(left.copy(), StepKind.BASE_TO_TIP)
@@ -69,7 +78,7 @@ def runs_in(x: Field) -> Domain:
     return x.args[0].type.domain
 
 
-def _cost(steps: list[Step]) -> tuple[int, int]:
+def _cost(steps: list[LoopStep]) -> tuple[int, int]:
     return sum(s.kind in _OTHER for s in steps), len(steps)
 
 
@@ -102,7 +111,7 @@ class _Left:
     def __len__(self) -> int:
         return sum(map(len, self.places.values()))
 
-    def take(self, step: Step) -> None:
+    def take(self, step: LoopStep) -> None:
         """Mark the fields of a step as done."""
         self.done.update(step.fields)
         for y in step.fields:
@@ -135,13 +144,15 @@ def _waits(x: Field, y: Field) -> bool:
     return y.operation.runs is not Loop.OWN or x.operation.reads is Reads.MATE
 
 
-def _greedy(left: _Left, first: StepKind, most: tuple[int, int] | None = None) -> list[Step] | None:
+def _greedy(
+    left: _Left, first: StepKind, most: tuple[int, int] | None = None
+) -> list[LoopStep] | None:
     """The steps that begin in a direction, if that is possible.
 
     With `most`, the cost of the steps that begin in the other direction: None as soon as these are
     not cheaper, or begin in the other direction too.
     """
-    steps: list[Step] = []
+    steps: list[LoopStep] = []
     direction, work = first, 0
     while len(left):
         work += len(left)
@@ -168,20 +179,20 @@ def _greedy(left: _Left, first: StepKind, most: tuple[int, int] | None = None) -
     return steps
 
 
-def _next_step(left: _Left, direction: StepKind) -> Step | None:
+def _next_step(left: _Left, direction: StepKind) -> LoopStep | None:
     for domain, kind in _AT_ONCE:
         ready = left.closure(domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None)
         if ready:
-            return Step(kind, domain, ready)
+            return LoopStep(kind, domain, ready)
     for way in (direction, _OTHER[direction]):
         ready = left.closure(Domain.BODY, way)
         if any(x.operation.step is way for x in ready):
-            return Step(way, Domain.BODY, ready)
+            return LoopStep(way, Domain.BODY, ready)
     ready = left.closure(Domain.BODY, None)
-    return Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
+    return LoopStep(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
 
 
-def _in_order(step: Step) -> list[Field]:
+def _in_order(step: LoopStep) -> list[Field]:
     """Topological order at one body; `up` and `down` read other bodies and wait for nobody."""
     inside = set(step.fields)
     state: dict[Field, int] = {}
@@ -206,7 +217,7 @@ def _in_order(step: Step) -> list[Field]:
     return out
 
 
-def _sink_leaves(steps: list[Step]) -> list[Step]:
+def _sink_leaves(steps: list[LoopStep]) -> list[LoopStep]:
     """Read inputs and model constants where they are used first instead of keeping them."""
     used: dict[Field, int] = {}
     for i, step in enumerate(steps):
@@ -226,7 +237,7 @@ def _sink_leaves(steps: list[Step]) -> list[Step]:
     return [s for s in steps if s.fields]
 
 
-def plan_buffers(steps: list[Step], outputs: Iterable[Field]) -> list[Step]:
+def plan_buffers(steps: list[LoopStep], outputs: Iterable[Field]) -> list[LoopStep]:
     """The steps with their local fields and the fields that are last used in them."""
     kept = set(outputs)
     made: dict[Field, int] = {}
@@ -240,7 +251,7 @@ def plan_buffers(steps: list[Step], outputs: Iterable[Field]) -> list[Step]:
                 used[y] = i
                 if made.get(y, i) != i or x.operation.elsewhere:
                     shared.add(y)
-    out: list[Step] = []
+    out: list[LoopStep] = []
     for i, step in enumerate(steps):
         simple = step.kind is not StepKind.PATH and step.domain is not Domain.WORLD
         local = frozenset(
@@ -252,5 +263,5 @@ def plan_buffers(steps: list[Step], outputs: Iterable[Field]) -> list[Step]:
             and x.operation.runs is Loop.OWN
         )
         last = tuple(x for x, j in used.items() if j == i and x not in kept)
-        out.append(Step(step.kind, step.domain, step.fields, local, last))
+        out.append(LoopStep(step.kind, step.domain, step.fields, local, last))
     return out

@@ -25,7 +25,7 @@ from phipsi.files.mjcf.mujoco_text import (
     is_left_out,
     is_used_field,
 )
-from phipsi.files.xml_document import MAX_NUMBER, Element, Sum, parse_xml, shortened
+from phipsi.files.xml_document import MAX_NUMBER, InclusionTotals, XMLElement, parse_xml, shortened
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_USED_BYTES = 400_000_000  # where several meshes use one file, it counts for each
@@ -46,19 +46,19 @@ class MjcfFiles:
 
     file: str
     folders: AllowedFolders
-    root: Element
-    includes: dict[str, Element] = field(default_factory=dict)
+    root: XMLElement
+    includes: dict[str, XMLElement] = field(default_factory=dict)
     assets: dict[str, bytes] = field(default_factory=dict)
     meshes: dict[str, tuple[str, str]] = field(default_factory=dict)
     fields: frozenset[str] = frozenset()
-    outside: dict[str, tuple[Element, str, str]] = field(default_factory=dict)
+    outside: dict[str, tuple[XMLElement, str, str]] = field(default_factory=dict)
 
     @property
-    def documents(self) -> list[Element]:
+    def documents(self) -> list[XMLElement]:
         """The file and those it includes."""
         return [self.root, *self.includes.values()]
 
-    def elements(self) -> Iterator[Element]:
+    def elements(self) -> Iterator[XMLElement]:
         """Every element of the file and of those it includes, in document order."""
         for document in self.documents:
             yield from _walk(document)
@@ -84,7 +84,7 @@ def read_mjcf_files(data: bytes, file: str, folders: AllowedFolders) -> MjcfFile
     return found
 
 
-def _walk(element: Element) -> Iterator[Element]:
+def _walk(element: XMLElement) -> Iterator[XMLElement]:
     stack = [element]
     while stack:
         at = stack.pop()
@@ -93,7 +93,7 @@ def _walk(element: Element) -> Iterator[Element]:
 
 
 def _follow_includes(found: MjcfFiles) -> None:
-    waiting, total = [found.root], Sum()
+    waiting, total = [found.root], InclusionTotals()
     while waiting:
         for element in list(_walk(waiting.pop())):
             if element.tag != "include":
@@ -112,7 +112,7 @@ def _follow_includes(found: MjcfFiles) -> None:
                 waiting.append(found.includes[name])
 
 
-def _locate(found: MjcfFiles, name: str, at: Element) -> str | None:
+def _locate(found: MjcfFiles, name: str, at: XMLElement) -> str | None:
     """Where a file is; None, and a remark in `found.outside`, if its folder is not allowed."""
     if not name:
         raise at.error(f'<{at.tag}> lacks file="…".')
@@ -183,7 +183,7 @@ def _points_in(data: bytes) -> int:
     return len(data) // 4
 
 
-def _check_points(points: int, at: Element) -> None:
+def _check_points(points: int, at: XMLElement) -> None:
     if points > MAX_FIELD_POINTS:
         raise at.error(
             f"the height fields up to here have more than {MAX_FIELD_POINTS:,} points together. "
@@ -191,7 +191,7 @@ def _check_points(points: int, at: Element) -> None:
         )
 
 
-def complaint(found: MjcfFiles, message: str) -> FileError:
+def located_error(found: MjcfFiles, message: str) -> FileError:
     """MuJoCo's message with the file and line it is about."""
     stated = re.search(r"line (\d+)", message)
     tag = re.search(r"Element '([^']*)'", message)
@@ -251,7 +251,7 @@ _LARGEST = {
 _LARGEST_IN_SIZE = 1e6
 
 
-def check_element(element: Element) -> None:
+def check_element(element: XMLElement) -> None:
     """Reject what one element may not say."""
     if element.tag in _REJECTED:
         raise element.error(f"<{element.tag}> is not read: {_REJECTED[element.tag]}.")
@@ -263,7 +263,7 @@ def check_element(element: Element) -> None:
             raise element.error("a built-in sphere with more than 5 subdivisions is not read.")
 
 
-def _check_numbers(element: Element, attribute: str, text: str) -> None:
+def _check_numbers(element: XMLElement, attribute: str, text: str) -> None:
     largest = _LARGEST.get((element.tag, attribute))
     if element.tag == "size" and attribute != "memory":
         largest = _LARGEST_IN_SIZE
@@ -285,18 +285,18 @@ def _check_numbers(element: Element, attribute: str, text: str) -> None:
         raise element.error(f"memory={shortened(text)} is more than a model needs.")
 
 
-def _numbers(element: Element, attribute: str, count: int) -> list[float]:
+def _numbers(element: XMLElement, attribute: str, count: int) -> list[float]:
     """The first numbers of an attribute; 0 for those that are missing or are not numbers."""
     words = element.attributes.get(attribute, "").split(None, count)[:count]
     found = [float(word) if _NUMBER.fullmatch(word) else 0.0 for word in words]
     return found + [0.0] * (count - len(found))
 
 
-def check_whole(documents: Iterable[Element], fields: Container[str] = ()) -> None:
+def check_whole(documents: Iterable[XMLElement], fields: Container[str] = ()) -> None:
     """Reject what the elements ask for together, and what MuJoCo's messages must not contain."""
     made, vertices = 0.0, 0.0
     for document in documents:
-        stack: list[tuple[Element, float]] = [(document, 1.0)]
+        stack: list[tuple[XMLElement, float]] = [(document, 1.0)]
         while stack:
             element, copies = stack.pop()
             if is_left_out(element):
@@ -323,7 +323,7 @@ def check_whole(documents: Iterable[Element], fields: Container[str] = ()) -> No
             stack.extend((child, copies) for child in reversed(element.children))
 
 
-def _vertices(mesh: Element) -> float:
+def _vertices(mesh: XMLElement) -> float:
     """How many vertices a built-in mesh has at most."""
     first, second = _numbers(mesh, "params", 2)
     if mesh.attributes["builtin"] == "sphere":
@@ -331,7 +331,7 @@ def _vertices(mesh: Element) -> float:
     return first * max(first, second)
 
 
-def _check_text(element: Element, fields: Container[str]) -> None:
+def _check_text(element: XMLElement, fields: Container[str]) -> None:
     """MuJoCo takes some texts of the file as the format of a message, so "%n" writes to memory."""
     for attribute, text in attributes_for_mujoco(element, fields).items():
         if "%" in text:

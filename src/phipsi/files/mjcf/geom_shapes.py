@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Exclusion, Shape, ShapePair
+from phipsi.attached.file_metadata import Exclusion, LinkShape, ShapePair
 from phipsi.attached.shapes import Material
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import quat_normalize
@@ -36,7 +36,7 @@ Heights = tuple[tuple[float, ...], ...]
 
 def shapes_of(
     m: Any, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
-) -> Iterator[Shape]:
+) -> Iterator[LinkShape]:
     """Every geom; one that touches nothing is visual."""
     touching = touching_geoms(m)
     fields: dict[int, tuple[Heights, tuple[float, float]]] = {}
@@ -61,7 +61,7 @@ def shapes_of(
             color = tuple(float(x) for x in m.geom_rgba[k])
             name = m.names["geom"][k]
             material = _material([float(x) for x in m.geom_friction[k]])
-            yield Shape(
+            yield LinkShape(
                 names[host], role, kind, size, X, name, uri, file, color, material, *_bits(m, k),
                 heights, int(m.geom_condim[k]), int(m.geom_priority[k]), bool(m.parents_touch[0]),
             )  # fmt: skip

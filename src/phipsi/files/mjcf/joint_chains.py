@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.extras import Rating
+from phipsi.attached.file_metadata import Rating
 from phipsi.core.model import joints
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.pose import Pose
@@ -35,7 +35,7 @@ def is_free(joint: Joint) -> bool:
 
 @final
 @dataclass
-class Step:
+class ChainJoint:
     """One joint of ours, from one of MuJoCo's or several together.
 
     `words` are MuJoCo's types, `first` the name of the first of its joints; `efforts` (the least
@@ -80,7 +80,7 @@ def _one(numbers: tuple[float, ...]) -> float | tuple[float, ...]:
 class Chain:
     """All joints of a body, and the way from the link's origin to the body's, in link axes."""
 
-    steps: list[Step]
+    steps: list[ChainJoint]
     shift: NDArray[np.float64]
 
 
@@ -88,7 +88,7 @@ def chain_of(m: Any, rows: Iterable[int], body: str) -> Chain:
     """The joints `rows` of the compiled model `m`, all of one body."""
     steps = [_step(m, k, body) for k in rows]
     if not steps:
-        return Chain([Step(f"{body}_weld", joints.Fixed())], np.zeros(3))
+        return Chain([ChainJoint(f"{body}_weld", joints.Fixed())], np.zeros(3))
     anchors = [step.anchor for step in steps if step.anchor is not None]
     if len(steps) == 1 or not _can_be_one(steps, anchors):
         return _in_a_row(steps)
@@ -96,7 +96,7 @@ def chain_of(m: Any, rows: Iterable[int], body: str) -> Chain:
     return Chain([_together(steps, shift)], shift)
 
 
-def _step(m: Any, k: int, body: str) -> Step:
+def _step(m: Any, k: int, body: str) -> ChainJoint:
     kind, at = int(m.jnt_type[k]), int(m.jnt_dofadr[k])
     rates = slice(at, at + (6, 3, 1, 1)[kind])
     has_coordinate = kind in (_SLIDE, _HINGE)
@@ -109,7 +109,7 @@ def _step(m: Any, k: int, body: str) -> Step:
     friction = np.array(m.dof_frictionloss[rates], dtype=np.float64)
     if kind == _FREE:  # it acts along axes of the world there, which are not those of the rates
         friction[:] = 0.0
-    return Step(
+    return ChainJoint(
         name,
         _joint(kind, axis, any(armature)),
         _WORDS[kind],
@@ -134,7 +134,7 @@ def _joint(kind: int, axis: NDArray[np.float64], has_armature: bool) -> Joint:
     return joints.Prismatic(axis) if kind == _SLIDE else joints.Revolute(axis)
 
 
-def _can_be_one(steps: list[Step], anchors: list[NDArray[np.float64]]) -> bool:
+def _can_be_one(steps: list[ChainJoint], anchors: list[NDArray[np.float64]]) -> bool:
     """Whether joints can be one composite joint: they share an anchor and have no reference.
 
     Beside a ball joint limits have no place in a composite joint, so there must be none.
@@ -146,11 +146,11 @@ def _can_be_one(steps: list[Step], anchors: list[NDArray[np.float64]]) -> bool:
     return bool(apart <= _SAME) and (can_have_limits or not any(step.limits for step in steps))
 
 
-def _together(steps: list[Step], shift: NDArray[np.float64]) -> Step:
+def _together(steps: list[ChainJoint], shift: NDArray[np.float64]) -> ChainJoint:
     limits = None
     if any(step.limits for step in steps):
         limits = tuple(zip(*(step.limits or (-math.inf, math.inf) for step in steps), strict=True))
-    return Step(
+    return ChainJoint(
         "+".join(step.name for step in steps),
         joints.Composite([step.joint for step in steps]),
         "+".join(step.words for step in steps),
@@ -164,7 +164,7 @@ def _together(steps: list[Step], shift: NDArray[np.float64]) -> Step:
     )
 
 
-def _in_a_row(steps: list[Step]) -> Chain:
+def _in_a_row(steps: list[ChainJoint]) -> Chain:
     """One body per joint; each frame has the link's axes and sits at its joint's anchor."""
     at = np.zeros(3)
     for step in steps:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.core.model.tree import WORLD_NAME
-from phipsi.files.files import Place
+from phipsi.files.files import SourceLocation
 from phipsi.files.mjcf.checked_files import MjcfFiles
 from phipsi.files.mjcf.geom_shapes import pose_of, touching_geoms
 from phipsi.files.parsed_robot import ParsedRobot
-from phipsi.files.xml_document import Element, shortened
+from phipsi.files.xml_document import XMLElement, shortened
 
 _FREE, _BALL = 0, 1
 _NQ, _NV = (7, 4, 1, 1), (6, 3, 1, 1)
@@ -63,8 +63,8 @@ class _Notes:
         self, m: Any, robot: ParsedRobot, found: MjcfFiles, names: Mapping[int, str]
     ) -> None:
         self.m, self.robot, self.found, self.names = m, robot, found, names
-        self.stated: dict[tuple[str, str], Element] = {}
-        self.inside: dict[str, list[Element]] = {}
+        self.stated: dict[tuple[str, str], XMLElement] = {}
+        self.inside: dict[str, list[XMLElement]] = {}
         for element in found.elements():
             self.stated.setdefault((element.tag, element.name), element)
             if element.tag in ("tendon", "actuator", "equality", "contact"):
@@ -72,13 +72,13 @@ class _Notes:
 
     # ---------------------------------------------------------------- places
 
-    def _member(self, group: str, k: int, name: str, tags: Sequence[str] = ()) -> Place:
+    def _member(self, group: str, k: int, name: str, tags: Sequence[str] = ()) -> SourceLocation:
         """The k-th element inside of <actuator>, <tendon> …; by its name if it has one."""
         listed = [e for e in self.inside.get(group, []) if not tags or e.tag in tags]
         named = [e for e in listed if name and e.name == name]
         return (named or listed[k : k + 1] or [self.found.root])[0]
 
-    def _joint_place(self, k: int) -> Place:
+    def _joint_place(self, k: int) -> SourceLocation:
         name, body = self.m.names["joint"][k], int(self.m.jnt_bodyid[k])
         for key in (name, name.rstrip("0123456789")):  # copies by <replicate> have numbers
             for tag in ("joint", "freejoint"):
@@ -89,7 +89,7 @@ class _Notes:
         place = k - int(self.m.body_jntadr[body])
         return own[place] if place < len(own) else host or self.found.root
 
-    def _with_attribute(self, tags: Sequence[str], *attributes: str) -> Place:
+    def _with_attribute(self, tags: Sequence[str], *attributes: str) -> SourceLocation:
         """The first element that states one of the attributes, such as that of a <default>."""
         for element in self.found.elements():
             if element.tag in tags and any(x in element.attributes for x in attributes):
@@ -113,7 +113,9 @@ class _Notes:
             return None
         return _Home(name, 0, 0, _NQ[kinds[place]], _NV[kinds[place]])
 
-    def _note(self, who: str, name: str, at: Place, message: str, instead: str = "") -> None:
+    def _note(
+        self, who: str, name: str, at: SourceLocation, message: str, instead: str = ""
+    ) -> None:
         self.robot.note("ignored", who, name, f"{message}{_paste(instead)}", at, True)
 
     # ---------------------------------------------------------------- joints
@@ -160,7 +162,7 @@ class _Notes:
                 f"pp.forces.JointFriction({home.name!r}, {size!r})",
             )  # fmt: skip
 
-    def _spring(self, k: int, home: _Home, who: str, at: Place) -> None:
+    def _spring(self, k: int, home: _Home, who: str, at: SourceLocation) -> None:
         m, kind, first = self.m, int(self.m.jnt_type[k]), int(self.m.jnt_qposadr[k])
         linear = float(m.jnt_stiffness[k])
         square, cube = (float(x) for x in np.broadcast_to(m.jnt_stiffnesspoly[k], 2))
@@ -452,9 +454,9 @@ def _called(tag: str, name: str) -> str:
     return f"{tag} {shortened(name)}" if name else f"<{tag}>"
 
 
-def _label(place: Place, tag: str) -> str:
+def _label(place: SourceLocation, tag: str) -> str:
     """How messages call an element that states an attribute; <tag> if no element does."""
-    return place.label if isinstance(place, Element) and place.attributes else f"<{tag}>"
+    return place.label if isinstance(place, XMLElement) and place.attributes else f"<{tag}>"
 
 
 def _paste(line: str) -> str:

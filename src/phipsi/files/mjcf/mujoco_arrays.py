@@ -98,7 +98,7 @@ def compiled(
     except ImportError as error:
         return {"failure": "missing", "message": str(error)}, {}
     try:
-        with warnings.catch_warnings(record=True) as remarks, heard(mujoco) as said:
+        with warnings.catch_warnings(record=True) as remarks, captured_warnings(mujoco) as said:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=dict(includes), assets=dict(assets))
             disabled = _disabled(mujoco, spec.option.disableflags)
@@ -170,7 +170,7 @@ def _switch_off(arrays: Arrays, names: dict[str, list[str]], disabled: list[str]
 
 
 @contextmanager
-def heard(mujoco: Any) -> Iterator[list[str]]:
+def captured_warnings(mujoco: Any) -> Iterator[list[str]]:
     """Collect MuJoCo's warnings, which it otherwise writes to a file in the working folder."""
     before, said = mujoco.get_mju_user_warning(), list[str]()
     mujoco.set_mju_user_warning(said.append)

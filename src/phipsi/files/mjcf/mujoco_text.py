@@ -14,7 +14,7 @@ import re
 from collections.abc import Container
 from typing import final
 
-from phipsi.files.xml_document import Element
+from phipsi.files.xml_document import XMLElement
 
 _LEFT_OUT = frozenset(("size", "keyframe", "custom", "sensor", "skin"))
 # Attributes that are kept, and those that take the place of all others.
@@ -26,12 +26,12 @@ _SETTINGS = '<size memory="256M"/><compiler><lengthrange mode="none"/></compiler
 _SPECIAL = re.compile(r'[&<>"\t\n\r]')
 
 
-def is_left_out(element: Element) -> bool:
+def is_left_out(element: XMLElement) -> bool:
     """Whether MuJoCo gets neither this element nor what is in it."""
     return element.tag in _LEFT_OUT
 
 
-def attributes_for_mujoco(element: Element, fields: Container[str] = ()) -> dict[str, str]:
+def attributes_for_mujoco(element: XMLElement, fields: Container[str] = ()) -> dict[str, str]:
     """The attributes of an element that MuJoCo gets; `fields`, the height fields that are used."""
     given = element.attributes
     if element.tag not in _STAND_INS or is_used_field(element, fields):
@@ -43,35 +43,35 @@ def attributes_for_mujoco(element: Element, fields: Container[str] = ()) -> dict
     return out | instead
 
 
-def asset_name(element: Element) -> str:
+def asset_name(element: XMLElement) -> str:
     """The name of an asset: what it says, or that of its file."""
     file = element.attributes.get("file", "").replace("\\", "/").rpartition("/")[2]
     return element.name or os.path.splitext(file)[0]
 
 
-def is_used_field(element: Element, fields: Container[str]) -> bool:
+def is_used_field(element: XMLElement, fields: Container[str]) -> bool:
     """Whether an element is a height field that a geom uses, of these names."""
     return element.tag == "hfield" and asset_name(element) in fields
 
 
-def text_for_mujoco(document: Element, is_main: bool, fields: Container[str] = ()) -> str:
+def text_for_mujoco(document: XMLElement, is_main: bool, fields: Container[str] = ()) -> str:
     """A document for MuJoCo's reader: the main file or one it includes.
 
     `fields` are the names of the height fields that are used, which it gets as they are.
     """
-    writer = _Writer(fields)
+    writer = _MJCFWriter(fields)
     writer.write(document, _SETTINGS if is_main else "")
     return "".join(writer.parts)
 
 
 @final
-class _Writer:
+class _MJCFWriter:
     def __init__(self, fields: Container[str]) -> None:
         self.fields = fields
         self.parts: list[str] = []
         self.line = 1
 
-    def write(self, element: Element, last: str = "") -> None:
+    def write(self, element: XMLElement, last: str = "") -> None:
         if element.line > self.line:
             self.parts.append("\n" * (element.line - self.line))
             self.line = element.line

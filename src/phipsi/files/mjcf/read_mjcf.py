@@ -23,38 +23,38 @@ from phipsi.core.model.tree import WORLD_NAME
 from phipsi.errors import FileError, ModelError, PhipsiError
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.body_frames import in_body, link_frames
-from phipsi.files.files import Place, blamed, unused
-from phipsi.files.load import Base, Options
-from phipsi.files.mjcf.checked_files import MjcfFiles, complaint, read_mjcf_files
+from phipsi.files.files import SourceLocation, attributed_to, unused
+from phipsi.files.load import Base, LoadOptions
+from phipsi.files.mjcf.checked_files import MjcfFiles, located_error, read_mjcf_files
 from phipsi.files.mjcf.geom_shapes import exclusions_of, pairs_of, pose_of, shapes_of
 from phipsi.files.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.files.mjcf.mjcf_left_out import note_what_is_left_out
 from phipsi.files.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.files.mjcf.mujoco_text import text_for_mujoco
 from phipsi.files.parsed_robot import GROUND, Connection, Link, ParsedRobot
-from phipsi.files.xml_document import Element, shortened
+from phipsi.files.xml_document import XMLElement, shortened
 from phipsi.support.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
 
 
 def read_mjcf(
-    data: bytes, file: str, folders: AllowedFolders, options: Options
+    data: bytes, file: str, folders: AllowedFolders, options: LoadOptions
 ) -> tuple[ParsedRobot, Base]:
     """Parse the bytes of a MJCF file; also what its base is if the caller does not say."""
     found = read_mjcf_files(data, file, folders)
     compiled = compiled_model(found, options)
-    robot = _Reader(found, compiled, options).read()
+    robot = _MJCFReader(found, compiled, options).read()
     for remark in compiled.remarks:
         robot.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
     return robot, "fixed"
 
 
 @final
-class _Reader:
-    def __init__(self, found: MjcfFiles, compiled: Compiled, options: Options) -> None:
+class _MJCFReader:
+    def __init__(self, found: MjcfFiles, compiled: Compiled, options: LoadOptions) -> None:
         self.found, self.m, self.options = found, compiled, options
         name, gravity = found.root.attributes.get("model", ""), tuple(compiled.gravity.tolist())
         self.robot = ParsedRobot(found.root, name, "body", gravity, deadline=options.deadline)
-        self.stated: dict[tuple[str, str], Element] = {}
+        self.stated: dict[tuple[str, str], XMLElement] = {}
         for element in found.elements():
             self.stated.setdefault((element.tag, element.name), element)
         self.names = {0: WORLD_NAME}
@@ -77,7 +77,7 @@ class _Reader:
         self._constraints()
         return self.robot
 
-    def _at(self, tag: str, name: str) -> Place:
+    def _at(self, tag: str, name: str) -> SourceLocation:
         """Where an element with a name is stated; the whole file for one without."""
         return self.stated.get((tag, name), self.found.root) if name else self.found.root
 
@@ -89,7 +89,7 @@ class _Reader:
         parent = int(m.body_parentid[i])
         X_link = pose_of(m.body_quat[i], m.body_pos[i])
         rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
-        with blamed(at, f"body {shortened(name)}"):
+        with attributed_to(at, f"body {shortened(name)}"):
             chain = chain_of(m, rows, name)
             inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
             inertia = inertia.transformed(pose_of(m.body_iquat[i], m.body_ipos[i]))
@@ -102,7 +102,9 @@ class _Reader:
         self._connect(chain, name, outer, placement, at)
         self.robot.add_link(link)
 
-    def _connect(self, chain: Chain, name: str, outer: str, placement: Pose, at: Place) -> None:
+    def _connect(
+        self, chain: Chain, name: str, outer: str, placement: Pose, at: SourceLocation
+    ) -> None:
         for k, step in enumerate(chain.steps):
             is_last = k == len(chain.steps) - 1
             child = name if is_last else f"{name}/{step.name}"
@@ -186,7 +188,7 @@ class _Reader:
             X = in_body(self.shifts[host]) @ pose_of(m.site_quat[k], m.site_pos[k])
             robot.frames.append(Frame(name, self.names[host], X))
 
-    def _active_constraints(self) -> Iterator[tuple[int, str, Element]]:
+    def _active_constraints(self) -> Iterator[tuple[int, str, XMLElement]]:
         """Number, name and place of every equality constraint that acts."""
         m = self.m
         stated = [
@@ -211,7 +213,7 @@ class _Reader:
                 self.robot.note("loop", f"equality {at.label}", name, message, at, True)
                 continue
             taken.add(name := name or unused(f"equality{k + 1}", taken))
-            with blamed(at, f"equality {at.label}"):
+            with attributed_to(at, f"equality {at.label}"):
                 found = equality(self.m, k, name, self._link_end, self._joint_name)
             self.robot.constraints.append(found)
 
@@ -316,7 +318,7 @@ class Compiled:
         raise AttributeError(f"{name} is not among the arrays that mujoco_arrays.py reads")
 
 
-def compiled_model(found: MjcfFiles, options: Options) -> Compiled:
+def compiled_model(found: MjcfFiles, options: LoadOptions) -> Compiled:
     """The model that MuJoCo compiles from a file, or a FileError."""
     text = text_for_mujoco(found.root, True, found.fields)
     includes = {
@@ -332,7 +334,7 @@ def compiled_model(found: MjcfFiles, options: Options) -> Compiled:
 
 
 def _from_process(
-    found: MjcfFiles, text: str, includes: dict[str, bytes], options: Options
+    found: MjcfFiles, text: str, includes: dict[str, bytes], options: LoadOptions
 ) -> tuple[dict[str, Any], Arrays]:
     request = {
         "includes": list(includes),
@@ -366,7 +368,7 @@ def _from_process(
     raise FileError(found.file, 1, "<mujoco>", reason)
 
 
-def _failure(found: MjcfFiles, kind: str, message: str, options: Options) -> PhipsiError:
+def _failure(found: MjcfFiles, kind: str, message: str, options: LoadOptions) -> PhipsiError:
     if kind == "missing":
         reason = (
             f'MJCF is read with MuJoCo ({message}). Install it:\n    pip install "phipsi[mjcf]"'
@@ -379,4 +381,4 @@ def _failure(found: MjcfFiles, kind: str, message: str, options: Options) -> Phi
             f"    pp.load({found.file!r}, max_memory={4 * options.max_memory})"
         )
         return FileError(found.file, 1, "<mujoco>", reason)
-    return complaint(found, message)
+    return located_error(found, message)

@@ -11,7 +11,7 @@ from phipsi.core.model.pose import Pose, rotation_of_rpy
 from phipsi.errors import did_you_mean
 from phipsi.files.files import where
 from phipsi.files.shared_elements import pose_of
-from phipsi.files.xml_document import Element, parse_vector, shortened
+from phipsi.files.xml_document import XMLElement, parse_vector, shortened
 
 MODEL = "__model__"
 WORLD = ""  # the frame that everything is in at last
@@ -36,13 +36,13 @@ class Scope:
 
 @final
 @dataclass(frozen=True)
-class Node:
+class FrameNode:
     """A frame: the frame its pose is in, the pose, what it moves with, where it is stated."""
 
     base: str
     pose: Pose
     attached: str
-    at: Element
+    at: XMLElement
 
 
 @final
@@ -50,11 +50,11 @@ class FrameGraph:
     """Poses by scoped name ("arm::hand"), resolved to the world."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, FrameNode] = {}
         self._known: dict[str, Pose] = {WORLD: Pose()}
         self._links: dict[str, str] = {}
 
-    def add(self, name: str, node: Node) -> None:
+    def add(self, name: str, node: FrameNode) -> None:
         """Add a frame; names are unique among links, joints, frames and models of a scope."""
         if name in self.nodes:
             raise node.at.error(
@@ -63,7 +63,7 @@ class FrameGraph:
             )
         self.nodes[name] = node
 
-    def pose(self, name: str, at: Element) -> Pose:
+    def pose(self, name: str, at: XMLElement) -> Pose:
         """Pose of a frame in the world, asked for by the element `at`."""
         trail = self._trail(name, at, self._known)
         X = self._known[next(reversed(trail.values())).base if trail else name]
@@ -71,16 +71,16 @@ class FrameGraph:
             X = self._known[inner] = X @ node.pose
         return X
 
-    def pose_within(self, name: str, origin: str, at: Element) -> Pose:
+    def pose_within(self, name: str, origin: str, at: XMLElement) -> Pose:
         """Pose of a frame in the frame of its model, before that has a place."""
         X = Pose()
         for node in self._trail(name, at, {origin}).values():
             X = node.pose @ X
         return X
 
-    def _trail(self, name: str, at: Element, ends: Container[str]) -> dict[str, Node]:
+    def _trail(self, name: str, at: XMLElement, ends: Container[str]) -> dict[str, FrameNode]:
         """The frames from a name to one of the `ends`, which is left out."""
-        trail: dict[str, Node] = {}
+        trail: dict[str, FrameNode] = {}
         while name not in ends:
             if name in trail:
                 loop = " → ".join(map(shortened, [*list(trail)[:6], name]))
@@ -89,7 +89,7 @@ class FrameGraph:
             name, at = node.base, node.at
         return trail
 
-    def link_of(self, name: str, at: Element, links: Container[str]) -> str:
+    def link_of(self, name: str, at: XMLElement, links: Container[str]) -> str:
         """The link a frame moves with."""
         trail: set[str] = set()
         while name not in links and name not in self._links:
@@ -102,7 +102,7 @@ class FrameGraph:
         self._links.update(dict.fromkeys(trail, link))
         return link
 
-    def _node(self, name: str, at: Element) -> Node:
+    def _node(self, name: str, at: XMLElement) -> FrameNode:
         node = self.nodes.get(name)
         if node is None:
             known = [each for each in self.nodes if not each.endswith(MODEL)]
@@ -110,7 +110,7 @@ class FrameGraph:
         return node
 
 
-def read_pose(parent: Element, who: str) -> tuple[Pose, str]:
+def read_pose(parent: XMLElement, who: str) -> tuple[Pose, str]:
     """The <pose> of an element and its relative_to; the identity and "" if there is none."""
     at = parent.only("pose", who)
     if at is None:

@@ -11,8 +11,8 @@ from phipsi.core.model.tree import WORLD_NAME
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders, Rejected
 from phipsi.files.files import read_bytes
-from phipsi.files.sdf.frame_graph import FrameGraph, Node, read_pose
-from phipsi.files.xml_document import Element, Sum, parse_xml, shortened
+from phipsi.files.sdf.frame_graph import FrameGraph, FrameNode, read_pose
+from phipsi.files.xml_document import InclusionTotals, XMLElement, parse_xml, shortened
 
 _MAX_INCLUDES = 50
 _CONFIG_BYTES = 100_000
@@ -30,11 +30,11 @@ class Chosen:
     `others` are the models of the same file that were not chosen.
     """
 
-    model: Element
+    model: XMLElement
     version: str
     pose: Pose = Pose()
     gravity: tuple[float, ...] = _GRAVITY
-    others: tuple[Element, ...] = ()
+    others: tuple[XMLElement, ...] = ()
 
 
 @final
@@ -42,9 +42,9 @@ class Includes:
     """Opens included models, inside the robot's folders only."""
 
     def __init__(self, folders: AllowedFolders) -> None:
-        self.folders, self.count, self.sum = folders, 0, Sum()
+        self.folders, self.count, self.sum = folders, 0, InclusionTotals()
 
-    def open(self, element: Element) -> tuple[Element, str]:
+    def open(self, element: XMLElement) -> tuple[XMLElement, str]:
         """The model an <include> means, with its overrides, and the version of its file."""
         uri = _uri(element)
         if not uri:
@@ -94,10 +94,10 @@ class Includes:
         return self.folders.locate(f"{folder}/model.sdf", file)
 
 
-def choose(sdf: Element, includes: Includes, wanted: str | None) -> Chosen:
+def choose(sdf: XMLElement, includes: Includes, wanted: str | None) -> Chosen:
     """The model called `wanted`, or the only one; included models count if there is no other."""
     sdf.outermost("an SDF", "sdf")
-    worlds: list[Element] = list(sdf.all("world"))
+    worlds: list[XMLElement] = list(sdf.all("world"))
     found = [
         (element, world)
         for place, world in [(sdf, None), *((world, world) for world in worlds)]
@@ -128,7 +128,7 @@ def choose(sdf: Element, includes: Includes, wanted: str | None) -> Chosen:
     return Chosen(element, version, _in_world(world, relative, element) @ pose, gravity, others)
 
 
-def name_of(element: Element) -> str:
+def name_of(element: XMLElement) -> str:
     """What a <model> or <include> is called."""
     if element.tag == "model":
         return element.name
@@ -149,16 +149,16 @@ def _which(wanted: str | None, names: list[str]) -> str:
     return f"there is no model {shortened(wanted)}. {did_you_mean(wanted, names)}"
 
 
-def _uri(include: Element) -> str:
+def _uri(include: XMLElement) -> str:
     return include.texts.string("uri")
 
 
-def _version(element: Element) -> tuple[int, ...]:
+def _version(element: XMLElement) -> tuple[int, ...]:
     parts = element.attributes.get("version", "").split(".")
     return tuple(int(part) for part in parts if part.isdecimal() and len(part) < 9)
 
 
-def _in_world(world: Element, name: str, at: Element) -> Pose:
+def _in_world(world: XMLElement, name: str, at: XMLElement) -> Pose:
     """Pose of a frame that the world itself states."""
     if name in ("", WORLD_NAME):
         return Pose()
@@ -166,12 +166,12 @@ def _in_world(world: Element, name: str, at: Element) -> Pose:
     for frame in world.all("frame"):
         pose, relative = read_pose(frame, frame.label)
         base = relative or frame.attributes.get("attached_to", "")
-        node = Node("" if base == WORLD_NAME else base, pose, "", frame)
+        node = FrameNode("" if base == WORLD_NAME else base, pose, "", frame)
         graph.add(frame.required_name(), node)
     return graph.pose(name, at)
 
 
-def _reject_joints(world: Element, model: Element) -> None:
+def _reject_joints(world: XMLElement, model: XMLElement) -> None:
     for joint in world.all("joint"):
         ends = [joint.texts.string(role).partition("::")[0] for role in ("parent", "child")]
         if model.name in ends:

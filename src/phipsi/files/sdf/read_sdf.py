@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
-from phipsi.attached.extras import Rating
+from phipsi.attached.file_metadata import Rating
 from phipsi.core.model import joints
 from phipsi.core.model.body import Frame, LimitsArgument
 from phipsi.core.model.inertia import SpatialInertia
@@ -28,11 +28,11 @@ from phipsi.core.model.tree import WORLD_NAME
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.body_frames import hinge_shift, in_body, link_frames
 from phipsi.files.file_inertias import checked_mass, inertia_of
-from phipsi.files.files import blamed
-from phipsi.files.load import Base, Options
+from phipsi.files.files import attributed_to
+from phipsi.files.load import Base, LoadOptions
 from phipsi.files.mimic_joints import mimic_of
 from phipsi.files.parsed_robot import GROUND, Connection, Link, ParsedRobot
-from phipsi.files.sdf.frame_graph import MODEL, WORLD, FrameGraph, Node, Scope, read_pose
+from phipsi.files.sdf.frame_graph import MODEL, WORLD, FrameGraph, FrameNode, Scope, read_pose
 from phipsi.files.sdf.included_models import Chosen, Includes, choose, name_of
 from phipsi.files.sdf.sdf_left_out import note_forces_on_link, note_spring
 from phipsi.files.sdf.surfaces import ALL_BITS, surface_of
@@ -43,7 +43,7 @@ from phipsi.files.shared_elements import (
     checked_bounds,
     damping_and_friction,
 )
-from phipsi.files.xml_document import Element, parse_vector, parse_xml, shortened
+from phipsi.files.xml_document import XMLElement, parse_vector, parse_xml, shortened
 
 _LINK = (
     "inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light",
@@ -58,31 +58,31 @@ _OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 
 def read_sdf(
-    data: bytes, file: str, folders: AllowedFolders, options: Options
+    data: bytes, file: str, folders: AllowedFolders, options: LoadOptions
 ) -> tuple[ParsedRobot, Base]:
     """Parse the bytes of a SDF file; also what its base is if the caller does not say."""
     includes = Includes(folders)
     chosen = choose(parse_xml(data, file), includes, options.model)
-    return _Reader(chosen, folders, includes, options).read()
+    return _SDFReader(chosen, folders, includes, options).read()
 
 
 @final
-class _Reader:
+class _SDFReader:
     def __init__(
-        self, chosen: Chosen, folders: AllowedFolders, includes: Includes, options: Options
+        self, chosen: Chosen, folders: AllowedFolders, includes: Includes, options: LoadOptions
     ) -> None:
         self.closes_loops = options.closes_loops
         self.default: Base = "fixed" if chosen.model.texts.flag("static") else "free"
         self.floats = (options.base or self.default) == "free"
-        self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
+        self.closing: list[tuple[Connection, XMLElement, NDArray[np.float64]]] = []
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
         model, gravity = chosen.model, chosen.gravity
         self.robot = ParsedRobot(model, model.name, gravity=gravity, deadline=options.deadline)
         self.meshes = ShapeReader(folders, self.robot, SHAPES, in_texts=True)
-        self.joints: list[tuple[Element, Scope, bool]] = []
-        self.frames: list[tuple[Element, Scope]] = []
-        self.shapes: list[tuple[Element, Scope, str]] = []
-        self.link_elements: dict[str, Element] = {}
+        self.joints: list[tuple[XMLElement, Scope, bool]] = []
+        self.frames: list[tuple[XMLElement, Scope]] = []
+        self.shapes: list[tuple[XMLElement, Scope, str]] = []
+        self.link_elements: dict[str, XMLElement] = {}
         self.families: dict[str, str] = {}  # of links: those of a family do not touch each other
         self.self_collide = {"": chosen.model.texts.flag("self_collide")}  # by prefix of a model
         self.shifts: dict[str, NDArray[np.float64]] = {}
@@ -107,7 +107,9 @@ class _Reader:
 
     # ---------------------------------------------------------------- first pass: names and poses
 
-    def _collect(self, model: Element, scope: Scope, version: str, base: str, pose: Pose) -> None:
+    def _collect(
+        self, model: XMLElement, scope: Scope, version: str, base: str, pose: Pose
+    ) -> None:
         """Names and poses of a model whose own pose is in the frame `base`."""
         before = len(self.links)
         for element in model.children:
@@ -131,9 +133,9 @@ class _Reader:
         if placement:  # the pose is that of this frame instead of the model's own
             pose = pose @ self.graph.pose_within(scope(placement), scope.origin, model).inv
         canonical = scope(stated) if stated else first
-        self.graph.add(scope.origin, Node(base, pose, canonical, model))
+        self.graph.add(scope.origin, FrameNode(base, pose, canonical, model))
 
-    def _inner(self, model: Element, outer: Scope, version: str, merge: bool = False) -> None:
+    def _inner(self, model: XMLElement, outer: Scope, version: str, merge: bool = False) -> None:
         """A nested model; one that is merged puts its elements among those of the outer."""
         name = model.required_name()
         pose, relative = read_pose(model, model.label)
@@ -149,12 +151,12 @@ class _Reader:
         scope = Scope(f"{outer.prefix}{name}::", f"{outer.prefix}{name}::{MODEL}")
         self.self_collide[scope.prefix] = own
         self._collect(model, scope, version, base, pose)
-        self.graph.add(outer(name), Node(scope.origin, Pose(), scope.origin, model))
+        self.graph.add(outer(name), FrameNode(scope.origin, Pose(), scope.origin, model))
 
-    def _link(self, element: Element, scope: Scope) -> None:
+    def _link(self, element: XMLElement, scope: Scope) -> None:
         name, who = scope(element.required_name()), element.label
         pose, relative = read_pose(element, who)
-        self.graph.add(name, Node(scope(relative or MODEL), pose, "", element))
+        self.graph.add(name, FrameNode(scope(relative or MODEL), pose, "", element))
         link = Link(name, element, has_inertia=True)
         inertial = element.only("inertial", who)
         if inertial is None:
@@ -174,27 +176,27 @@ class _Reader:
         for role in ("visual", "collision"):
             self.shapes.extend((shape, scope, name) for shape in element.all(role))
 
-    def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
+    def _joint_frame(self, element: XMLElement, scope: Scope, version: str) -> None:
         name, who = scope(element.required_name()), element.label
         pose, relative = read_pose(element, who)
         child = _end(element, "child", who)
         if child == WORLD_NAME:
             raise element.error("the world cannot be a child; swap <parent> and <child>.", who)
-        node = Node(scope(relative or child), pose, scope(child), element)
+        node = FrameNode(scope(relative or child), pose, scope(child), element)
         self.graph.add(name, node)
         self.robot.note_unknown(element, _JOINT, who, name)
         self.joints.append((element, scope, _is_before(version, _OLD_AXES)))
 
-    def _frame(self, element: Element, scope: Scope) -> None:
+    def _frame(self, element: XMLElement, scope: Scope) -> None:
         pose, relative = read_pose(element, element.label)
         attached = element.attributes.get("attached_to", "") or MODEL
         name, base = scope(element.required_name()), scope(relative or attached)
-        self.graph.add(name, Node(base, pose, scope(attached), element))
+        self.graph.add(name, FrameNode(base, pose, scope(attached), element))
         self.frames.append((element, scope))
 
     # ---------------------------------------------------------------- second pass: joints
 
-    def _joint(self, element: Element, scope: Scope, in_model: bool) -> None:
+    def _joint(self, element: XMLElement, scope: Scope, in_model: bool) -> None:
         name, who, graph = scope(element.name), element.label, self.graph
         kind = element.attributes.get("type", "").strip()
         links = self.robot.links
@@ -257,7 +259,7 @@ class _Reader:
         return False
 
     def _axis(
-        self, at: Element, element: Element, scope: Scope, child: str, in_model: bool
+        self, at: XMLElement, element: XMLElement, scope: Scope, child: str, in_model: bool
     ) -> tuple[float, ...]:
         """A unit axis in the child's axes."""
         who = element.label
@@ -341,7 +343,7 @@ class _Reader:
 # ---- elements -----------------------------------------------------------------------------------
 
 
-def _inertia(inertial: Element, who: str) -> SpatialInertia:
+def _inertia(inertial: XMLElement, who: str) -> SpatialInertia:
     if inertial.flag("auto"):
         raise inertial.error(
             'auto="true" asks to compute the inertia from the collision shapes, which is not done '
@@ -361,7 +363,7 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
     return inertia_of(mass, values, who, _USUAL_MOMENTS, all_stated=False).transformed(pose)
 
 
-def _end(element: Element, role: str, who: str) -> str:
+def _end(element: XMLElement, role: str, who: str) -> str:
     name = element.texts.string(role, who)
     if not name:
         raise element.error(f"it needs <{role}>link</{role}>.", who)
@@ -376,7 +378,7 @@ def _is_before(version: str, than: tuple[int, int]) -> bool:
         return False
 
 
-def _color(element: Element, who: str) -> tuple[float, ...]:
+def _color(element: XMLElement, who: str) -> tuple[float, ...]:
     material = element.only("material", who)
     diffuse = material.only("diffuse", who) if material is not None else None
     if diffuse is None:
@@ -406,7 +408,7 @@ _FREE = (-math.inf, math.inf)
 Vector = tuple[float, ...]
 
 
-def joint_of(kind: str, axes: list[Vector], element: Element, who: str) -> joints.Joint:
+def joint_of(kind: str, axes: list[Vector], element: XMLElement, who: str) -> joints.Joint:
     """The joint of an SDF type about axes that are given in the child's axes."""
     if kind == "gearbox":
         raise element.error(
@@ -422,11 +424,11 @@ def joint_of(kind: str, axes: list[Vector], element: Element, who: str) -> joint
             f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who
         )
     pitch = [_pitch(element, who) / (2 * math.pi)] if kind == "screw" else []
-    with blamed(element, who):
+    with attributed_to(element, who):
         return make(*axes[:wanted], *pitch)
 
 
-def _pitch(element: Element, who: str) -> float:
+def _pitch(element: XMLElement, who: str) -> float:
     """Metres per revolution; the old <thread_pitch> is radians per metre with the opposite sign."""
     values = element.texts
     if values.find("screw_thread_pitch", who):
@@ -451,7 +453,7 @@ def _pitch(element: Element, who: str) -> float:
 
 @final
 @dataclass(frozen=True)
-class Drive:
+class AxisProperties:
     """Limits, damping and rating of a joint, as `Connection` wants them."""
 
     limits: LimitsArgument
@@ -460,12 +462,12 @@ class Drive:
 
 
 def read_drive(
-    robot: ParsedRobot, element: Element, kind: str, name: str, scope: Scope, who: str
-) -> Drive:
+    robot: ParsedRobot, element: XMLElement, kind: str, name: str, scope: Scope, who: str
+) -> AxisProperties:
     """Read <limit>, <dynamics> and <mimic> of every axis of a joint."""
     count = _KINDS[kind][1]
     if not count:
-        return Drive(None, 0.0, Rating(name, kind))
+        return AxisProperties(None, 0.0, Rating(name, kind))
     tags = ("axis", "axis2")[:count]
     axes = [at for tag in tags if (at := element.only(tag, who)) is not None]
     damping, friction = zip(*(_dynamics(axis, who) for axis in axes), strict=True)
@@ -480,7 +482,7 @@ def read_drive(
     if any(pair != _FREE for pair in bounds):
         limits = bounds[0] if count == 1 else tuple(zip(*bounds, strict=True))
     rating = Rating(name, kind, _one(efforts), _one(velocities), _one(friction))
-    return Drive(limits, damping[0] if count == 1 else damping, rating)
+    return AxisProperties(limits, damping[0] if count == 1 else damping, rating)
 
 
 def _one(numbers: Vector) -> float | Vector:
@@ -488,13 +490,13 @@ def _one(numbers: Vector) -> float | Vector:
     return numbers[0] if len(set(numbers)) == 1 else numbers
 
 
-def _dynamics(axis: Element, who: str) -> tuple[float, float]:
+def _dynamics(axis: XMLElement, who: str) -> tuple[float, float]:
     at = axis.only("dynamics", who)
     return (0.0, 0.0) if at is None else damping_and_friction(at, at.texts, who)
 
 
 def _bounds(
-    robot: ParsedRobot, axis: Element, kind: str, name: str, who: str
+    robot: ParsedRobot, axis: XMLElement, kind: str, name: str, who: str
 ) -> tuple[float, float]:
     at = axis.only("limit", who)
     if at is None or kind == "continuous":
@@ -506,7 +508,7 @@ def _bounds(
     return checked_bounds(robot, (low, high), at, who, name) or _FREE
 
 
-def _largest(axis: Element, who: str) -> tuple[float, float]:
+def _largest(axis: XMLElement, who: str) -> tuple[float, float]:
     """Largest effort and velocity; a negative one means that there is none."""
     at = axis.only("limit", who)
     if at is None:

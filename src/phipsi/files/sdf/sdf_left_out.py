@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.files.parsed_robot import ParsedRobot
-from phipsi.files.xml_document import Element
+from phipsi.files.xml_document import XMLElement
 
 _STEP = 1e-3  # s, of Gazebo by default: velocities decay once in every step
 _USUAL_STOP = (1e8, 1.0)
 
 
 def note_forces_on_link(
-    robot: ParsedRobot, element: Element, name: str, inertia: SpatialInertia
+    robot: ParsedRobot, element: XMLElement, name: str, inertia: SpatialInertia
 ) -> None:
     """Record what acts on a link beside gravity, or that gravity does not.
 
@@ -48,7 +48,7 @@ def note_forces_on_link(
 
 
 def note_spring(
-    robot: ParsedRobot, axis: Element, name: str, who: str, place: int, count: int
+    robot: ParsedRobot, axis: XMLElement, name: str, who: str, place: int, count: int
 ) -> None:
     """Record the spring and the soft stop of one of the axes of a joint."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from phipsi.attached.shapes import Material
 from phipsi.errors import ModelError
 from phipsi.files.parsed_robot import ParsedRobot
-from phipsi.files.xml_document import Element
+from phipsi.files.xml_document import XMLElement
 
 ALL_BITS = 0xFFFF
 """The bits of a collision that does not state any."""
@@ -18,34 +18,36 @@ _PATCH = 3 * math.pi / 16
 _NUMBERS_OF_CONTACT = ("soft_cfm", "soft_erp", "kp", "kd", "max_vel", "min_depth")
 
 
-LeftOut = Callable[[str, Element], None]
+LeftOut = Callable[[str, XMLElement], None]
 """Records that something is left out: a message, and the element it is about."""
 
 
-class Surface(NamedTuple):
+class CollisionSurface(NamedTuple):
     """The material, or None; and bits: two collisions touch that have one in common, or None."""
 
     material: Material | None = None
     bits: int | None = None
 
 
-def surface_of(robot: ParsedRobot, element: Element, who: str) -> Surface:
+def surface_of(robot: ParsedRobot, element: XMLElement, who: str) -> CollisionSurface:
     """Friction, restitution and bits of a <collision>; records what it says besides."""
     surface = element.only("surface", who)
     if surface is None:
-        return Surface()
+        return CollisionSurface()
     try:
-        return Surface(_material(robot, element, surface, who), _bits(surface, who))
+        return CollisionSurface(_material(robot, element, surface, who), _bits(surface, who))
     except ModelError as error:
         message = f"its <surface> is left out: {error}"
         robot.note("ignored", who, element.name, message, element, True)
-        return Surface()
+        return CollisionSurface()
 
 
-def _material(robot: ParsedRobot, element: Element, surface: Element, who: str) -> Material | None:
+def _material(
+    robot: ParsedRobot, element: XMLElement, surface: XMLElement, who: str
+) -> Material | None:
     """Friction and restitution; None if it says nothing about them."""
 
-    def left_out(message: str, at: Element) -> None:
+    def left_out(message: str, at: XMLElement) -> None:
         robot.note("ignored", who, element.name, message, at, True)
 
     friction, bounce = surface.only("friction", who), surface.only("bounce", who)
@@ -83,7 +85,7 @@ def _material(robot: ParsedRobot, element: Element, surface: Element, who: str) 
     return Material(mu, torsion=torsion, restitution=part)
 
 
-def _torsion(twist: Element, who: str, left_out: LeftOut) -> float:
+def _torsion(twist: XMLElement, who: str, left_out: LeftOut) -> float:
     """The length that the moment about the normal is of the normal force, m."""
     coefficient = twist.texts.number("coefficient", who, 1.0)
     if twist.texts.flag("use_patch_radius", True):
@@ -97,7 +99,7 @@ def _torsion(twist: Element, who: str, left_out: LeftOut) -> float:
     return 0.0
 
 
-def _note_softness(surface: Element, who: str, material: Material, left_out: LeftOut) -> None:
+def _note_softness(surface: XMLElement, who: str, material: Material, left_out: LeftOut) -> None:
     contact = surface.only("contact", who)
     law = None if contact is None else contact.only("ode", who)
     if law is None:
@@ -114,7 +116,7 @@ def _note_softness(surface: Element, who: str, material: Material, left_out: Lef
         )  # fmt: skip
 
 
-def _bits(surface: Element, who: str) -> int | None:
+def _bits(surface: XMLElement, who: str) -> int | None:
     contact = surface.only("contact", who)
     if contact is None:
         return None

@@ -15,15 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from phipsi.attached.extras import Rating
+from phipsi.attached.file_metadata import Rating
 from phipsi.core.model import joints
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.pose import Pose, plane_axes, rotation_of_rpy
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.file_inertias import checked_mass, inertia_of
-from phipsi.files.files import blamed
-from phipsi.files.load import Base, Options
+from phipsi.files.files import attributed_to
+from phipsi.files.load import Base, LoadOptions
 from phipsi.files.mimic_joints import mimic_of
 from phipsi.files.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.files.shared_elements import (
@@ -34,7 +34,7 @@ from phipsi.files.shared_elements import (
     damping_and_friction,
     pose_of,
 )
-from phipsi.files.xml_document import Element, parse_xml, shortened
+from phipsi.files.xml_document import XMLElement, parse_xml, shortened
 
 _ROBOT = ("link", "joint", "material", "gazebo", "transmission", "ros2_control", "sensor")
 _LINK = ("inertial", "visual", "collision")
@@ -48,14 +48,14 @@ _UNLIMITED = 1e300  # limits from here on mean that there is none
 
 
 def read_urdf(
-    data: bytes, file: str, folders: AllowedFolders, options: Options
+    data: bytes, file: str, folders: AllowedFolders, options: LoadOptions
 ) -> tuple[ParsedRobot, Base]:
     """Parse the bytes of a URDF file; also what its base is if the caller does not say."""
     root = parse_xml(data, file, reject_xacro=True).outermost("a URDF", "robot")
     return _parse(root, folders, options.deadline), "fixed"
 
 
-def _parse(root: Element, folders: AllowedFolders, deadline: float) -> ParsedRobot:
+def _parse(root: XMLElement, folders: AllowedFolders, deadline: float) -> ParsedRobot:
     """Read what the file says, checked element by element."""
     robot = ParsedRobot(root, root.name, deadline=deadline)
     robot.note_unknown(root, _ROBOT, f"robot {shortened(root.name)}", root.name)
@@ -93,7 +93,7 @@ def _one_root(robot: ParsedRobot) -> ParsedRobot:
 
 
 def _read_link(
-    robot: ParsedRobot, element: Element, shapes: ShapeReader, colors: dict[str, Vector]
+    robot: ParsedRobot, element: XMLElement, shapes: ShapeReader, colors: dict[str, Vector]
 ) -> None:
     name = element.required_name()
     who = element.label
@@ -119,7 +119,7 @@ def _read_link(
             robot.shapes.extend(found)
 
 
-def _inertia(inertial: Element, who: str) -> SpatialInertia:
+def _inertia(inertial: XMLElement, who: str) -> SpatialInertia:
     mass_at = inertial.only("mass", who)
     if mass_at is None:
         raise inertial.error(
@@ -130,7 +130,7 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
     return inertia.transformed(_origin(inertial, who))
 
 
-def _origin(parent: Element, who: str) -> Pose:
+def _origin(parent: XMLElement, who: str) -> Pose:
     """The pose of <origin xyz rpy>, the identity if there is none."""
     origin = parent.only("origin", who)
     if origin is None:
@@ -144,7 +144,7 @@ def _origin(parent: Element, who: str) -> Pose:
 # ---- shapes -------------------------------------------------------------------------------------
 
 
-def _colors(robot: Element) -> dict[str, Vector]:
+def _colors(robot: XMLElement) -> dict[str, Vector]:
     """Colours by the names of materials, which may be stated anywhere and used everywhere."""
     materials = [
         material
@@ -156,14 +156,14 @@ def _colors(robot: Element) -> dict[str, Vector]:
     return dict(filter(None, stated))
 
 
-def _material(element: Element) -> tuple[str, Vector] | None:
+def _material(element: XMLElement) -> tuple[str, Vector] | None:
     color = element.only("color")
     if color is None:
         return None
     return element.name, color.vector("rgba", 4, element.label)
 
 
-def _color(shape: Element, colors: dict[str, Vector], who: str) -> Vector:
+def _color(shape: XMLElement, colors: dict[str, Vector], who: str) -> Vector:
     material = shape.only("material", who)
     if material is None:
         return ()
@@ -183,7 +183,7 @@ _TYPES: dict[str, Callable[[Vector], joints.Joint]] = {
 }
 
 
-def _read_joint(robot: ParsedRobot, element: Element) -> None:
+def _read_joint(robot: ParsedRobot, element: XMLElement) -> None:
     name = element.required_name()
     who = element.label
     robot.note_unknown(element, _JOINT, who, name)
@@ -191,7 +191,7 @@ def _read_joint(robot: ParsedRobot, element: Element) -> None:
     check_type(kind, _TYPES, element, who)
     ends = {role: _end(element, role, who) for role in ("parent", "child")}
     axis = _axis(element, kind, who)
-    with blamed(element, who):
+    with attributed_to(element, who):
         joint = _TYPES[kind](axis)
     at = element.only("dynamics", who)
     damping, friction = (0.0, 0.0) if at is None else damping_and_friction(at, at, who)
@@ -215,7 +215,7 @@ def _read_joint(robot: ParsedRobot, element: Element) -> None:
         robot.mimics.append(mimic_of(mimic, mimic, name, who))
 
 
-def _end(element: Element, role: str, who: str) -> str:
+def _end(element: XMLElement, role: str, who: str) -> str:
     end = element.only(role, who)
     link = end.attributes.get("link") if end is not None else None
     if not link:
@@ -223,7 +223,7 @@ def _end(element: Element, role: str, who: str) -> str:
     return link
 
 
-def _axis(element: Element, kind: str, who: str) -> Vector:
+def _axis(element: XMLElement, kind: str, who: str) -> Vector:
     at = element.only("axis", who)
     default = (1.0, 0.0, 0.0)
     if at is None or kind in ("fixed", "floating"):
@@ -239,7 +239,7 @@ def _axis(element: Element, kind: str, who: str) -> Vector:
 
 
 def _limits(
-    robot: ParsedRobot, element: Element, kind: str, who: str
+    robot: ParsedRobot, element: XMLElement, kind: str, who: str
 ) -> tuple[tuple[float, float] | None, float, float]:
     """Bounds of q (None for none), largest effort, largest velocity."""
     at = element.only("limit", who)

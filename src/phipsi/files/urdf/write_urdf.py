@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.attached.extras import Coupling, Extras, Rating, Shape, as_file_shape
+from phipsi.attached.file_metadata import FileMetadata, LinkShape, MimicJoint, Rating, as_file_shape
 from phipsi.core.model import joints
 from phipsi.core.model.body import Body, Description
 from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
@@ -26,9 +26,9 @@ from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.weld_fixed_joints import weld
 from phipsi.errors import ModelError, warn
 from phipsi.files.files import unused
-from phipsi.files.mimic_joints import mimicry
+from phipsi.files.mimic_joints import mimic_constraint
 from phipsi.files.parsed_robot import ROOT_JOINT
-from phipsi.support.whole_files import named_as, write_whole
+from phipsi.support.atomic_files import atomic_write_text, named_as
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -51,13 +51,13 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """
     if path is not None:
         path = named_as(path, "a robot in URDF", (".urdf", ".xml"))
-    mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
+    mimics = {mimic_constraint(coupling) for coupling in getattr(model, "couplings", ())}
     only_mimics = mimics and mimics.issuperset(model.constraints)
     tree = model.model if only_mimics else tree_of(model, save_urdf)
     _warn_of_losses(model.model)
-    text = _Writer(tree).text()
+    text = _URDFWriter(tree).text()
     if path is not None:
-        write_whole(path, text)
+        atomic_write_text(path, text)
     return text
 
 
@@ -78,13 +78,13 @@ def _warn_of_losses(model: Model) -> None:
 
 
 @final
-class _Writer:
+class _URDFWriter:
     def __init__(self, model: Model) -> None:
         self.model = model
-        extras = model.of(Extras)
-        self.couplings: dict[str, Coupling] = {c.joint: c for c in extras.couplings}
+        extras = model.of(FileMetadata)
+        self.couplings: dict[str, MimicJoint] = {c.joint: c for c in extras.couplings}
         self.ratings: dict[str, Rating] = {r.joint: r for r in extras.ratings}
-        self.shapes: dict[str, list[Shape]] = {}
+        self.shapes: dict[str, list[LinkShape]] = {}
         for shape in (*extras.geometry, *map(as_file_shape, model.shapes)):
             self.shapes.setdefault(shape.link, []).append(shape)
         self.massless = {f.body for f in extras.diagnosis if f.kind == "massless"}
@@ -183,7 +183,7 @@ class _Writer:
             self._write_shape(shape)
         self.lines.append("  </link>")
 
-    def _write_shape(self, shape: Shape) -> None:
+    def _write_shape(self, shape: LinkShape) -> None:
         name = f" name={_quoted(shape.name)}" if shape.name else ""
         self.lines += [
             f"    <{shape.role}{name}>",
@@ -274,7 +274,7 @@ def _is_added_by_load(root: Body) -> bool:
     return added and isinstance(root.joint, joints.Free | joints.Fixed)
 
 
-def _geometry(shape: Shape) -> str:
+def _geometry(shape: LinkShape) -> str:
     size = shape.size
     sizes = {
         "mesh": {"filename": shape.uri, "scale": size},

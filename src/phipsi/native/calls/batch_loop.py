@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.failures import NO_MEMORY, NOT_FINITE
+from phipsi.core.backends.errors_from_status import NO_MEMORY, NOT_FINITE
 from phipsi.native import data_record as record
 from phipsi.native.calls.scratch import acquire, release
 from phipsi.native.matrices.tiles import transpose
@@ -53,7 +53,7 @@ _GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6 + [I64])
 
 def define_loop(
     module: ir.Module,
-    kernel: ir.Function,
+    kernel: ir.IRFunction,
     arguments: record.Arguments,
     number: NumberName,
 ) -> None:
@@ -61,14 +61,14 @@ def define_loop(
 
     Once the data record holds their address, `phipsi_groups` does what it can first.
     """
-    function = ir.Function(module, _LOOP, "phipsi_loop")
+    function = ir.IRFunction(module, _LOOP, "phipsi_loop")
     e = Emitter(1, fused=False, number=number)
     _BatchLoop(module, function, kernel, e, arguments).write_all()
 
 
 def define_groups(
     module: ir.Module,
-    kernel: ir.Function,
+    kernel: ir.IRFunction,
     lanes: int,
     arguments: record.Arguments,
     number: NumberName,
@@ -81,10 +81,10 @@ def define_groups(
     for numbers that are not finite while they are written: the wide kernel does not do it.
     ``phipsi_batches(args, dimensions, steps, data)`` is a loop like `phipsi_loop`, of groups only.
     """
-    groups = ir.Function(module, _GROUPS, "phipsi_groups")
+    groups = ir.IRFunction(module, _GROUPS, "phipsi_groups")
     e = Emitter(lanes, fused=False, number=number)
     _BatchLoop(module, groups, kernel, e, arguments, matrices).write_groups()
-    batches = ir.Function(module, _LOOP, "phipsi_batches")
+    batches = ir.IRFunction(module, _LOOP, "phipsi_batches")
     e = Emitter(1, fused=False, number=number)
     _BatchLoop(module, batches, groups, e, arguments).write_batches()
 
@@ -96,8 +96,8 @@ class _BatchLoop:
     def __init__(
         self,
         module: ir.Module,
-        function: ir.Function,
-        kernel: ir.Function,
+        function: ir.IRFunction,
+        kernel: ir.IRFunction,
         emitter: Emitter,
         arguments: record.Arguments,
         matrices: Collection[int] = (),
@@ -148,20 +148,20 @@ class _BatchLoop:
         self._groups(b.load(finished, typ=I64), i64(1))
         self._end(block, without)
 
-    def _end(self, block: ir.Value, without: ir.Block) -> None:
+    def _end(self, block: ir.IRValue, without: ir.BasicBlock) -> None:
         """Give the scratch back and return; where there was none, all configurations failed."""
         b = self.b
         release(b, self.data, self.words, block)
         # failures are in the status, not in warnings of NumPy about floating-point exceptions
-        b.call_named("feclearexcept", I32, [ir.Constant(I32, ALL_EXCEPTIONS)])
+        b.call_named("feclearexcept", I32, [ir.IRConstant(I32, ALL_EXCEPTIONS)])
         b.ret_void()
         b.position_at_end(without)
         last = len(self.pattern) - 1
-        failed = ir.Constant(self.e.number.integer, NO_MEMORY)
+        failed = ir.IRConstant(self.e.number.integer, NO_MEMORY)
         write_loop(b, self.count, lambda i: b.store(failed, self._bases(last, [i])[0]))
         b.ret_void()
 
-    def _groups(self, done: ir.Value, fewest: ir.Value) -> ir.Value:
+    def _groups(self, done: ir.IRValue, fewest: ir.IRValue) -> ir.IRValue:
         """All groups behind the configurations that are done; how many are then.
 
         The last group is filled up if at least `fewest` are left.
@@ -178,7 +178,7 @@ class _BatchLoop:
         write_loop(b, whole, lambda i: self._group(done, b.add(done, i), buffers), lanes)
         return at_most(b, b.add(done, whole), self.count)
 
-    def _group(self, first: ir.Value, start: ir.Value, buffers: Sequence[ir.Value]) -> None:
+    def _group(self, first: ir.IRValue, start: ir.IRValue, buffers: Sequence[ir.IRValue]) -> None:
         """Pack the inputs of one group, run the kernel, and unpack the results."""
         b, lanes = self.b, self.lanes
         last = b.sub(b.sub(self.count, start), i64(1))
@@ -196,7 +196,7 @@ class _BatchLoop:
                 self._note_failures(buffer)
             self._move(i, bases, buffer, last)
 
-    def _bases(self, i: int, rows: Sequence[ir.Value]) -> list[ir.Value]:
+    def _bases(self, i: int, rows: Sequence[ir.IRValue]) -> list[ir.IRValue]:
         """The address of argument i for every lane."""
         b = self.b
         base = b.inttoptr(b.word(self.args, i), POINTER)
@@ -205,7 +205,9 @@ class _BatchLoop:
 
     # -- between arrays and lanes ------------------------------------------------------------------
 
-    def _move(self, i: int, bases: Sequence[ir.Value], buffer: ir.Value, last: ir.Value) -> None:
+    def _move(
+        self, i: int, bases: Sequence[ir.IRValue], buffer: ir.IRValue, last: ir.IRValue
+    ) -> None:
         """Argument i of a group into its buffer, or out of it."""
         b = self.b
 
@@ -222,29 +224,34 @@ class _BatchLoop:
         define = define_pack if i < self.n_inputs else define_unpack
         function, stride = define(self.module, self.e), b.word(self.steps, i)
 
-        def by_function(total: ir.Value) -> None:
+        def by_function(total: ir.IRValue) -> None:
             b.call(function, [bases[0], stride, last, total, buffer])
 
         self._if_contiguous(i, by_function, one_by_one)
 
     def _move_one(
-        self, i: int, bases: Sequence[ir.Value], buffer: ir.Value, index: ir.Value, offset: ir.Value
+        self,
+        i: int,
+        bases: Sequence[ir.IRValue],
+        buffer: ir.IRValue,
+        index: ir.IRValue,
+        offset: ir.IRValue,
     ) -> None:
         """One number of every lane."""
         b, e = self.b, self.e
         place = b.at(buffer, b.mul(index, i64(e.bytes)))
         if i < self.n_inputs:
-            out: Any = ir.Constant(e.vector, ir.Undefined)
+            out: Any = ir.IRConstant(e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
                 x = e.load_one(b.at(base, offset))
-                out = b.insert_element(out, x, ir.Constant(I32, lane))
+                out = b.insert_element(out, x, ir.IRConstant(I32, lane))
             e.store(Lane(e, out), place)
             return
         x = e.load(place).value
         if i in self.matrices and e.lanes > 1:
             self._inspect([x])
         for lane, base in enumerate(bases):
-            entry = b.extract_element(x, ir.Constant(I32, lane))
+            entry = b.extract_element(x, ir.IRConstant(I32, lane))
             b.store(entry, b.at(base, offset), align=e.unit)
 
     def _over(self, i: int, body: Callable[[Any, Any], None]) -> None:
@@ -252,12 +259,12 @@ class _BatchLoop:
         b, sizes = self.b, self.sizes[i]
         strides = [b.word(self.steps, self.places[i] + d) for d in range(len(sizes))]
 
-        def nest(d: int, index: ir.Value, offset: ir.Value) -> None:
+        def nest(d: int, index: ir.IRValue, offset: ir.IRValue) -> None:
             if d == len(sizes):
                 body(index, offset)
                 return
 
-            def inner(j: ir.Value) -> None:
+            def inner(j: ir.IRValue) -> None:
                 position = b.add(b.mul(index, sizes[d]), j)
                 nest(d + 1, position, b.add(offset, b.mul(j, strides[d])))
 
@@ -284,7 +291,7 @@ class _BatchLoop:
                 otherwise()
 
     def _write_tiles(
-        self, i: int, bases: Sequence[ir.Value], source: ir.Value, count: ir.Value
+        self, i: int, bases: Sequence[ir.IRValue], source: ir.IRValue, count: ir.IRValue
     ) -> None:
         """Numbers of all lanes to arrays of their own, a tile at a time, and those of a line.
 
@@ -304,14 +311,14 @@ class _BatchLoop:
                 found = tile(b.add(i, i64(t * lanes)), found)
             return found
 
-        def tile(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
+        def tile(i: ir.IRValue, found: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             dense, empty, done, look = (
                 b.function.append_basic_block(name) for name in ("dense", "empty", "done", "look")
             )
             b.cbranch(sparse, look, dense)
             b.position_at_end(look)
             flag = b.load(b.at(table, b.sdiv(i, i64(lanes))), typ=I8)
-            b.cbranch(b.icmp_signed("==", flag, ir.Constant(I8, 0)), empty, dense)
+            b.cbranch(b.icmp_signed("==", flag, ir.IRConstant(I8, 0)), empty, dense)
             b.position_at_end(empty)
             for base in bases:
                 e.store(nothing, b.at(base, b.mul(i, unit)))
@@ -329,10 +336,10 @@ class _BatchLoop:
             sums.add_incoming(inspected, dense)
             return [sums]
 
-        def one(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
+        def one(i: ir.IRValue, found: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             x = e.load(b.at(source, b.mul(i, i64(e.bytes)))).value
             for lane, base in enumerate(bases):
-                entry = b.extract_element(x, ir.Constant(I32, lane))
+                entry = b.extract_element(x, ir.IRConstant(I32, lane))
                 b.store(entry, b.at(base, b.mul(i, unit)), align=e.unit)
             return [self._inspected([x], found[0])]
 
@@ -344,7 +351,12 @@ class _BatchLoop:
         b.store(sums[0], self.found)
 
     def _whole_pieces(
-        self, count: ir.Value, first: ir.Value, step: int, values: Sequence[ir.Value], body: Fold
+        self,
+        count: ir.IRValue,
+        first: ir.IRValue,
+        step: int,
+        values: Sequence[ir.IRValue],
+        body: Fold,
     ) -> tuple[list[Any], Any]:
         """values = body(i, values) for i from `first` on, as long as a whole step is left."""
         b = self.b
@@ -352,19 +364,19 @@ class _BatchLoop:
         out = fold_loop(b, whole, step, values, lambda i, x: body(b.add(first, i), x))
         return out, b.add(first, whole)
 
-    def _prefetch(self, where: ir.Value) -> None:
+    def _prefetch(self, where: ir.IRValue) -> None:
         """Ask for a line of memory that is going to be written."""
-        hints = [ir.Constant(I32, x) for x in (1, 3, 1)]
+        hints = [ir.IRConstant(I32, x) for x in (1, 3, 1)]
         self.b.call_named("llvm.prefetch.p0", ir.VOID, [where, *hints])
 
     # -- numbers that are not finite ---------------------------------------------------------------
 
-    def _inspect(self, rows: Sequence[ir.Value]) -> None:
+    def _inspect(self, rows: Sequence[ir.IRValue]) -> None:
         """Add x − x of all lanes to what is in memory."""
         so_far = self.b.load(self.found, typ=self.e.vector)
         self.b.store(self._inspected(rows, so_far), self.found)
 
-    def _inspected(self, rows: Sequence[ir.Value], so_far: ir.Value) -> ir.Value:
+    def _inspected(self, rows: Sequence[ir.IRValue], so_far: ir.IRValue) -> ir.IRValue:
         """The sum of x − x of all lanes: zero exactly as long as every number is finite."""
         b = self.b
         parts = [b.fsub(x, x) for x in rows]
@@ -372,7 +384,7 @@ class _BatchLoop:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
         return b.fadd(so_far, parts[0])
 
-    def _note_failures(self, status: ir.Value) -> None:
+    def _note_failures(self, status: ir.IRValue) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""
         b, e = self.b, self.e
         sums = b.load(self.found, typ=e.vector)
@@ -391,7 +403,7 @@ class _BatchLoop:
 _MOVES = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
 
 
-def define_pack(module: ir.Module, like: Emitter) -> ir.Function:
+def define_pack(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """Add ``void pack(vectors, stride, last, count, lanes)``.
 
     `last` is the number of the last vector, which the lanes behind it get too. Up to a whole tile
@@ -400,13 +412,13 @@ def define_pack(module: ir.Module, like: Emitter) -> ir.Function:
     return shared_function(module, like, f"phipsi_pack_{like.lanes}", _MOVES, _write_pack)
 
 
-def define_unpack(module: ir.Module, like: Emitter) -> ir.Function:
+def define_unpack(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
     return shared_function(module, like, f"phipsi_unpack_{like.lanes}", _MOVES, _write_unpack)
 
 
-def _write_pack(module: ir.Module, like: Emitter) -> ir.Function:
-    def tile(s: _Tiles, i: ir.Value, mask: ir.Value | None) -> None:
+def _write_pack(module: ir.Module, like: Emitter) -> ir.IRFunction:
+    def tile(s: _Tiles, i: ir.IRValue, mask: ir.IRValue | None) -> None:
         for j, column in enumerate(
             transpose(s.b, [s.read(s.row(r, i), mask) for r in range(like.lanes)])
         ):
@@ -415,8 +427,8 @@ def _write_pack(module: ir.Module, like: Emitter) -> ir.Function:
     return _define(module, f"phipsi_pack_{like.lanes}", like, tile)
 
 
-def _write_unpack(module: ir.Module, like: Emitter) -> ir.Function:
-    def tile(s: _Tiles, i: ir.Value, mask: ir.Value | None) -> None:
+def _write_unpack(module: ir.Module, like: Emitter) -> ir.IRFunction:
+    def tile(s: _Tiles, i: ir.IRValue, mask: ir.IRValue | None) -> None:
         columns = [s.e.load(s.of_lanes(i, j)).value for j in range(like.lanes)]
         for r, row in enumerate(transpose(s.b, columns)):
             s.write(row, s.row(r, i), mask)
@@ -427,29 +439,29 @@ def _write_unpack(module: ir.Module, like: Emitter) -> ir.Function:
 class _Tiles:
     """Where the numbers of a tile are."""
 
-    def __init__(self, builder: ir.IRBuilder, e: Emitter, arguments: Sequence[ir.Value]) -> None:
+    def __init__(self, builder: ir.IRBuilder, e: Emitter, arguments: Sequence[ir.IRValue]) -> None:
         self.b, self.e = builder, e
         self.vectors, stride, last, self.count, self.lanes = arguments
         numbers = [at_most(builder, i64(lane), last) for lane in range(e.lanes)]
         self.starts = [builder.mul(stride, number) for number in numbers]
 
-    def row(self, lane: int, i: ir.Value) -> ir.Value:
+    def row(self, lane: int, i: ir.IRValue) -> ir.IRValue:
         """Number i of a configuration's vector."""
         offset = self.b.add(self.starts[lane], self.b.mul(i, i64(self.e.unit)))
         return self.b.at(self.vectors, offset)
 
-    def of_lanes(self, i: ir.Value, j: int) -> ir.Value:
+    def of_lanes(self, i: ir.IRValue, j: int) -> ir.IRValue:
         """Number i + j of all configurations."""
         offset = self.b.mul(self.b.add(i, i64(j)), i64(self.e.bytes))
         return self.b.at(self.lanes, offset)
 
-    def read(self, where: ir.Value, mask: ir.Value | None) -> ir.Value:
+    def read(self, where: ir.IRValue, mask: ir.IRValue | None) -> ir.IRValue:
         """Numbers that follow each other."""
         if mask is None:
             return self.e.load(where).value
         return self.e.masked_load(where, mask)
 
-    def write(self, value: ir.Value, where: ir.Value, mask: ir.Value | None) -> None:
+    def write(self, value: ir.IRValue, where: ir.IRValue, mask: ir.IRValue | None) -> None:
         """Numbers that follow each other."""
         if mask is None:
             self.e.store(Lane(self.e, value), where)
@@ -459,9 +471,9 @@ class _Tiles:
 
 def _define(
     module: ir.Module, name: str, like: Emitter, tile: Callable[[_Tiles, Any, Any], None]
-) -> ir.Function:
+) -> ir.IRFunction:
     """A function that goes through the tiles, with a mask for the last if it is not whole."""
-    function = ir.Function(module, _MOVES, name, "internal")
+    function = ir.IRFunction(module, _MOVES, name, "internal")
     e, lanes = like.inside(function), like.lanes
     b = e.builder
     s = _Tiles(b, e, function.args)

@@ -38,7 +38,7 @@ _NUMPY = {"phipsi_PyArray_New": 93, "phipsi_PyArray_Return": 76}
 _PYTHON = ("Py_IncRef", "Py_DecRef", "PyTuple_New", "PyTuple_SetItem")
 
 
-def define_direct(module: ir.Module, kernel: ir.Function, arguments: record.Arguments) -> None:
+def define_direct(module: ir.Module, kernel: ir.IRFunction, arguments: record.Arguments) -> None:
     """Add ``PyObject *phipsi_direct(self, args, nargs)``; `self` is the data record as an array."""
     _DirectCall(module, arguments).write(kernel)
 
@@ -51,7 +51,7 @@ class _DirectCall:
         self.pattern, self.n_inputs = arguments.pattern, arguments.n_inputs
         self.size_word = arguments.words
         kind = ir.FunctionType(POINTER, [POINTER, POINTER, I64])
-        self.function = ir.Function(module, kind, "phipsi_direct")
+        self.function = ir.IRFunction(module, kind, "phipsi_direct")
         b = self.b = self.function.begin()
         self.refuse = self.function.append_basic_block("refuse")
         this, self.args, self.count = self.function.args
@@ -65,7 +65,7 @@ class _DirectCall:
         self.sizes = [WORD * start for start in starts]  # of the arguments, in the data
         self.buffers = b.alloca(POINTER, size=len(lengths))
 
-    def write(self, kernel: ir.Function) -> None:
+    def write(self, kernel: ir.IRFunction) -> None:
         """The whole function."""
         b = self.b
         status = b.alloca(I64)
@@ -79,7 +79,7 @@ class _DirectCall:
         b.store(status, b.at(self.buffers, WORD * (len(self.pattern) - 1)))
         failed, fine = (self.function.append_basic_block(n) for n in ("failed", "fine"))
         block, memory = scratch.acquire(b, self.data, self.size_word, failed)
-        b.call(kernel, [self.data, memory, self.buffers, ir.Constant(I1, 1)])
+        b.call(kernel, [self.data, memory, self.buffers, ir.IRConstant(I1, 1)])
         scratch.release(b, self.data, self.size_word, block)
         b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), i64(0)), fine, failed)
         b.position_at_end(failed)
@@ -91,29 +91,29 @@ class _DirectCall:
         b.call_named("Py_IncRef", ir.VOID, [self.none])
         b.ret(self.none)
 
-    def _give(self, i: int, address: ir.Value) -> None:
+    def _give(self, i: int, address: ir.IRValue) -> None:
         """Argument i of the kernel is at this address."""
         self.b.store(address, self.b.at(self.buffers, WORD * i))
 
-    def _checked_input(self, i: int) -> ir.Value:
+    def _checked_input(self, i: int) -> ir.IRValue:
         """The address of the numbers of argument i, if it is a plain array of the right shape."""
         b, rank = self.b, len(self.pattern[i])
         a = self._at(self.args, WORD * i, POINTER)
         self._require(b.icmp_unsigned("==", self._at(a, _TYPE, POINTER), self.array))
         self._require(b.icmp_unsigned("==", self._at(a, _DTYPE, POINTER), self.float64))
-        plain = ir.Constant(I32, _PLAIN)
+        plain = ir.IRConstant(I32, _PLAIN)
         self._require(b.icmp_signed("==", b.and_(self._at(a, _FLAGS, I32), plain), plain))
-        self._require(b.icmp_signed("==", self._at(a, _RANK, I32), ir.Constant(I32, rank)))
+        self._require(b.icmp_signed("==", self._at(a, _RANK, I32), ir.IRConstant(I32, rank)))
         shape = self._at(a, _SHAPE, POINTER)
         for d in range(rank):
             wanted = self._at(self.data, self.sizes[i] + WORD * d, I64)
             self._require(b.icmp_signed("==", self._at(shape, WORD * d, I64), wanted))
         return self._at(a, _DATA, POINTER)
 
-    def _new_result(self, i: int, others: Sequence[ir.Value]) -> ir.Value:
+    def _new_result(self, i: int, others: Sequence[ir.IRValue]) -> ir.IRValue:
         """An array for argument i; the others are released if there is no memory for it."""
-        b, null, zero = self.b, ir.Constant(POINTER, None), ir.Constant(I32, 0)
-        rank, kind = ir.Constant(I32, len(self.pattern[i])), ir.Constant(I32, _DOUBLE)
+        b, null, zero = self.b, ir.IRConstant(POINTER, None), ir.IRConstant(I32, 0)
+        rank, kind = ir.IRConstant(I32, len(self.pattern[i])), ir.IRConstant(I32, _DOUBLE)
         shape = b.at(self.data, self.sizes[i])
         arguments = [self.array, rank, shape, kind, null, null, zero, zero, null]
         out = b.call_named("phipsi_PyArray_New", POINTER, arguments)
@@ -135,25 +135,25 @@ class _DirectCall:
             b.call_named("PyTuple_SetItem", I32, [whole, i64(j), a])
         b.ret(whole)
 
-    def _at(self, base: ir.Value, offset: int, kind: Any) -> ir.Value:
+    def _at(self, base: ir.IRValue, offset: int, kind: Any) -> ir.IRValue:
         """What stands `offset` bytes after an address."""
         return self.b.load(self.b.at(base, offset), typ=kind)
 
-    def _require(self, condition: ir.Value) -> None:
+    def _require(self, condition: ir.IRValue) -> None:
         """Continue if the condition holds, otherwise return None."""
         following = self.function.append_basic_block("so_far")
         self.b.cbranch(condition, following, self.refuse)
         self.b.position_at_end(following)
 
-    def _drop(self, objects: Sequence[ir.Value]) -> None:
+    def _drop(self, objects: Sequence[ir.IRValue]) -> None:
         """Release references."""
         for x in objects:
             self.b.call_named("Py_DecRef", ir.VOID, [x])
 
-    def _made(self, x: ir.Value, others: Sequence[ir.Value]) -> None:
+    def _made(self, x: ir.IRValue, others: Sequence[ir.IRValue]) -> None:
         """Leave with Python's error if an object could not be created."""
         nothing, following = (self.function.append_basic_block(n) for n in ("nothing", "made"))
-        null = ir.Constant(POINTER, None)
+        null = ir.IRConstant(POINTER, None)
         self.b.cbranch(self.b.icmp_unsigned("==", x, null), nothing, following)
         self.b.position_at_end(nothing)
         self._drop(others)
@@ -165,7 +165,7 @@ class _DirectCall:
 # -----------------------------------------------------------------------------------
 
 
-class _Method(ctypes.Structure):
+class _PyMethodDef(ctypes.Structure):
     """Python's PyMethodDef."""
 
     _fields_ = (
@@ -181,7 +181,7 @@ class _Record:
 
     def __init__(self, address: int, record: np.ndarray, also: object) -> None:
         self.record, self.also = record, also
-        self.method = _Method(b"phipsi_direct", address, _FASTCALL, b"compiled by phipsi")
+        self.method = _PyMethodDef(b"phipsi_direct", address, _FASTCALL, b"compiled by phipsi")
         self.__array_interface__ = record.__array_interface__
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from phipsi.core.backends.backend import never
 from phipsi.core.backends.batch_threads import batch_pieces
 from phipsi.core.backends.result_memory import LEAST, empty
-from phipsi.core.model.building import Building
-from phipsi.core.model.numbers import as_numbers, surely_numbers
+from phipsi.core.model.argument_checks import as_numbers, surely_numbers
+from phipsi.core.model.fork_safe_lock import ForkSafeLock
 from phipsi.native import data_record as record
 from phipsi.native.calls.batch_loop import define_loop
 from phipsi.native.calls.direct_call import (
@@ -30,7 +30,7 @@ from phipsi.native.calls.scratch import Scratch
 from phipsi.native.calls.spin_pool import MOST, run_tasks, tasks_of
 from phipsi.native.targets.target import MachineCode, Target
 from phipsi.native.text.lane_arithmetic import NumberName
-from phipsi.native.text.llvm_text import Function, Module
+from phipsi.native.text.llvm_text import IRFunction, Module
 
 Array = np.ndarray
 _FLOAT64, _ARRAY, _count_nonzero = np.dtype(np.float64), np.ndarray, np.count_nonzero
@@ -40,7 +40,7 @@ _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call ma
 _Given = NDArray[Any] | list[Any] | tuple[Any, ...]
 
 
-class _Compiling(Building):
+class _Compiling(ForkSafeLock):
     """Code for groups is compiled one at a time.
 
     LLVM has locks of its own. In a process that was forked while it compiled they stay held, and
@@ -68,7 +68,7 @@ def _compiled(make: Callable[[], MachineCode]) -> MachineCode:
 
 
 def define_single(
-    module: Module, kernel: Function, arguments: record.Arguments, number: NumberName
+    module: Module, kernel: IRFunction, arguments: record.Arguments, number: NumberName
 ) -> None:
     """The ways into the one-lane kernel: a loop over a batch, and a builtin of Python."""
     define_loop(module, kernel, arguments, number)

@@ -19,14 +19,16 @@ from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I64, POINTER, WORD, i64
 
 
-def acquire(b: ir.IRBuilder, data: ir.Value, size_word: int, without: ir.Block) -> tuple[Any, Any]:
+def acquire(
+    b: ir.IRBuilder, data: ir.IRValue, size_word: int, without: ir.BasicBlock
+) -> tuple[Any, Any]:
     """(block to return, its first cache line): memory that no other call uses, zero where fresh.
 
     Control goes to `without` if there is none.
     """
     found, nothing = (b.function.append_basic_block(n) for n in ("found", "nothing"))
 
-    def take(place: ir.Value) -> tuple[Any, Any]:
+    def take(place: ir.IRValue) -> tuple[Any, Any]:
         taken = exchange(b, "xchg", place, i64(0), "acq_rel")
         return taken, b.icmp_signed("!=", taken, i64(0))
 
@@ -42,11 +44,11 @@ def acquire(b: ir.IRBuilder, data: ir.Value, size_word: int, without: ir.Block) 
     return block, b.inttoptr(b.and_(b.add(block, i64(63)), i64(-64)), POINTER)
 
 
-def release(b: ir.IRBuilder, data: ir.Value, size_word: int, block: ir.Value) -> None:
+def release(b: ir.IRBuilder, data: ir.IRValue, size_word: int, block: ir.IRValue) -> None:
     """Put a block into a free slot, or return it to the heap."""
     done, full = (b.function.append_basic_block(n) for n in ("done", "full"))
 
-    def leave(place: ir.Value) -> tuple[Any, Any]:
+    def leave(place: ir.IRValue) -> tuple[Any, Any]:
         left = exchange_if(b, place, i64(0), block, "acq_rel", "monotonic")
         return left, left
 
@@ -58,11 +60,11 @@ def release(b: ir.IRBuilder, data: ir.Value, size_word: int, block: ir.Value) ->
 
 def _at_slots(
     b: ir.IRBuilder,
-    data: ir.Value,
+    data: ir.IRValue,
     size_word: int,
     act: Callable[[Any], tuple[Any, Any]],
-    done: ir.Block,
-    otherwise: ir.Block,
+    done: ir.BasicBlock,
+    otherwise: ir.BasicBlock,
 ) -> list[tuple[Any, Any]]:
     """Go through the slots until ``act(place)`` gives (value, whether to go on at `done`).
 

@@ -98,7 +98,7 @@ class WorkerPool:
         self._started += 1
 
 
-def _live(functions: _Functions, memory: np.ndarray) -> None:
+def _live(functions: _PoolFunctions, memory: np.ndarray) -> None:
     """The life of a thread; it keeps the code and the memory that it uses."""
     functions.serve(address_of(memory), SPINS)
 
@@ -153,7 +153,7 @@ def tasks_of_jobs(
 # ---- machine code --------------------------------------------------------------------------------
 
 
-class _Functions:
+class _PoolFunctions:
     """``serve(pool, spins)`` runs tasks for ever; it sleeps if there is none for so many spins.
 
     ``lead(pool, tasks, step, count)`` runs the first task and hands out `count` others; whether
@@ -169,10 +169,10 @@ class _Functions:
 
 
 @cache
-def _functions() -> _Functions:
+def _functions() -> _PoolFunctions:
     text, target = _emit(), host_target()
     key = hashlib.sha256(f"{target} {text}".encode()).hexdigest()
-    return _Functions(machine_code(key, target, lambda: text))
+    return _PoolFunctions(machine_code(key, target, lambda: text))
 
 
 def _emit() -> str:
@@ -184,34 +184,36 @@ def _emit() -> str:
     return str(module)
 
 
-def _function(module: ir.Module, name: str, gives: ir.Type, takes: list[ir.Type]) -> Any:
-    function = ir.Function(module, ir.FunctionType(gives, takes), f"phipsi_{name}")
+def _function(module: ir.Module, name: str, gives: ir.IRType, takes: list[ir.IRType]) -> Any:
+    function = ir.IRFunction(module, ir.FunctionType(gives, takes), f"phipsi_{name}")
     return function.begin(), function.args
 
 
-def _slot(b: ir.IRBuilder, pool: ir.Value, i: ir.Value) -> ir.Value:
+def _slot(b: ir.IRBuilder, pool: ir.IRValue, i: ir.IRValue) -> ir.IRValue:
     return b.at(pool, b.mul(b.add(i, i64(1)), i64(WORD * _LINE)))
 
 
-def _task(b: ir.IRBuilder, tasks: ir.Value, step: ir.Value, i: ir.Value) -> ir.Value:
+def _task(b: ir.IRBuilder, tasks: ir.IRValue, step: ir.IRValue, i: ir.IRValue) -> ir.IRValue:
     return b.at(tasks, b.mul(i, step))
 
 
-def _swap(b: ir.IRBuilder, base: ir.Value, i: int, x: ir.Value) -> ir.Value:
+def _swap(b: ir.IRBuilder, base: ir.IRValue, i: int, x: ir.IRValue) -> ir.IRValue:
     """Write a word, in one order that all threads see; what was there."""
     return exchange(b, "xchg", b.at(base, WORD * i), x, "seq_cst")
 
 
-def _swap_if(b: ir.IRBuilder, base: ir.Value, i: int, old: ir.Value, new: ir.Value) -> ir.Value:
+def _swap_if(
+    b: ir.IRBuilder, base: ir.IRValue, i: int, old: ir.IRValue, new: ir.IRValue
+) -> ir.IRValue:
     """The same if a certain word is there; whether it was."""
     return exchange_if(b, b.at(base, WORD * i), old, new, "seq_cst", "seq_cst")
 
 
-def _seen(b: ir.IRBuilder, base: ir.Value, i: int) -> ir.Value:
+def _seen(b: ir.IRBuilder, base: ir.IRValue, i: int) -> ir.IRValue:
     return load_atomic(b, b.at(base, WORD * i), typ=I64, ordering="seq_cst", align=WORD)
 
 
-def _call_word(b: ir.IRBuilder, pool: ir.Value, i: int, arguments: Sequence[ir.Value]) -> None:
+def _call_word(b: ir.IRBuilder, pool: ir.IRValue, i: int, arguments: Sequence[ir.IRValue]) -> None:
     """Call the function whose address the pool's memory has."""
     kind = ir.FunctionType(ir.VOID, [x.type for x in arguments])
     b.call_address(kind, b.inttoptr(b.word(pool, i), POINTER), arguments)
@@ -224,7 +226,7 @@ def _define_run(module: ir.Module) -> None:
     kind = ir.FunctionType(ir.VOID, [POINTER] * 4)
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
-    def add(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
+    def add(i: ir.IRValue, found: Sequence[ir.IRValue]) -> list[ir.IRValue]:
         return [b.or_(found[0], b.word(words[_STATUS], i))]
 
     (found,) = fold_loop(b, b.word(task, _COUNT), 1, [i64(0)], add)
@@ -275,7 +277,7 @@ def _define_serve(module: ir.Module) -> None:
     b.branch(sleep)
     b.position_at_end(sleep)
     bed = b.inttoptr(b.word(slot, _BED), POINTER)
-    _call_word(b, pool, _LOCK, [bed, ir.Constant(I32, 1)])
+    _call_word(b, pool, _LOCK, [bed, ir.IRConstant(I32, 1)])
     left.add_incoming(spins, b.block)
     b.branch(look)
     b.position_at_end(end)
@@ -292,7 +294,7 @@ def _define_lead(module: ir.Module) -> None:
     b.position_at_end(free)
     posted = at_most(b, count, i64(MOST))
 
-    def post(i: ir.Value) -> None:
+    def post(i: ir.IRValue) -> None:
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         _swap(b, slot, _JOB, b.ptrtoint(task, I64))
         with b.if_then(b.icmp_signed("!=", _swap(b, slot, _ASLEEP, i64(0)), i64(0))):
@@ -302,7 +304,7 @@ def _define_lead(module: ir.Module) -> None:
     run = module.globals["phipsi_run"]
     b.call(run, [tasks])
 
-    def finish(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
+    def finish(i: ir.IRValue, found: Sequence[ir.IRValue]) -> list[ir.IRValue]:
         names = ("offered", "here", "look", "rest", "done")
         offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
@@ -328,7 +330,7 @@ def _define_lead(module: ir.Module) -> None:
 def _define_alone(module: ir.Module) -> None:
     b, (tasks, step, count) = _function(module, "alone", I64, [POINTER, I64, I64])
 
-    def one(i: ir.Value, found: Sequence[ir.Value]) -> list[ir.Value]:
+    def one(i: ir.IRValue, found: Sequence[ir.IRValue]) -> list[ir.IRValue]:
         task = _task(b, tasks, step, i)
         b.call(module.globals["phipsi_run"], [task])
         return [b.or_(found[0], b.word(task, _FAILED))]
@@ -337,7 +339,7 @@ def _define_alone(module: ir.Module) -> None:
     b.ret(_whether(b, found))
 
 
-def _whether(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+def _whether(b: ir.IRBuilder, x: ir.IRValue) -> ir.IRValue:
     return b.zext(b.icmp_signed("!=", x, i64(0)), I64)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
-from phipsi.core.backends.failures import BLOCK, HINGE
+from phipsi.core.backends.errors_from_status import BLOCK, HINGE
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.core.model.law_forms import LawForm
 from phipsi.core.sweeps import entries as en
@@ -22,10 +22,10 @@ from phipsi.core.sweeps.entries import (
 from phipsi.core.sweeps.ir import Domain, Field, Kind, Reads
 from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
+from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.kernel.entry_code import entry_code
-from phipsi.native.kernel.kernel_inputs import Inputs, block_size
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import is_remade, is_zero, root, shown
+from phipsi.native.kernel.kernel_inputs import InputReader, block_size
+from phipsi.native.kernel.storage_plan import is_rematerialised, is_zero, root, shown
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.tables import JointCode
 from phipsi.native.text import llvm_text as ir
@@ -97,7 +97,7 @@ def solving_inverse(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl
     return bl.Inverse(a, low, recip), _not_positive(e, d, scale)
 
 
-def _not_positive(e: Emitter, d: Sequence[Lane], scale: list[Any] | None) -> ir.Value:
+def _not_positive(e: Emitter, d: Sequence[Lane], scale: list[Any] | None) -> ir.IRValue:
     """The mask of configurations with a pivot that is not positive, or next to nothing."""
     bad: Any = None
     least = e.number.tolerance(HINGE_TOLERANCE)
@@ -194,8 +194,8 @@ class BodyCode:
 
     def __init__(
         self,
-        place: Place,
-        inputs: Inputs,
+        place: EmitContext,
+        inputs: InputReader,
         columns: Columns,
         templates: dict[tuple[Field, str], list[Any]],
         inside: Collection[Field] = (),
@@ -218,7 +218,7 @@ class BodyCode:
         """The block of x here."""
         if x in self.values:
             return self.values[x]
-        if x in self.inside or is_remade(x) or root(x) is not x:  # views are never kept
+        if x in self.inside or is_rematerialised(x) or root(x) is not x:  # views are never kept
             body = x.operation.body
             out = getattr(self, "_" + x.op)(x) if body is None else body(self, x)
             if isinstance(out, (bl.Dense, bl.Turning)) and not any(out.rows):
@@ -255,7 +255,7 @@ class BodyCode:
         """A block of zeros of the kind in which x is stored, here or where blocks have a size."""
         t, size = x.type, size or self.size
         if t.kind is Kind.INERTIA:
-            return bl.Inertia([0] * 10)
+            return bl.LaneInertia([0] * 10)
         if t.kind is Kind.GYRATION:
             return bl.Gyration([0] * 12)
         if t.kind is Kind.TURNING:
@@ -287,8 +287,8 @@ class BodyCode:
 
     # -- the arithmetic of bodies ------------------------------------------------------------------
 
-    dense, rigid_block = staticmethod(_dense), staticmethod(bl.Rigid)
-    symmetric, inertia_block = staticmethod(bl.Symmetric), staticmethod(bl.Inertia)
+    dense, rigid_block = staticmethod(_dense), staticmethod(bl.LaneTransform)
+    symmetric, inertia_block = staticmethod(bl.Symmetric), staticmethod(bl.LaneInertia)
     gyration_block, turning_block = staticmethod(bl.Gyration), staticmethod(bl.Turning)
     transpose = staticmethod(bl.transpose)
     times, times_symmetric = staticmethod(bl.times), staticmethod(bl.times_symmetric)
@@ -297,7 +297,7 @@ class BodyCode:
 
     def step_block(self, turn: Rows, arm: Sequence[Any], modal: Rows, n: int) -> bl.Block:
         """[[X, 0], [Q* diag(R, R), 0]]."""
-        return bl.Step(bl.Rigid(turn, arm), modal, n)
+        return bl.LaneStep(bl.LaneTransform(turn, arm), modal, n)
 
     def rows(self, x: Field) -> Rows:
         """All entries of a block."""
@@ -314,13 +314,13 @@ class BodyCode:
     def rigid(self, x: Field) -> tuple[Rows, list[Any]]:
         """R and l of a rigid transformation."""
         value = self.value(x)
-        assert isinstance(value, bl.Rigid)
+        assert isinstance(value, bl.LaneTransform)
         return value.turn, value.arm
 
     def inertia(self, x: Field) -> tuple[Any, list[Any], Rows]:
         """m, h and J of a rigid inertia."""
         value = self.value(x)
-        if isinstance(value, bl.Inertia):
+        if isinstance(value, bl.LaneInertia):
             return value.m, value.h, value.moment.dense()
         return inertia_parts(value.dense())
 
@@ -332,7 +332,7 @@ class BodyCode:
         """The identity, in the kind in which x is stored."""
         rows = identity(self.size(x.type.rows))
         if x.type.kind is Kind.RIGID:
-            return bl.Rigid(identity(3), [0] * 3)
+            return bl.LaneTransform(identity(3), [0] * 3)
         return self.stored_form(x, bl.Dense(rows))
 
     def sin(self, x: Lane) -> Lane:
@@ -424,8 +424,8 @@ class BodyCode:
         """The frame of the joint in that of the parent, as a rigid transformation."""
         at = self.place
         if self.code is not None and not self.code.placed:
-            return bl.Rigid(identity(3), [0] * 3)
-        return bl.Rigid(at.matrix(tables.PLACEMENT), [at.constant(9 + i) for i in range(3)])
+            return bl.LaneTransform(identity(3), [0] * 3)
+        return bl.LaneTransform(at.matrix(tables.PLACEMENT), [at.constant(9 + i) for i in range(3)])
 
     def turn(self) -> Rows:
         """The rotation from the simple frame of the body to its own frame."""
@@ -455,8 +455,8 @@ class BodyCode:
         """Rotation and position of this point's frame in the world."""
         pose = self._view(poses, lambda r: self.place.pose_of_host(r, self.zeros(r)))
         turn = self.point_turn()
-        out = bl.times(pose, bl.Rigid(turn, self.point_offset()))
-        assert isinstance(out, bl.Rigid)
+        out = bl.times(pose, bl.LaneTransform(turn, self.point_offset()))
+        assert isinstance(out, bl.LaneTransform)
         return out.turn, out.arm
 
     def at_mate(self, make: Callable[[], Any]) -> tuple[list[list[Lane] | Lane], ...]:
@@ -486,8 +486,8 @@ class BodyCode:
     def _M(self, x: Field) -> bl.Block:
         return self._rigid_inertia()
 
-    def _rigid_inertia(self) -> bl.Inertia:
-        return bl.Inertia([self.place.constant(tables.INERTIA + i) for i in range(10)])
+    def _rigid_inertia(self) -> bl.LaneInertia:
+        return bl.LaneInertia([self.place.constant(tables.INERTIA + i) for i in range(10)])
 
     def _Jr(self, x: Field) -> bl.Block:
         n = self.size("r")

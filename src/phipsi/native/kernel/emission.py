@@ -19,7 +19,7 @@ from phipsi.core.sweeps.ir import Domain, Field
 from phipsi.core.sweeps.request import Result
 from phipsi.native import data_record as record
 from phipsi.native import tables
-from phipsi.native.kernel.plan import Plan, entry_count, is_column, shown
+from phipsi.native.kernel.storage_plan import StoragePlan, entry_count, is_column, shown
 from phipsi.native.tables import Tables
 from phipsi.native.targets.target import Target
 from phipsi.native.text import llvm_text as ir
@@ -56,7 +56,7 @@ _COUNTS = {
 
 
 @dataclass(frozen=True)
-class Slot:
+class InputSlot:
     """One input: the number of its buffer and its spaces (takes None for a vector).
 
     `symmetric` says that it has the blocks of a symmetric operator.
@@ -90,9 +90,9 @@ class Parts:
     at, if that is not all of them and its results: what is not finite ends in states of a run.
     """
 
-    plan: Plan
+    plan: StoragePlan
     results: tuple[Result, ...]
-    inputs: dict[str, Slot]
+    inputs: dict[str, InputSlot]
     tables: Tables
     target: Target
     known: KnownRecord | None = None
@@ -126,9 +126,9 @@ class Emission:
         self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
         self._data, self.scratch, buffers, self.fresh = self.function.args
-        self._words: dict[int, ir.Value] = {}  # of the data record, as far as they are used
-        self._tables: dict[int, ir.Value] = {}  # addresses by word
-        self._areas: dict[tuple[int, int], ir.Value] = {}  # addresses by word and unit
+        self._words: dict[int, ir.IRValue] = {}  # of the data record, as far as they are used
+        self._tables: dict[int, ir.IRValue] = {}  # addresses by word
+        self._areas: dict[tuple[int, int], ir.IRValue] = {}  # addresses by word and unit
         self.integer_bytes = module.integer_bytes
         self.used_columns: set[int] = set()  # of the table of bodies
         self._buffers = [
@@ -141,18 +141,18 @@ class Emission:
                     self._areas[starts[columns], unit] = self.area(starts[columns], unit)
         self.status = self.b.alloca(self.config.integers)
 
-    def _function(self) -> ir.Function:
+    def _function(self) -> ir.IRFunction:
         name = f"phipsi_kernel_{self.config.lanes}"
         if name in self.module.globals:  # of another program
             name = f"{name}_{len(self.module.globals)}"
-        function = ir.Function(self.module, KERNEL, name, "internal")
+        function = ir.IRFunction(self.module, KERNEL, name, "internal")
         for a in function.args[:3]:
             a.add_attribute("noalias")
         return function
 
     # -- addresses and numbers ---------------------------------------------------------------------
 
-    def word(self, index: int) -> ir.Value:
+    def word(self, index: int) -> ir.IRValue:
         """One word of the data record."""
         if index not in self._words:
             known = self.parts.known
@@ -163,7 +163,7 @@ class Emission:
                     self._words[index] = self.b.word(self._data, index)
         return self._words[index]
 
-    def table(self, index: int) -> ir.Value:
+    def table(self, index: int) -> ir.IRValue:
         """The table whose address is a word of the data record."""
         if self.parts.known is None:
             if index not in self._tables:
@@ -192,11 +192,11 @@ class Emission:
         known = self.parts.known
         return i if known is None or known.columns is None else known.columns[i]
 
-    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
+    def at(self, base: ir.IRValue, offset: ir.IRValue) -> ir.IRValue:
         """base + offset bytes."""
         return self.b.at(base, offset)
 
-    def area(self, word: int, unit: int) -> ir.Value:
+    def area(self, word: int, unit: int) -> ir.IRValue:
         """The start of a scratch area, which the data record gives in numbers of `unit` bytes."""
         found = self._areas.get((word, unit))
         if found is None:
@@ -208,16 +208,18 @@ class Emission:
             self._areas[word, unit] = found
         return found
 
-    def records(self, domain: Domain, columns: bool) -> ir.Value:
+    def records(self, domain: Domain, columns: bool) -> ir.IRValue:
         """The start of the records of bodies, points, links, rows, or of the whole."""
         return self.area(_AREAS[domain][columns], self.emitter_of(columns).bytes)
 
-    def integer(self, word: int, width: int, k: ir.Value, i: int) -> ir.Value:
+    def integer(self, word: int, width: int, k: ir.IRValue, i: int) -> ir.IRValue:
         """Number i of row k of a table of integers."""
         index = self.b.add(self.b.mul(k, i64(width)), i64(i))
         return self.read_integer(word, self.table(word), index, i)
 
-    def read_integer(self, word: int, base: ir.Value, index: ir.Value, column: int) -> ir.Value:
+    def read_integer(
+        self, word: int, base: ir.IRValue, index: ir.IRValue, column: int
+    ) -> ir.IRValue:
         """Number `index` behind an address in a table of integers, which is in that column."""
         where = self.at(base, self.b.mul(index, i64(self.integer_bytes)))
         if self.integer_bytes == 8:
@@ -227,40 +229,40 @@ class Emission:
         widen = self.b.sext if negative else self.b.zext
         return widen(self.b.load(where, typ=I32), I64)
 
-    def body_integers(self, k: ir.Value, *which: int) -> list[ir.Value]:
+    def body_integers(self, k: ir.IRValue, *which: int) -> list[ir.IRValue]:
         """Numbers of body k in the table of bodies."""
         return [self.integer(record.INTEGERS, tables.N_INTEGERS, k, i) for i in which]
 
-    def lane_load(self, base: ir.Value, offset: ir.Value) -> Lane:
+    def lane_load(self, base: ir.IRValue, offset: ir.IRValue) -> Lane:
         """One number that every configuration has once."""
         where = self.at(base, offset)
         if self.emitter is self.config:
             return self.emitter.load(where)
         return self.emitter.load_shared(where)
 
-    def lane_store(self, value: int | Lane, base: ir.Value, offset: ir.Value) -> None:
+    def lane_store(self, value: int | Lane, base: ir.IRValue, offset: ir.IRValue) -> None:
         """One vector to memory."""
         self.emitter.store(value, self.at(base, offset))
 
-    def load(self, base: ir.Value, index: ir.Value) -> Lane:
+    def load(self, base: ir.IRValue, index: ir.IRValue) -> Lane:
         """Number `index` of an array that every configuration has once."""
         return self.lane_load(base, self.b.mul(index, i64(self.bytes)))
 
-    def store(self, value: Any, base: ir.Value, index: ir.Value) -> None:
+    def store(self, value: Any, base: ir.IRValue, index: ir.IRValue) -> None:
         """Write number `index` of an array."""
         self.lane_store(value, base, self.b.mul(index, i64(self.bytes)))
 
-    def loop(self, count: ir.Value, reverse: bool, body: Callable[[Any], None]) -> None:
+    def loop(self, count: ir.IRValue, reverse: bool, body: Callable[[Any], None]) -> None:
         """For i in range(count), or from its end."""
         b = self.b
         last = b.sub(count, i64(1))
         write_loop(b, count, lambda i: body(b.sub(last, i) if reverse else i))
 
-    def count(self, domain: Domain) -> ir.Value:
+    def count(self, domain: Domain) -> ir.IRValue:
         """How many bodies, points, links or rows there are."""
         return self.word(_COUNTS[domain])
 
-    def count_of(self, space: Space) -> ir.Value:
+    def count_of(self, space: Space) -> ir.IRValue:
         """Number of scalars in a vector of the space."""
         if space.index in ("joint", "row"):
             return self.word(record.N_RATES if space.index == "joint" else record.N_ROWS)
@@ -271,11 +273,11 @@ class Emission:
 
     # -- buffers -----------------------------------------------------------------------------------
 
-    def buffer(self, i: int) -> ir.Value:
+    def buffer(self, i: int) -> ir.IRValue:
         """The address of a packed buffer."""
         return self._buffers[i]
 
-    def buffer_size(self, i: int) -> ir.Value:
+    def buffer_size(self, i: int) -> ir.IRValue:
         """How many numbers of each configuration it holds."""
         return self.word(record.BUFFERS + self.n_buffers + i)
 
@@ -283,7 +285,7 @@ class Emission:
         """The number of a result's buffer."""
         return self.n_inputs + next(i for i, x in enumerate(self.results) if x is r)
 
-    def result_base(self, r: Result) -> ir.Value:
+    def result_base(self, r: Result) -> ir.IRValue:
         """The address of a result's buffer."""
         return self.buffer(self.buffer_of(r))
 
@@ -293,12 +295,12 @@ class Emission:
         """What writes the numbers that stand side by side in a record."""
         return self.group if columns else self.config
 
-    def record(self, domain: Domain, columns: bool, k: ir.Value) -> ir.Value:
+    def record(self, domain: Domain, columns: bool, k: ir.IRValue) -> ir.IRValue:
         """The record of body, point, link or row k; the world's is that of body 0."""
         size = self.emitter_of(columns).bytes * self.plan.size(domain, columns)
         return self.at(self.records(domain, columns), self.b.mul(k, i64(size)))
 
-    def both(self, domain: Domain, k: ir.Value) -> tuple[Any, Any]:
+    def both(self, domain: Domain, k: ir.IRValue) -> tuple[Any, Any]:
         """The records of body or point k: of what there is once, and of what columns have."""
         return self.record(domain, False, k), self.record(domain, True, k)
 
@@ -306,25 +308,25 @@ class Emission:
         """How many numbers a field has at a body."""
         return entry_count(x, self.widest, self.plan.modes)
 
-    def entry_load(self, x: Field, base: ir.Value, start: int, i: int) -> Lane:
+    def entry_load(self, x: Field, base: ir.IRValue, start: int, i: int) -> Lane:
         """Entry i of a stored field."""
         if not is_column(x):
             return self.lane_load(base, i64(self.bytes * (start + i)))
         return self.group.load(self.at(base, i64(self.group.bytes * (start + i))))
 
     def entry_store(
-        self, x: Field, value: float | Lane, base: ir.Value, start: int, i: int
+        self, x: Field, value: float | Lane, base: ir.IRValue, start: int, i: int
     ) -> None:
         """Store entry i of a field."""
         emitter = self.group if is_column(x) else self.config
         emitter.store(value, self.at(base, i64(emitter.bytes * (start + i))))
 
-    def clear_entries(self, x: Field, base: ir.Value, start: int) -> None:
+    def clear_entries(self, x: Field, base: ir.IRValue, start: int) -> None:
         """Zero a stored field."""
         for i in range(self.entries(x)):
             self.entry_store(x, 0.0, base, start, i)
 
-    def load_entry(self, x: Field, i: ir.Value) -> Lane:
+    def load_entry(self, x: Field, i: ir.IRValue) -> Lane:
         """Number i of a vector of points, rows or of the world, wherever its point is."""
         r, factor, _ = shown(x)
         e, where = self.emitter, self._entry_of(r, i)
@@ -332,11 +334,11 @@ class Emission:
         found = e.load(where) if whole else e.load_shared(where)
         return scaled(found, factor)
 
-    def store_entry(self, x: Field, i: ir.Value, value: Lane) -> None:
+    def store_entry(self, x: Field, i: ir.IRValue, value: Lane) -> None:
         """Write number i of a vector of points, rows or of the world."""
         value.emitter.store(value, self._entry_of(x, i))
 
-    def _entry_of(self, r: Field, i: ir.Value) -> ir.Value:
+    def _entry_of(self, r: Field, i: ir.IRValue) -> ir.IRValue:
         columns, b, domain = is_column(r), self.b, r.type.domain
         unit, start = i64(self.emitter_of(columns).bytes), self.plan.slots(domain)[r]
         if domain is Domain.WORLD:

@@ -61,7 +61,7 @@ def _not(e: Emitter, x: Lane) -> Lane:
     return e.select(_true(e, x), 0.0, 1.0)
 
 
-def _true(e: Emitter, x: Lane) -> ir.Value:
+def _true(e: Emitter, x: Lane) -> ir.IRValue:
     """Not zero; NaN is true, as in NumPy."""
     return e.builder.fcmp_unordered("!=", x.value, e.constant(0.0).value)
 

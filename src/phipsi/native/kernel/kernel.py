@@ -2,7 +2,7 @@
 
 phase     runs once, or once per column of a matrix (`Phase`)
 step      a loop over bodies, points, links or rows
-place     one of them: its numbers and records (`Place`)
+place     one of them: its numbers and records (`EmitContext`)
 fields    their arithmetic (`BodyCode`), and what is stored, added up or given out (here)
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, Variant, space_of
+from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, Reads, StepKind, Variant, space_of
 from phipsi.core.sweeps.request import fields_of
 from phipsi.native import data_record as record
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission, Parts
-from phipsi.native.kernel.kernel_inputs import Inputs
+from phipsi.native.kernel.emit_context import EmitContext
+from phipsi.native.kernel.kernel_inputs import InputReader
 from phipsi.native.kernel.phases import Phase, for_points_only
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import is_column, is_whole, root
-from phipsi.native.kernel.results import Results, write_first_status
+from phipsi.native.kernel.results import ResultWriter, write_first_status
+from phipsi.native.kernel.storage_plan import is_column, is_whole, root
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.matrix_memory import MatrixMemory
 from phipsi.native.matrices.paths import Paths
@@ -45,15 +45,15 @@ class Kernel:
         self._for_points = for_points_only(phases, fields_of(parts.results))
         self._templates: dict[tuple[Field, str], list[Any]] = {}
         write_first_status(k)
-        self.place = Place(k)
-        self.inputs = Inputs(k, self.place)
+        self.place = EmitContext(k)
+        self.inputs = InputReader(k, self.place)
         self._clear_world_record()
         self._clear_sums()
         self.columns = Columns(k, self.place)
         pairs = [x for p in phases for x in p.pairs]
         self.matrices = MatrixMemory(k, self.place, self.columns, pairs)
         self.paths = Paths(k, self.place, self.columns, self.matrices, self._at_body)
-        self.results = Results(k, self.place, self.columns, self.matrices)
+        self.results = ResultWriter(k, self.place, self.columns, self.matrices)
         self.matrices.clear()
         for phase in phases:
             self._phase(phase)
@@ -72,7 +72,7 @@ class Kernel:
             return
         k.emitter = k.group
         if phase.columns == "path":
-            step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
+            step = LoopStep(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
             self._numbers[id(step)] = self._numbers[id(phase.steps[0])]
             self.paths.emit(phase, step)
         else:
@@ -85,7 +85,7 @@ class Kernel:
         count = k.count_of(space_of(phase.columns))
         computed = {x for s in phase.steps for x in s.fields}
 
-        def column(c: ir.Value) -> None:
+        def column(c: ir.IRValue) -> None:
             self.columns.begin(c, b.sub(count, c), c)
             self._run(phase.steps)
             self.results.write_world_results(phase.columns, self._code())
@@ -95,7 +95,7 @@ class Kernel:
 
         write_loop(b, count, column, k.group.lanes if k.several else 1)
 
-    def _run(self, steps: Sequence[Step]) -> None:
+    def _run(self, steps: Sequence[LoopStep]) -> None:
         for step in steps:
             if step.domain is Domain.WORLD:
                 self.place.domain = Domain.WORLD
@@ -109,14 +109,14 @@ class Kernel:
             reverse = step.kind is StepKind.TIP_TO_BASE
             self.k.loop(self.k.count(step.domain), reverse, lambda i, s=step, go=go: go(s, i))
 
-    def _run_for_points(self, step: Step) -> None:
+    def _run_for_points(self, step: LoopStep) -> None:
         """A sweep from the base over the bodies that have points outboard."""
         k = self.k
-        table = k.table(record.CARRIERS)
-        count = k.word(record.N_CARRIERS)
+        table = k.table(record.POINT_BODIES)
+        count = k.word(record.N_POINT_BODIES)
         k.loop(count, False, lambda i: self._at_body(step, k.b.word(table, i)))
 
-    def _at_body(self, step: Step, k: ir.Value) -> None:
+    def _at_body(self, step: LoopStep, k: ir.IRValue) -> None:
         """A step at body k, once per joint type."""
         kind, codes = self.place.at_body(k), self.k.codes
         if step.kind is StepKind.PATH:
@@ -126,7 +126,7 @@ class Kernel:
         else:
             write_cases(self.k.b, kind, len(codes), lambda i: self._visit(step, codes[i]))
 
-    def _at_other(self, step: Step, k: Any) -> None:
+    def _at_other(self, step: LoopStep, k: Any) -> None:
         """A step at point, link or row k, once per kind of link if it needs that."""
         kind, codes = self.place.at_other(step.domain, k), self.k.parts.tables.link_codes
 
@@ -140,7 +140,7 @@ class Kernel:
         else:
             self._visit(step)
 
-    def _code(self, step: Step | None = None, code: JointCode | None = None) -> BodyCode:
+    def _code(self, step: LoopStep | None = None, code: JointCode | None = None) -> BodyCode:
         """The arithmetic of a step at the current place."""
         fields = () if step is None else set(step.fields)
         where = self.place, self.inputs, self.columns
@@ -148,7 +148,7 @@ class Kernel:
 
     # -- effects of a step -------------------------------------------------------------------------
 
-    def _visit(self, step: Step, code: JointCode | None = None) -> None:
+    def _visit(self, step: LoopStep, code: JointCode | None = None) -> None:
         """All effects of a step at one place: what is stored, added up or given out."""
         values = self._code(step, code)
         if step.kind is StepKind.PATH:
@@ -211,7 +211,7 @@ class Kernel:
         for x, start in self.k.plan.sums.items():
             self.k.clear_entries(x, self.k.record(Domain.BODY, is_column(x), last), start)
 
-    def _clear(self, step: Step) -> None:
+    def _clear(self, step: LoopStep) -> None:
         """Zero what the step adds to."""
         for x in step.fields:
             domain = x.type.domain
@@ -226,7 +226,7 @@ class Kernel:
     def _clear_records(self, x: Field, domain: Domain, start: int) -> None:
         k, before = self.k, i64(int(domain is Domain.BODY))  # the first body record is the world's
 
-        def body(i: ir.Value) -> None:
+        def body(i: ir.IRValue) -> None:
             k.clear_entries(x, k.record(domain, is_column(x), k.b.add(i, before)), start)
 
         k.loop(k.count(domain), False, body)

@@ -10,8 +10,8 @@ from phipsi.native import data_record as record
 from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import MODAL_SIZES
+from phipsi.native.kernel.emit_context import EmitContext
+from phipsi.native.kernel.storage_plan import MODAL_SIZES
 from phipsi.native.tables import JointCode
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Lane, i64, write_loop
@@ -33,10 +33,10 @@ def block_size(s: str, code: JointCode | None) -> int:
 
 
 @final
-class Inputs:
+class InputReader:
     """Reads blocks from the packed buffers of the inputs, one vector per number."""
 
-    def __init__(self, emission: Emission, place: Place) -> None:
+    def __init__(self, emission: Emission, place: EmitContext) -> None:
         self.k, self.place, self.slots = emission, place, emission.parts.inputs
         tabled = emission.several and "q" in self.slots
         self.angles = AngleTable(emission) if tabled else None
@@ -92,7 +92,7 @@ class Inputs:
             return bl.Symmetric(en.lower_half(out.rows), len(out.rows))
         return out
 
-    def index(self, x: Field, i: int, j: int) -> ir.Value:
+    def index(self, x: Field, i: int, j: int) -> ir.IRValue:
         """Position of entry (i, j) of the block here in the storage layout."""
         k, at, b = self.k, self.place, self.k.b
         rows, cols = x.type.rows, x.type.cols
@@ -116,7 +116,7 @@ class Inputs:
             return b.add(b.mul(b.add(at.v_offset, i64(i)), i64(width)), i64(j))
         return b.add(b.mul(at.index, i64(int(rows) * width)), i64(width * i + j))
 
-    def _read_pose(self, base: ir.Value, in_parent: bool) -> bl.Block:
+    def _read_pose(self, base: ir.IRValue, in_parent: bool) -> bl.Block:
         """A pose of the body in the world, or of its joint in the parent's frame."""
         k, at, b = self.k, self.place, self.k.b
         rows: en.Rows = [
@@ -149,7 +149,7 @@ class AngleTable:
         b.position_at_end(self._after)
         self._asked = False
 
-    def note(self, x: Lane, place: ir.Value) -> None:
+    def note(self, x: Lane, place: ir.IRValue) -> None:
         """A coordinate has been read from its place in q."""
         self._places[x.value.name] = place
 
@@ -169,7 +169,7 @@ class AngleTable:
         room = k.b.mul(k.b.add(self._count(), i64(k.group.lanes)), i64(k.unit))
         return sines, k.at(sines, room)
 
-    def _count(self) -> ir.Value:
+    def _count(self) -> ir.IRValue:
         """The number of coordinates."""
         return self.k.buffer_size(self.k.parts.inputs["q"].buffer)
 
@@ -182,7 +182,7 @@ class AngleTable:
             count, q = self._count(), k.buffer(k.parts.inputs["q"].buffer)
             tables = self._tables()
 
-            def some(i: ir.Value) -> None:
+            def some(i: ir.IRValue) -> None:
                 mask = g.first(b.sub(count, i))
                 at = b.mul(i, i64(k.unit))
                 pair = b.call(function, [g.masked_load(k.at(q, at), mask)])

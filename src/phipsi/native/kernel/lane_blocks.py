@@ -75,7 +75,7 @@ class Symmetric:
         return full(self.lower, self.n)
 
 
-class Inertia:
+class LaneInertia:
     """A rigid inertia [[J, h~], [−h~, m]]: m, h (3), lower half of J (6)."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -83,9 +83,9 @@ class Inertia:
         self.m, self.h = entries[0], list(entries[1:4])
         self.moment = Symmetric(entries[4:10], 3)
 
-    def like(self, entries: Sequence[Entry]) -> Inertia:
+    def like(self, entries: Sequence[Entry]) -> LaneInertia:
         """An inertia with other entries."""
-        return Inertia(entries)
+        return LaneInertia(entries)
 
     def symmetric(self) -> Symmetric:
         """As a general symmetric 6 × 6."""
@@ -133,7 +133,7 @@ class Turning:
         return turning_rows(self.rows)
 
 
-class Rigid:
+class LaneTransform:
     """[[R, l~ R], [0, R]]: R (9) and l (3)."""
 
     def __init__(self, turn: Rows, arm: Sequence[Entry]) -> None:
@@ -144,9 +144,9 @@ class Rigid:
         """R row by row, then l."""
         return [x for r in self.turn for x in r] + self.arm
 
-    def like(self, entries: Sequence[Entry]) -> Rigid:
+    def like(self, entries: Sequence[Entry]) -> LaneTransform:
         """A rigid transformation with other entries."""
-        return Rigid([list(entries[3 * i : 3 * i + 3]) for i in range(3)], entries[9:12])
+        return LaneTransform([list(entries[3 * i : 3 * i + 3]) for i in range(3)], entries[9:12])
 
     def dense(self) -> Rows:
         """All rows."""
@@ -155,13 +155,13 @@ class Rigid:
         return top + [[0, 0, 0, *self.turn[i]] for i in range(3)]
 
 
-class Step:
+class LaneStep:
     """[[X, 0], [Q* diag(R, R), 0]]: X = [[R, l~ R], [0, R]] (12), then the m rows of Q*.
 
     There are n columns of zeros behind the first six.
     """
 
-    def __init__(self, rigid: Rigid, modal: Rows, n: int) -> None:
+    def __init__(self, rigid: LaneTransform, modal: Rows, n: int) -> None:
         self.rigid, self.modal, self.n = rigid, [list(row) for row in modal], n
 
     @property
@@ -169,11 +169,11 @@ class Step:
         """Those of X, then Q* row by row."""
         return self.rigid.entries + [x for row in self.modal for x in row]
 
-    def like(self, entries: Sequence[Entry]) -> Step:
+    def like(self, entries: Sequence[Entry]) -> LaneStep:
         """A block of the same size with other entries."""
         m = len(self.modal)
         rows = [list(entries[12 + 6 * i : 18 + 6 * i]) for i in range(m)]
-        return Step(self.rigid.like(entries[:12]), rows, self.n)
+        return LaneStep(self.rigid.like(entries[:12]), rows, self.n)
 
     def dense(self) -> Rows:
         """All rows."""
@@ -186,7 +186,7 @@ class Step:
 class Transposed:
     """The transpose of a rigid transformation or of a step, kept as such."""
 
-    def __init__(self, of: Rigid | Step) -> None:
+    def __init__(self, of: LaneTransform | LaneStep) -> None:
         self.of = of
 
     @property
@@ -242,7 +242,7 @@ class Gain(Dense):
     """X A⁻¹. Where a row of X is one of A, the row here is that of the identity: known."""
 
 
-Block = Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | Step
+Block = Dense | Symmetric | LaneInertia | Gyration | Turning | LaneTransform | Transposed | LaneStep
 
 
 # ---- blocks
@@ -251,9 +251,9 @@ Block = Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | 
 
 def transpose(x: Block) -> Block:
     """The transpose, at no cost."""
-    if isinstance(x, (Symmetric, Inertia)):
+    if isinstance(x, (Symmetric, LaneInertia)):
         return x
-    if isinstance(x, (Rigid, Step)):
+    if isinstance(x, (LaneTransform, LaneStep)):
         return Transposed(x)
     if isinstance(x, Transposed):
         return x.of
@@ -264,25 +264,26 @@ def transpose(x: Block) -> Block:
 
 def times(x: Block, y: Block) -> Block:
     """x y."""
-    back = y.of if isinstance(y, Transposed) and isinstance(y.of, Rigid) else None
+    back = y.of if isinstance(y, Transposed) and isinstance(y.of, LaneTransform) else None
     if back is not None and isinstance(x, (Gyration, Turning)):
         return Turning(matmul([row[:3] for row in x.dense()], transpose_rows(back.turn)))
     if back is not None and all(is_zero(c) for c in back.arm):
-        y = Rigid(transpose_rows(back.turn), back.arm)  # a turn back is a turn
+        y = LaneTransform(transpose_rows(back.turn), back.arm)  # a turn back is a turn
     if isinstance(y, (Gyration, Turning)):
         return Turning(times(x, Dense([row[:3] for row in y.dense()])).dense())
-    if isinstance(x, Rigid) and isinstance(y, Rigid):
-        return Rigid(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
-    if isinstance(x, Rigid):
+    if isinstance(x, LaneTransform) and isinstance(y, LaneTransform):
+        return LaneTransform(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
+    if isinstance(x, LaneTransform):
         return _by_column(y, lambda c: _move_force(x, c))
-    if isinstance(x, Inertia):
+    if isinstance(x, LaneInertia):
         return _by_column(y, lambda c: _momentum(x, c))
-    if isinstance(x, Step):
+    if isinstance(x, LaneStep):
         return _by_column(y, lambda c: _step_force(x, c))
     if isinstance(x, Transposed):
         of = x.of
         return _by_column(
-            y, lambda c: _move_motion(of, c) if isinstance(of, Rigid) else _step_motion(of, c)
+            y,
+            lambda c: _move_motion(of, c) if isinstance(of, LaneTransform) else _step_motion(of, c),
         )
     if isinstance(x, Inverse):
         return _by_column(y, x.solve)
@@ -308,25 +309,25 @@ def _by_column(y: Block, function: Callable[[list[Entry]], list[Entry]]) -> Dens
     return Dense(transpose_rows(columns))
 
 
-def _move_force(x: Rigid, f: list[Entry]) -> list[Entry]:
+def _move_force(x: LaneTransform, f: list[Entry]) -> list[Entry]:
     force = matvec(x.turn, f[3:])
     return plus(matvec(x.turn, f[:3]), cross(x.arm, force)) + force
 
 
-def _move_motion(x: Rigid, m: list[Entry]) -> list[Entry]:
+def _move_motion(x: LaneTransform, m: list[Entry]) -> list[Entry]:
     back = transpose_rows(x.turn)
     linear = plus(m[3:], cross(m[:3], x.arm))
     return matvec(back, m[:3]) + matvec(back, linear)
 
 
-def _step_force(x: Step, f: list[Entry]) -> list[Entry]:
+def _step_force(x: LaneStep, f: list[Entry]) -> list[Entry]:
     turn, arm = x.rigid.turn, x.rigid.arm
     moment, force = matvec(turn, f[:3]), matvec(turn, f[3:6])
     modal = [dot(q, moment + force) for q in x.modal]
     return plus(moment, cross(arm, force)) + force + modal
 
 
-def _step_motion(x: Step, m: list[Entry]) -> list[Entry]:
+def _step_motion(x: LaneStep, m: list[Entry]) -> list[Entry]:
     back = transpose_rows(x.rigid.turn)
     motion = [*m[:3], *plus(m[3:6], cross(m[:3], x.rigid.arm))]
     for q, rate in zip(x.modal, m[6:], strict=True):
@@ -334,7 +335,7 @@ def _step_motion(x: Step, m: list[Entry]) -> list[Entry]:
     return matvec(back, motion[:3]) + matvec(back, motion[3:]) + [0] * x.n
 
 
-def _momentum(x: Inertia, v: list[Entry]) -> list[Entry]:
+def _momentum(x: LaneInertia, v: list[Entry]) -> list[Entry]:
     angular = plus(matvec(x.moment.dense(), v[:3]), cross(x.h, v[3:]))
     back = cross(x.h, v[:3])
     return angular + [mul_add(x.m, v[3 + i], neg(back[i])) for i in range(3)]
@@ -342,15 +343,15 @@ def _momentum(x: Inertia, v: list[Entry]) -> list[Entry]:
 
 def congruence(a: Block, s: Block) -> Block:
     """A S A*."""
-    if isinstance(a, Rigid) and isinstance(s, Inertia):
+    if isinstance(a, LaneTransform) and isinstance(s, LaneInertia):
         return _move_inertia(a, s)
-    if isinstance(a, Rigid) and isinstance(s, Gyration):
+    if isinstance(a, LaneTransform) and isinstance(s, Gyration):
         return _move_gyration(a, s)
-    if isinstance(a, Rigid):
+    if isinstance(a, LaneTransform):
         return _move_symmetric(a, s)
-    if isinstance(a, Transposed) and isinstance(a.of, Rigid):
+    if isinstance(a, Transposed) and isinstance(a.of, LaneTransform):
         return _move_symmetric_back(a.of, s)
-    if isinstance(a, Step):
+    if isinstance(a, LaneStep):
         return _step_symmetric(a, s)
     left = matmul(a.dense(), s.dense())
     rows = a.dense()
@@ -364,12 +365,12 @@ def _rotated_symmetric(turn: Rows, a: Rows) -> Rows:
     return full([dot(left[i], turn[j]) for i in range(3) for j in range(i + 1)], 3)
 
 
-def _move_symmetric(x: Rigid, s: Block) -> Symmetric:
+def _move_symmetric(x: LaneTransform, s: Block) -> Symmetric:
     """φ S φ* of a symmetric S = [[A, B], [B*, C]]."""
     return _shifted(x.arm, *_rotated_corners(x.turn, s.dense()))
 
 
-def _step_symmetric(x: Step, s: Block) -> Symmetric:
+def _step_symmetric(x: LaneStep, s: Block) -> Symmetric:
     """E S E* of a symmetric S: first to the other axes, then to modes, then to the other point."""
     a, b, c = _rotated_corners(x.rigid.turn, s.dense())
     rows = [[*u, *w] for u, w in zip(a, b, strict=True)]
@@ -404,7 +405,7 @@ def _shifted(arm: Sequence[Entry], a: Rows, b: Rows, c: Rows) -> Symmetric:
     return Symmetric(lower, 6)
 
 
-def _move_symmetric_back(x: Rigid, s: Block) -> Symmetric:
+def _move_symmetric_back(x: LaneTransform, s: Block) -> Symmetric:
     """φ* S φ of a symmetric S = [[A, B], [B*, C]]: first to the other point, then to its axes."""
     rows = s.dense()
     a, b = [r[:3] for r in rows[:3]], [r[3:] for r in rows[:3]]
@@ -424,7 +425,7 @@ def _move_symmetric_back(x: Rigid, s: Block) -> Symmetric:
     return Symmetric(lower, 6)
 
 
-def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
+def _move_inertia(x: LaneTransform, s: LaneInertia) -> LaneInertia:
     """φ M φ* of a rigid inertia: moments about the other point in the other axes."""
     j = _rotated_symmetric(x.turn, s.moment.dense())
     h = matvec(x.turn, s.h)
@@ -437,10 +438,10 @@ def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
         for k in range(i + 1):
             diagonal = add(j[i][k], trace if i == k else 0)
             lower.append(mul_sub(mul_sub(diagonal, h[i], arm[k]), arm[i], moved[k]))
-    return Inertia([m, *moved, *lower])
+    return LaneInertia([m, *moved, *lower])
 
 
-def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
+def _move_gyration(x: LaneTransform, s: Gyration) -> Gyration:
     """φ G φ*: A about the other point in the other axes, p rotated."""
     p = matvec(x.turn, s.p)
     a = matmul(matmul(x.turn, s.a), transpose_rows(x.turn))
@@ -455,13 +456,15 @@ def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
 def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
     """Σ cᵢ Xᵢ, in the most special kind that holds all of them."""
     blocks = [x for _, x in terms]
-    if all(isinstance(x, Inertia) for x in blocks) or all(isinstance(x, Gyration) for x in blocks):
+    if all(isinstance(x, LaneInertia) for x in blocks) or all(
+        isinstance(x, Gyration) for x in blocks
+    ):
         return _entrywise(terms, blocks[0])
     if all(isinstance(x, (Gyration, Turning)) for x in blocks):
         turning = [(c, Turning(x.dense())) for c, x in terms]
         return _entrywise(turning, turning[0][1])
-    if all(isinstance(x, (Symmetric, Inertia)) for x in blocks):
-        plain = [(c, x.symmetric() if isinstance(x, Inertia) else x) for c, x in terms]
+    if all(isinstance(x, (Symmetric, LaneInertia)) for x in blocks):
+        plain = [(c, x.symmetric() if isinstance(x, LaneInertia) else x) for c, x in terms]
         return _entrywise(plain, plain[0][1])
     plain = [(c, x if isinstance(x, Dense) else Dense(x.dense())) for c, x in terms]
     return _entrywise(plain, plain[0][1])
@@ -490,14 +493,14 @@ def turned_back(x: Dense, turn: Rows) -> Dense:
     return Dense(transpose_rows(turned(Dense(transpose_rows(x.rows)), turn).rows))
 
 
-def rigid_zeros() -> Rigid:
+def rigid_zeros() -> LaneTransform:
     """Twelve zeros in the form of a rigid transformation, to be filled."""
-    return Rigid([[0] * 3 for _ in range(3)], [0] * 3)
+    return LaneTransform([[0] * 3 for _ in range(3)], [0] * 3)
 
 
-def step_zeros(m: int, n: int) -> Step:
+def step_zeros(m: int, n: int) -> LaneStep:
     """Zeros in the form of a step from a body with n modes to a parent with m, to be filled."""
-    return Step(rigid_zeros(), [[0] * 6 for _ in range(m)], n)
+    return LaneStep(rigid_zeros(), [[0] * 6 for _ in range(m)], n)
 
 
 def zeros(rows: int, cols: int) -> Dense:

@@ -37,7 +37,7 @@ class Area:
     column, or one that is repeated.
     """
 
-    base: ir.Value
+    base: ir.IRValue
     shared: bool = False
     start: int = 0
     columns: int = 0
@@ -117,7 +117,7 @@ class LawCode:
         known = {z: self.stored(v) if z.shape else v for z, v in known.items()}
         places = {y: self.area(size) for y in batch if y in kept}
 
-        def one(i: ir.Value) -> None:
+        def one(i: ir.IRValue) -> None:
             here: dict[Node, Lane] = {}
             for y in batch:
                 for z in y.args:
@@ -137,10 +137,10 @@ class LawCode:
 
     # ---- values
 
-    def entry(self, value: Value, i: int | ir.Value) -> Lane:
+    def entry(self, value: Value, i: int | ir.IRValue) -> Lane:
         """Entry i of a value; a number that is known now, or for areas one of the code."""
         if not isinstance(value, Area):
-            assert not isinstance(i, ir.Value), "registers have no place that the code computes"
+            assert not isinstance(i, ir.IRValue), "registers have no place that the code computes"
             return value[i]
         if isinstance(i, int):
             return self._number(value, i64(value.places(i)))
@@ -149,19 +149,19 @@ class LawCode:
             return self.element(value, b.udiv(i, columns), b.urem(i, columns), 0)
         return self._number(value, self.e.builder.add(i, i64(value.start)))
 
-    def element(self, value: Area, i: ir.Value, j: ir.Value, columns: int) -> Lane:
+    def element(self, value: Area, i: ir.IRValue, j: ir.IRValue, columns: int) -> Lane:
         """Entry (i, j), numbers of the code, of a matrix of so many columns."""
         b = self.e.builder
         down, along = (value.down, value.along) if value.columns else (columns, 1)
         place = b.add(b.mul(i, i64(down)), b.mul(j, i64(along)))
         return self._number(value, b.add(place, i64(value.start)))
 
-    def _number(self, value: Area, place: ir.Value) -> Lane:
+    def _number(self, value: Area, place: ir.IRValue) -> Lane:
         b, e = self.e.builder, self.e
         where = b.at(value.base, b.mul(place, i64(e.unit if value.shared else e.bytes)))
         return e.load_shared(where) if value.shared else e.load(where)
 
-    def put(self, x: Lane, area: Area, i: ir.Value | int) -> None:
+    def put(self, x: Lane, area: Area, i: ir.IRValue | int) -> None:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
@@ -246,7 +246,7 @@ class LawCode:
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
         return lambda i: b.word(table, i)
 
-    def _copy(self, source: Area, to: Area, i: ir.Value) -> None:
+    def _copy(self, source: Area, to: Area, i: ir.IRValue) -> None:
         self.put(self.entry(source, i), to, i)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
@@ -269,7 +269,7 @@ class LawCode:
         out, place = self.area(size), self._listed(places)
         self._loop(size, lambda i: self.put(self.e.constant(0.0), out, i))
 
-        def add(i: ir.Value) -> None:
+        def add(i: ir.IRValue) -> None:
             at = place(i)
             self.put(self.entry(out, at) + self.entry(value, i), out, at)
 
@@ -315,7 +315,7 @@ class LawCode:
         b, out = self.e.builder, self.area(size)
         count, inner = shape[axis], int(np.prod(shape[axis + 1 :], dtype=int))
 
-        def one(i: ir.Value) -> None:
+        def one(i: ir.IRValue) -> None:
             first = b.mul(i, i64(count))
             if inner > 1:
                 within = b.urem(i, i64(inner))
@@ -330,7 +330,7 @@ class LawCode:
         if not isinstance(value, Area):
             return _added(value)
 
-        def more(i: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        def more(i: ir.IRValue, sums: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             return [(Lane(self.e, sums[0]) + self.entry(value, i)).value]
 
         start = [self.e.constant(0.0).value]
@@ -355,7 +355,7 @@ class LawCode:
             for i in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - i)
 
-                def factor(j: ir.Value, k: int = k) -> Lane:
+                def factor(j: ir.IRValue, k: int = k) -> Lane:
                     where = (j, i64(k)) if len(b.shape) == 2 else (i64(0), j)
                     return self.element(right, *where, columns)
 
@@ -370,7 +370,7 @@ class LawCode:
         """Rows `first` to `first + count` of the left times a column of the right."""
         b, e = self.e.builder, self.e
 
-        def more(j: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        def more(j: ir.IRValue, sums: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             factor = right(j)
             return [
                 self.element(left, i64(first + n), j, between)
@@ -383,7 +383,7 @@ class LawCode:
         return [Lane(e, x) for x in fold_loop(b, i64(between), 1, starts, more)]
 
 
-def lasting(results: Iterable[Node], names: Set[str]) -> list[Node]:
+def loop_invariant(results: Iterable[Node], names: Set[str]) -> list[Node]:
     """Arrays in memory that depend on inputs of these names only, and on no call.
 
     A loop that does not change these inputs writes them once; `LawCode.take` has them inside.

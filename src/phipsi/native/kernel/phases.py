@@ -34,15 +34,21 @@ from phipsi.core.sweeps.ir import (
     Keep,
     Kind,
     Loop,
+    LoopStep,
     Reads,
-    Step,
     StepKind,
     Variant,
     dependencies,
     reached,
 )
 from phipsi.core.sweeps.operations import flops
-from phipsi.native.kernel.plan import entry_count, is_column, is_remade, is_zero, root
+from phipsi.native.kernel.storage_plan import (
+    entry_count,
+    is_column,
+    is_rematerialised,
+    is_zero,
+    root,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Phase:
     """
 
     columns: str
-    steps: tuple[Step, ...]
+    steps: tuple[LoopStep, ...]
     seed: Field | None = None
     pairs: tuple[Field, ...] = ()
 
@@ -68,7 +74,7 @@ class Phase:
         return {"r": "joint", "10": "parameter"}.get(self.seed.type.rows, "body")
 
 
-def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]:
+def phases_of(steps: list[LoopStep], results: Collection[Field] = ()) -> list[Phase]:
     """Split the steps of a program into phases, each after those it needs values from."""
     everything = [x for s in steps for x in s.fields]
     whole = [x for x in everything if x.operation.reads is Reads.BLOCKS and x in set(results)]
@@ -148,23 +154,23 @@ def _sources(x: Field) -> list[Field]:
     return out
 
 
-def _only(steps: list[Step], keep: object) -> list[Step]:
-    out: list[Step] = []
+def _only(steps: list[LoopStep], keep: object) -> list[LoopStep]:
+    out: list[LoopStep] = []
     for s in steps:
         fields = [x for x in s.fields if keep(x)]  # type: ignore[operator]
         if not fields:
             continue
         directed = any(x.operation.step is not None for x in fields)
         kind = s.kind if directed or s.kind is StepKind.SMALL else StepKind.MEMORYLESS
-        out.append(Step(kind, s.domain, fields))
+        out.append(LoopStep(kind, s.domain, fields))
     return out
 
 
-def _path_seeds(steps: list[Step]) -> list[Field]:
+def _path_seeds(steps: list[LoopStep]) -> list[Field]:
     return [x for s in steps for x in s.fields if x.operation.reads is Reads.SEED]
 
 
-def _behind(steps: list[Step], seed: Field) -> set[Field]:
+def _behind(steps: list[LoopStep], seed: Field) -> set[Field]:
     """The fields that depend on a seed."""
     found = {seed}
     fields = [x for s in steps for x in s.fields if x.type.cols == "p" and not _meets(x)]
@@ -187,7 +193,7 @@ Where = tuple[int, int]  # number of the phase, and of the step in it
 
 def rematerialise(phases: list[Phase], results: Iterable[Field]) -> list[Phase]:
     """The same phases, with fields moved or copied to the steps that use them."""
-    program = _Program(phases, results)
+    program = _FieldUses(phases, results)
     for x in program.last_first():
         program.move(x)
     for x in program.last_first():
@@ -195,7 +201,7 @@ def rematerialise(phases: list[Phase], results: Iterable[Field]) -> list[Phase]:
     return program.phases()
 
 
-class _Program:
+class _FieldUses:
     """The steps that compute a field, and those that use it; views count as what they show."""
 
     def __init__(self, phases: list[Phase], results: Iterable[Field]) -> None:
@@ -325,12 +331,14 @@ def _of_roots(x: Field) -> bool:
 _AT_POINTS = (Domain.POINT, Domain.LINK, Domain.ROW)
 
 
-def for_points_only(phases: Collection[Phase], outputs: Collection[Field]) -> list[Step]:
+def for_points_only(phases: Collection[Phase], outputs: Collection[Field]) -> list[LoopStep]:
     """The sweeps from the base to the tips of which only bodies with points outboard are read."""
     everywhere = _needed_everywhere(phases, outputs)
 
-    def kept(step: Step) -> bool:
-        return any(x in everywhere for x in step.fields if root(x) is x and not is_remade(x))
+    def kept(step: LoopStep) -> bool:
+        return any(
+            x in everywhere for x in step.fields if root(x) is x and not is_rematerialised(x)
+        )
 
     sweeps = [s for p in phases if p.columns == "" for s in p.steps]
     return [s for s in sweeps if s.kind is StepKind.BASE_TO_TIP and not kept(s)]

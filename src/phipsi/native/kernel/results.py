@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.failures import NOT_FINITE, SYMMETRY_TOLERANCE
+from phipsi.core.backends.errors_from_status import NOT_FINITE, SYMMETRY_TOLERANCE
 from phipsi.core.expressions.spaces import Space
 from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Step, parts_of
+from phipsi.core.sweeps.ir import Domain, Field, LoopStep, parts_of
 from phipsi.core.sweeps.request import Result
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.body_code import BodyCode
-from phipsi.native.kernel.emission import Emission, Slot
-from phipsi.native.kernel.place import Place
+from phipsi.native.kernel.emission import Emission, InputSlot
+from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.matrix_memory import MatrixMemory
 from phipsi.native.matrices.products import Products
@@ -26,17 +26,17 @@ _SUMS = 8  # numbers inspected together, to see whether they are finite
 
 
 @final
-class Results:
+class ResultWriter:
     """Writes results to the output buffers."""
 
     def __init__(
-        self, emission: Emission, place: Place, columns: Columns, matrices: MatrixMemory
+        self, emission: Emission, place: EmitContext, columns: Columns, matrices: MatrixMemory
     ) -> None:
         self.k, self.place, self.columns, self.matrices = emission, place, columns, matrices
 
     # -- blocks of a body --------------------------------------------------------------------------
 
-    def _row(self, space: Space, i: int) -> ir.Value:
+    def _row(self, space: Space, i: int) -> ir.IRValue:
         """Number of component i of the block here in a vector of the space."""
         at, b = self.place, self.k.b
         if space.index == "joint":
@@ -54,7 +54,9 @@ class Results:
             out = bl.turned_back(out, self.place.turn())
         return out
 
-    def path_parts(self, step: Step, values: BodyCode) -> list[tuple[Field, Callable[[], None]]]:
+    def path_parts(
+        self, step: LoopStep, values: BodyCode
+    ) -> list[tuple[Field, Callable[[], None]]]:
         """What matrices take from the current path here: a field, and how its rows are written."""
         fields = set(step.fields)
         return [
@@ -82,7 +84,7 @@ class Results:
             else:
                 cs.add(entry, part.coefficient, base, at, stride)
 
-    def write(self, step: Step, number: int, values: BodyCode) -> None:
+    def write(self, step: LoopStep, number: int, values: BodyCode) -> None:
         """The results whose fields this step, of that number, computes."""
 
         def here(x: Field) -> bool:
@@ -144,7 +146,7 @@ class Results:
                 for j, row in enumerate(values.value(r.field).dense()):
                     self._put_row(r, row[0], base, i64(j))
 
-    def _put_row(self, r: Result, entry: Lane, base: ir.Value, row: ir.Value) -> None:
+    def _put_row(self, r: Result, entry: Lane, base: ir.IRValue, row: ir.IRValue) -> None:
         """Write an entry of the current columns, or of a vector."""
         k, b, cs = self.k, self.k.b, self.columns
         if not r.layout.startswith("matrix"):
@@ -197,7 +199,7 @@ def write_first_status(k: Emission) -> None:
     k.b.store(k.b.select(bad, e.integer(NOT_FINITE), e.integer(0)), k.status)
 
 
-def not_finite(k: Emission, buffers: list[int]) -> ir.Value:
+def not_finite(k: Emission, buffers: list[int]) -> ir.IRValue:
     """Whether a number in these buffers is NaN or infinite, for every lane.
 
     Σ (x − x) is zero exactly if all are finite.
@@ -208,9 +210,9 @@ def not_finite(k: Emission, buffers: list[int]) -> ir.Value:
     sums: list[Any] = [g.constant(0.0).value] * unrolled
 
     def adding(
-        base: ir.Value, start: ir.Value, count: ir.Value | None = None
+        base: ir.IRValue, start: ir.IRValue, count: ir.IRValue | None = None
     ) -> Callable[[Any, list[Any]], list[Any]]:
-        def add(i: ir.Value, old: Sequence[ir.Value]) -> list[ir.Value]:
+        def add(i: ir.IRValue, old: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             out: list[Any] = []
             for j, so_far in enumerate(old):  # sums of their own do not wait for each other
                 at = b.add(start, b.add(i, i64(j * width)))
@@ -237,18 +239,18 @@ def not_finite(k: Emission, buffers: list[int]) -> ir.Value:
             sums[:left] = adding(base, many)(i64(0), sums[:left])
     total = _sum(b, sums)
     if k.several:
-        parts = [b.extract_element(total, ir.Constant(I32, i)) for i in range(g.lanes)]
-        total = b.insert_element(e.constant(0.0).value, _sum(b, parts), ir.Constant(I32, 0))
+        parts = [b.extract_element(total, ir.IRConstant(I32, i)) for i in range(g.lanes)]
+        total = b.insert_element(e.constant(0.0).value, _sum(b, parts), ir.IRConstant(I32, 0))
     return b.fcmp_unordered("!=", total, e.constant(0.0).value)
 
 
-def not_symmetric(k: Emission, slot: Slot) -> ir.Value:
+def not_symmetric(k: Emission, slot: InputSlot) -> ir.IRValue:
     """Whether a given block differs from its transpose, for every lane, as `check_symmetric`."""
     b, e, base = k.b, k.config, k.buffer(slot.buffer)
     width = (slot.gives and slot.gives.width) or k.widest
     size = width * width
 
-    def worst(start: ir.Value, old: Sequence[ir.Value]) -> list[ir.Value]:
+    def worst(start: ir.IRValue, old: Sequence[ir.IRValue]) -> list[ir.IRValue]:
         """The largest excess over the tolerance so far."""
         rows = [
             [
@@ -273,7 +275,7 @@ def not_symmetric(k: Emission, slot: Slot) -> ir.Value:
     return b.fcmp_ordered(">", found, zero)
 
 
-def _sum(b: ir.IRBuilder, terms: Sequence[ir.Value]) -> ir.Value:
+def _sum(b: ir.IRBuilder, terms: Sequence[ir.IRValue]) -> ir.IRValue:
     """The sum of 2ⁿ numbers, pair by pair."""
     while len(terms) > 1:
         terms = [b.fadd(x, y) for x, y in zip(terms[::2], terms[1::2], strict=True)]

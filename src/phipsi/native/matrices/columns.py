@@ -18,11 +18,11 @@ from phipsi.core.sweeps.ir import Domain, Field, Kind
 from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import shown
+from phipsi.native.kernel.emit_context import EmitContext
+from phipsi.native.kernel.storage_plan import shown
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I32, Lane, i64, plus_scaled, scaled
-from phipsi.native.text.llvm_values import Constant, Undefined
+from phipsi.native.text.llvm_values import IRConstant, Undefined
 
 
 @final
@@ -42,13 +42,13 @@ class Columns:
     columns: Any
     ranks: Any
 
-    def __init__(self, emission: Emission, place: Place) -> None:
+    def __init__(self, emission: Emission, place: EmitContext) -> None:
         self.k, self.place, self.several = emission, place, emission.several
         self.kind = ""
         self._component: Any = None  # of the seed's block
         self._element: Any = None  # body, point or link at which the current path starts
 
-    def begin(self, column: ir.Value, count: ir.Value, rank: ir.Value) -> None:
+    def begin(self, column: ir.IRValue, count: ir.IRValue, rank: ir.IRValue) -> None:
         """Set the current columns: `count` of them from `column` on."""
         self.column, self.rank = column, rank
         if self.several:
@@ -57,7 +57,7 @@ class Columns:
             self.columns = b.add(e.splat_integer(column), e.numbers)
             self.ranks = b.add(e.splat_integer(rank), e.numbers)
 
-    def begin_path(self, start: ir.Value, element: ir.Value) -> None:
+    def begin_path(self, start: ir.IRValue, element: ir.IRValue) -> None:
         """Set what the paths of the current columns start from."""
         b, e = self.k.b, self.k.group
         self._element = element
@@ -77,7 +77,7 @@ class Columns:
 
     # -- seeds -------------------------------------------------------------------------------------
 
-    def _one_hot(self, rows: Sequence[ir.Value], wanted: ir.Value) -> list[Lane]:
+    def _one_hot(self, rows: Sequence[ir.IRValue], wanted: ir.IRValue) -> list[Lane]:
         """1 where the row's number is the wanted one, 0 elsewhere."""
         e, b = self.k.emitter, self.k.b
         if not self.several:
@@ -86,7 +86,7 @@ class Columns:
         masks = [b.icmp_signed("==", e.splat_integer(row), wanted) for row in rows]
         return [Lane(e, b.uitofp(mask, e.vector)) for mask in masks]
 
-    def _identity(self, start: ir.Value, rows: int) -> bl.Dense:
+    def _identity(self, start: ir.IRValue, rows: int) -> bl.Dense:
         """The rows from `start` on of the current columns of the identity."""
         numbers = [self.k.b.add(start, i64(i)) for i in range(rows)]
         wanted = self.columns if self.several else self.column
@@ -129,7 +129,7 @@ class Columns:
             return bl.Dense([[scaled(x, factor)] for x in found])
         bases: list[Any] = []
         for lane in range(e.lanes):  # lanes without a column read the first one's
-            valid = b.extract_element(self.valid, Constant(I32, lane))
+            valid = b.extract_element(self.valid, IRConstant(I32, lane))
             link = b.add(self._element, b.select(valid, i64(lane), i64(0)))
             bases.append(k.record(Domain.LINK, False, link))
         out: en.Rows = []
@@ -138,12 +138,12 @@ class Columns:
             out.append([scaled(Lane(e, entry), factor)])
         return bl.Dense(out)
 
-    def _gather(self, address: Callable[[int], Any]) -> ir.Value:
+    def _gather(self, address: Callable[[int], Any]) -> ir.IRValue:
         """A vector of numbers from a place per lane."""
         b, e = self.k.b, self.k.group
-        out: Any = Constant(e.vector, Undefined)
+        out: Any = IRConstant(e.vector, Undefined)
         for lane in range(e.lanes):
-            out = b.insert_element(out, e.load_one(address(lane)), Constant(I32, lane))
+            out = b.insert_element(out, e.load_one(address(lane)), IRConstant(I32, lane))
         return out
 
     def _point_seed(self, y: Field) -> bl.Block:
@@ -163,10 +163,10 @@ class Columns:
     def put(
         self,
         entry: Lane,
-        base: ir.Value,
-        index: ir.Value,
-        stride: ir.Value | None,
-        mask: ir.Value | None = None,
+        base: ir.IRValue,
+        index: ir.IRValue,
+        stride: ir.IRValue | None,
+        mask: ir.IRValue | None = None,
     ) -> None:
         """Write an entry of every current column; the next column's is `stride` numbers on."""
         self._write(self.k.group.lift(entry), base, index, stride, mask)
@@ -175,10 +175,10 @@ class Columns:
         self,
         entry: int | Lane,
         coefficient: int,
-        base: ir.Value,
-        index: ir.Value,
-        stride: ir.Value | None,
-        mask: ir.Value | None = None,
+        base: ir.IRValue,
+        index: ir.IRValue,
+        stride: ir.IRValue | None,
+        mask: ir.IRValue | None = None,
     ) -> None:
         """Add to an entry of every current column."""
         if en.is_zero(entry):
@@ -189,8 +189,12 @@ class Columns:
         self._write(new, base, index, stride, mask)
 
     def _read(
-        self, base: ir.Value, index: ir.Value, stride: ir.Value | None, mask: ir.Value | None
-    ) -> ir.Value:
+        self,
+        base: ir.IRValue,
+        index: ir.IRValue,
+        stride: ir.IRValue | None,
+        mask: ir.IRValue | None,
+    ) -> ir.IRValue:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
         if not self.several:
@@ -202,10 +206,10 @@ class Columns:
     def _write(
         self,
         value: Lane,
-        base: ir.Value,
-        index: ir.Value,
-        stride: ir.Value | None,
-        mask: ir.Value | None,
+        base: ir.IRValue,
+        index: ir.IRValue,
+        stride: ir.IRValue | None,
+        mask: ir.IRValue | None,
     ) -> None:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
@@ -217,17 +221,17 @@ class Columns:
             e.masked_store(value.value, where, allowed)
             return
         for lane in range(e.lanes):
-            number = Constant(I32, lane)
+            number = IRConstant(I32, lane)
             with b.if_then(b.extract_element(allowed, number)):
                 entry = b.extract_element(value.value, number)
                 b.store(entry, self._lane_address(where, stride, lane), align=e.unit)
 
-    def _allowed(self, mask: ir.Value | None) -> ir.Value:
+    def _allowed(self, mask: ir.IRValue | None) -> ir.IRValue:
         return self.valid if mask is None else self.k.b.and_(self.valid, mask)
 
-    def _lane_address(self, where: ir.Value, stride: ir.Value, lane: int) -> ir.Value:
+    def _lane_address(self, where: ir.IRValue, stride: ir.IRValue, lane: int) -> ir.IRValue:
         b = self.k.b
         # lanes without a column read the first one's entry, and never write
-        number = Constant(I32, lane)
+        number = IRConstant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
         return b.at(where, b.mul(step, i64(self.k.unit * lane)))

@@ -17,7 +17,7 @@ from phipsi.native import data_record as record
 from phipsi.native import tables
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission
-from phipsi.native.kernel.place import Place
+from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.tiles import MeetingTiles, Shape
 from phipsi.native.text import llvm_text as ir
@@ -29,7 +29,7 @@ class Gram:
     """One product: writes C and S C while paths are walked, and multiplies them at the end."""
 
     def __init__(
-        self, emission: Emission, place: Place, columns: Columns, field: Field, number: int
+        self, emission: Emission, place: EmitContext, columns: Columns, field: Field, number: int
     ) -> None:
         self.k, self.place, self.columns = emission, place, columns
         self.field, self.number = field, number
@@ -59,7 +59,7 @@ class Gram:
 
     # -- the product -------------------------------------------------------------------------------
 
-    def emit(self, out: ir.Value) -> None:
+    def emit(self, out: ir.IRValue) -> None:
         """The upper half of C* S C in a matrix between joints, where it takes the place of all.
 
         Sums run over the joints that two columns share, from the base on.
@@ -93,11 +93,11 @@ class Gram:
 
     # -- lanes are columns of one configuration ----------------------------------------------------
 
-    def _along(self, out: ir.Value) -> None:
+    def _along(self, out: ir.IRValue) -> None:
         k, b = self.k, self.k.b
         widths = sorted({code.nv for code in k.codes} - {0})
 
-        def body(k0: ir.Value) -> None:
+        def body(k0: ir.IRValue) -> None:
             start, end, last, top = k.body_integers(
                 k0, tables.V_OFFSET, tables.V_END, tables.V_SUBTREE, tables.TOP
             )
@@ -125,7 +125,13 @@ class Gram:
         write_loop(b, k.word(record.N_BODIES), body)
 
     def _row(
-        self, out: ir.Value, r: int, start: ir.Value, i: ir.Value, last: ir.Value, first: bool
+        self,
+        out: ir.IRValue,
+        r: int,
+        start: ir.IRValue,
+        i: ir.IRValue,
+        last: ir.IRValue,
+        first: bool,
     ) -> None:
         """What a joint with r rates adds to row i, from the diagonal to the end of its subtree.
 
@@ -139,12 +145,12 @@ class Gram:
         lefts = [k.group.load_shared(k.at(sc, b.mul(b.add(row, i), unit))) for row in starts]
         count, g = b.sub(last, i), k.group
 
-        def entries(j: ir.Value) -> None:
+        def entries(j: ir.IRValue) -> None:
             """Some entries of row i from column i + j on."""
             column = b.add(i, j)
             mask = g.first(b.sub(last, column))
 
-            def load(base: ir.Value, at: ir.Value) -> Lane:
+            def load(base: ir.IRValue, at: ir.IRValue) -> Lane:
                 return Lane(g, g.masked_load(k.at(base, b.mul(at, unit)), mask))
 
             at = b.add(mine, column)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.failures import SMALL
+from phipsi.core.backends.errors_from_status import SMALL
 from phipsi.core.sweeps.ir import Domain, Field, Kind, Reads, parts_of, space_of
 from phipsi.core.sweeps.request import Result
 from phipsi.native import data_record as record
 from phipsi.native import tables
 from phipsi.native.kernel.emission import Emission
-from phipsi.native.kernel.place import Place
+from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.gram import Gram
 from phipsi.native.matrices.row_matrix import RowMatrix
@@ -29,11 +29,11 @@ from phipsi.native.matrices.structural_zeros import (
 from phipsi.native.matrices.tiles import mirror_tiles
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I1, I8, Lane, i64, write_loop
-from phipsi.native.text.llvm_values import VOID, Constant
+from phipsi.native.text.llvm_values import VOID, IRConstant
 
 _OF_BLOCKS = ("blocks", "factor")
 
-Change = Callable[[ir.Value, ir.Value, ir.Value], None]
+Change = Callable[[ir.IRValue, ir.IRValue, ir.IRValue], None]
 """A change of an entry: of a matrix at an address, in a row and a column."""
 
 
@@ -48,7 +48,7 @@ class MatrixMemory:
     """
 
     def __init__(
-        self, emission: Emission, place: Place, columns: Columns, pairs: list[Field]
+        self, emission: Emission, place: EmitContext, columns: Columns, pairs: list[Field]
     ) -> None:
         k = self.k = emission
         self.dense = {x: DenseInverse(k, place, columns, x) for x in k.plan.small}
@@ -63,7 +63,7 @@ class MatrixMemory:
             if of_blocks(x):
                 self.from_blocks.append(as_matrix(x, "small"))
 
-    def base(self, r: Result) -> ir.Value:
+    def base(self, r: Result) -> ir.IRValue:
         """The address of a matrix."""
         if r.layout == "factor":
             return self._places[r.field]
@@ -87,7 +87,7 @@ class MatrixMemory:
         same = (s for s in self.k.results if s.field is x.field and s.left is None)
         return self.base(next(same, x))
 
-    def entry_index(self, r: Result, row: ir.Value, column: ir.Value) -> tuple[Any, Any]:
+    def entry_index(self, r: Result, row: ir.IRValue, column: ir.IRValue) -> tuple[Any, Any]:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
         b, width = self.k.b, self.k.count_of(r.takes)
         return b.add(b.mul(row, width), column), width
@@ -119,13 +119,13 @@ class MatrixMemory:
         for rows in self.rows.values():
             self._clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
 
-    def _clear(self, base: ir.Value, entries: ir.Value) -> None:
+    def _clear(self, base: ir.IRValue, entries: ir.IRValue) -> None:
         k, b = self.k, self.k.b
         if k.module.standalone:  # memset is a function of a library
             k.loop(entries, False, lambda i: k.store(0.0, base, i))
             return
         size = b.mul(entries, i64(k.bytes))
-        arguments = [base, Constant(I8, 0), size, Constant(I1, 0)]
+        arguments = [base, IRConstant(I8, 0), size, IRConstant(I1, 0)]
         b.call_named("llvm.memset.p0.i64", VOID, arguments)
 
     def _clear_result(self, r: Result) -> None:
@@ -143,11 +143,11 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         base, n = self.base(r), k.count_of(r.takes)
 
-        def body(k0: ir.Value) -> None:
+        def body(k0: ir.IRValue) -> None:
             start, end = k.body_integers(k0, tables.V_OFFSET, tables.V_END)
             width = b.sub(end, start)
 
-            def row(i: ir.Value) -> None:
+            def row(i: ir.IRValue) -> None:
                 first = b.add(b.mul(b.add(start, i), n), start)
                 k.loop(width, False, lambda j: k.store(0.0, base, b.add(first, j)))
 
@@ -228,7 +228,9 @@ _EPS = 2.0**-52
 class DenseInverse:
     """One dense matrix: the matrix (unless it is a result), a copy to work on, the inverse."""
 
-    def __init__(self, emission: Emission, place: Place, columns: Columns, field: Field) -> None:
+    def __init__(
+        self, emission: Emission, place: EmitContext, columns: Columns, field: Field
+    ) -> None:
         k, b = emission, emission.b
         self.k, self.place, self.columns, self.field = k, place, columns, field
         self.size = k.count_of(space_of(field.type.rows))
@@ -243,19 +245,19 @@ class DenseInverse:
             k.at(self.matrix, b.mul(stride, i64(2))),
         )
 
-    def _index(self, row: ir.Value, column: ir.Value) -> ir.Value:
+    def _index(self, row: ir.IRValue, column: ir.IRValue) -> ir.IRValue:
         return self.k.b.add(self.k.b.mul(row, self.size), column)
 
-    def _load(self, base: ir.Value, row: ir.Value, column: ir.Value) -> Lane:
+    def _load(self, base: ir.IRValue, row: ir.IRValue, column: ir.IRValue) -> Lane:
         return self.k.load(base, self._index(row, column))
 
-    def _store(self, value: Lane, base: ir.Value, row: ir.Value, column: ir.Value) -> None:
+    def _store(self, value: Lane, base: ir.IRValue, row: ir.IRValue, column: ir.IRValue) -> None:
         self.k.store(value, base, self._index(row, column))
 
-    def _each(self, body: Callable[[ir.Value], None]) -> None:
+    def _each(self, body: Callable[[ir.IRValue], None]) -> None:
         write_loop(self.k.b, self.size, body)
 
-    def _row(self, i: ir.Value, change: Change) -> None:
+    def _row(self, i: ir.IRValue, change: Change) -> None:
         """Change row i of the copy and of the inverse entry by entry."""
         for base in (self.work, self.inverse):
             self._each(partial(change, base, i))
@@ -264,7 +266,7 @@ class DenseInverse:
         """Write the current columns of the matrix, when all of them have been computed."""
         k, cs, source = self.k, self.columns, self.field.args[0]
 
-        def row(i: ir.Value) -> None:
+        def row(i: ir.IRValue) -> None:
             index = self._index(i, cs.column)
             cs.put(k.load_entry(source, i), self.matrix, index, None)
 
@@ -276,8 +278,8 @@ class DenseInverse:
         largest = b.alloca(e.vector)
         b.store(e.constant(0.0).value, largest)
 
-        def start(i: ir.Value) -> None:
-            def entry(j: ir.Value) -> None:
+        def start(i: ir.IRValue) -> None:
+            def entry(j: ir.IRValue) -> None:
                 x = self._load(self.matrix, i, j)
                 self._store(x, self.work, i, j)
                 one = b.uitofp(b.icmp_signed("==", i, j), e.number.type)
@@ -292,13 +294,13 @@ class DenseInverse:
         count = e.splat(b.uitofp(self.size, e.number.type))
         limit = Lane(e, b.load(largest, typ=e.vector)) * count * e.number.tolerance(_EPS)
 
-        def eliminate(i: ir.Value) -> None:
-            def exchange(below: ir.Value) -> None:
+        def eliminate(i: ir.IRValue) -> None:
+            def exchange(below: ir.IRValue) -> None:
                 j = b.add(b.add(i, i64(1)), below)
                 mine, other = self._load(self.work, i, i), self._load(self.work, j, i)
                 swap = e.compare(">", e.intrinsic("fabs", other), e.intrinsic("fabs", mine))
 
-                def change(base: ir.Value, row: ir.Value, c: ir.Value) -> None:
+                def change(base: ir.IRValue, row: ir.IRValue, c: ir.IRValue) -> None:
                     upper, lower = self._load(base, row, c), self._load(base, j, c)
                     self._store(e.select(swap, lower, upper), base, row, c)
                     self._store(e.select(swap, upper, lower), base, j, c)
@@ -312,11 +314,11 @@ class DenseInverse:
             recip = 1.0 / pivot
             self._row(i, lambda base, r, c: self._store(self._load(base, r, c) * recip, base, r, c))
 
-            def clear(j: ir.Value) -> None:
+            def clear(j: ir.IRValue) -> None:
                 with b.if_then(b.icmp_signed("!=", i, j)):
                     factor = -self._load(self.work, j, i)
 
-                    def change(base: ir.Value, row: ir.Value, c: ir.Value) -> None:
+                    def change(base: ir.IRValue, row: ir.IRValue, c: ir.IRValue) -> None:
                         new = self._load(base, i, c).times_plus(factor, self._load(base, row, c))
                         self._store(new, base, row, c)
 
@@ -331,10 +333,10 @@ class DenseInverse:
         k, e = self.k, self.k.emitter
         u = x.args[1]
 
-        def row(i: ir.Value) -> None:
+        def row(i: ir.IRValue) -> None:
             k.store_entry(x, i, e.constant(0.0))
 
-            def term(j: ir.Value) -> None:
+            def term(j: ir.IRValue) -> None:
                 old = k.load_entry(x, i)
                 factor = self._load(self.inverse, i, j)
                 new = factor.times_plus(k.load_entry(u, j), old)

@@ -21,16 +21,16 @@ from phipsi.core.model.closures import NO_CLOSURES
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Reads, Step, Variant, reached
+from phipsi.core.sweeps.ir import Domain, Field, LoopStep, Reads, Variant, reached
 from phipsi.core.sweeps.request import Result
 from phipsi.native import data_record as record
 from phipsi.native.data_record import GROUP_SIZE
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission
+from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.kernel.phases import Phase
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import MODAL_SIZES, is_column, is_remade, parts_of
+from phipsi.native.kernel.storage_plan import MODAL_SIZES, is_column, is_rematerialised, parts_of
 from phipsi.native.matrices.columns import Columns
 from phipsi.native.matrices.gram import Gram
 from phipsi.native.matrices.matrix_memory import MatrixMemory
@@ -46,17 +46,17 @@ class Paths:
     def __init__(
         self,
         emission: Emission,
-        place: Place,
+        place: EmitContext,
         columns: Columns,
         matrices: MatrixMemory,
-        visit_body: Callable[[Step, Any], None],
+        visit_body: Callable[[LoopStep, Any], None],
     ) -> None:
         self.k, self.place, self.columns, self.matrices = emission, place, columns, matrices
         self._visit_body = visit_body
         self._pairs: list[Pairs] = []
         self._grams: list[Gram] = []
 
-    def emit(self, phase: Phase, step: Step) -> None:
+    def emit(self, phase: Phase, step: LoopStep) -> None:
         """A walk for every group of columns; `step` has all fields of the phase."""
         k, b, cs = self.k, self.k.b, self.columns
         cs.kind = phase.seed_kind
@@ -66,7 +66,7 @@ class Paths:
         word = record.SEEDS[cs.kind] + (record.TOGETHER if cs.several else record.SINGLE)
         groups, count = k.table(word), k.word(word + 1)
 
-        def group(g: ir.Value) -> None:
+        def group(g: ir.IRValue) -> None:
             row = k.at(groups, b.mul(g, i64(WORD * record.GROUP_SIZE)))
             start, column, size, rank, element = (
                 b.word(row, i)
@@ -78,7 +78,7 @@ class Paths:
 
         write_loop(b, count, group)
 
-    def _walk(self, step: Step, start: ir.Value) -> None:
+    def _walk(self, step: LoopStep, start: ir.IRValue) -> None:
         k, b, cs, at = self.k, self.k.b, self.columns, self.place
         inside, head, onward, after = (
             b.function.append_basic_block(n) for n in ("start", "walk", "onward", "end")
@@ -117,7 +117,7 @@ class Paths:
                 pair.visit(values)
 
     def visit(
-        self, step: Step, values: BodyCode, parts: list[tuple[Field, Callable[[], None]]]
+        self, step: LoopStep, values: BodyCode, parts: list[tuple[Field, Callable[[], None]]]
     ) -> None:
         """What a path contributes to matrices at a body, and what it carries to the next one.
 
@@ -171,7 +171,7 @@ class Paths:
         k.entry_store(x, entry, k.records(Domain.WORLD, True), k.plan.carried[x], i)
 
 
-def _carried(step: Step) -> list[Field]:
+def _carried(step: LoopStep) -> list[Field]:
     """What a path carries from body to body."""
     return [x for x in step.fields if x.operation.reads is Reads.CHILDREN]
 
@@ -191,7 +191,7 @@ def needs_joint(x: Field) -> bool:
     def depends(y: Field) -> bool:
         sizes = {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols}
         # kept values have numbers that only the joint type knows
-        kept = y.type.cols != "p" and not is_remade(y)
+        kept = y.type.cols != "p" and not is_rematerialised(y)
         return bool(sizes) or y.operation.variant is Variant.JOINT or kept
 
     found = reached([x], on_path)
@@ -208,7 +208,7 @@ class Pairs:
     def __init__(
         self,
         emission: Emission,
-        place: Place,
+        place: EmitContext,
         columns: Columns,
         matrices: MatrixMemory,
         field: Field,
@@ -260,18 +260,18 @@ class Pairs:
             with elsewhere:
                 meetings()
 
-    def _of_seed(self, word: int, index: ir.Value) -> ir.Value:
+    def _of_seed(self, word: int, index: ir.IRValue) -> ir.IRValue:
         """A word of a table of the seeds."""
         return self.k.b.word(self.k.table(record.SEEDS[self.columns.kind] + word), index)
 
-    def _first(self, body: ir.Value) -> ir.Value:
+    def _first(self, body: ir.IRValue) -> ir.IRValue:
         """How many seeds there are before a body, in the order of paths."""
         return self._of_seed(record.FIRST, body)
 
-    def _column(self, rank: ir.Value) -> ir.Value:
+    def _column(self, rank: ir.IRValue) -> ir.IRValue:
         return rank if self.columns.kind == "joint" else self._of_seed(record.SEED_COLUMN, rank)
 
-    def _place(self, slot: ir.Value) -> tuple[Any, list[Any]]:
+    def _place(self, slot: ir.IRValue) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""
         k, b = self.k, self.k.b
         seeds = k.word(record.SEEDS[self.columns.kind] + record.SINGLE + 1)
@@ -289,7 +289,7 @@ class Pairs:
         every = [(r, part, y) for r in self.matrices.from_blocks for part, y in parts_of(r.field)]
         return [(r, part.coefficient) for r, part, y in every if y is self.field]
 
-    def _leave(self, z: bl.Dense, starts_at: ir.Value, slot: ir.Value) -> None:
+    def _leave(self, z: bl.Dense, starts_at: ir.IRValue, slot: ir.IRValue) -> None:
         """Keep z for later columns: that of seeds whose paths begin here, and at branches."""
         k, b, cs = self.k, self.k.b, self.columns
         first, last = self._first(starts_at), self._first(b.add(starts_at, i64(1)))
@@ -308,13 +308,13 @@ class Pairs:
         with b.if_then(b.icmp_signed(">", slot, i64(0))):
             self._write(z, slot, None)
 
-    def _write(self, z: bl.Dense, slot: ir.Value, mask: ir.Value | None) -> None:
+    def _write(self, z: bl.Dense, slot: ir.IRValue, mask: ir.IRValue | None) -> None:
         k, cs = self.k, self.columns
         start, offsets = self._place(slot)
         for (entry,), offset in zip(z.rows, offsets, strict=False):
             cs.put(entry, k.at(start, offset), cs.rank, None, mask)
 
-    def _meet(self, rank: ir.Value, kept: tuple[Any, list[Any]], w: Sequence[Lane]) -> None:
+    def _meet(self, rank: ir.IRValue, kept: tuple[Any, list[Any]], w: Sequence[Lane]) -> None:
         """The entries of the current columns and the column with this rank."""
         k, b, cs = self.k, self.k.b, self.columns
         column = self._column(rank)
@@ -350,7 +350,7 @@ class Pairs:
                     cs.add(entry, coefficient, base, mirror, None)
 
     def _meet_rows(
-        self, entry: Lane, coefficient: int, r: Result, column: ir.Value, rank: ir.Value
+        self, entry: Lane, coefficient: int, r: Result, column: ir.IRValue, rank: ir.IRValue
     ) -> None:
         """The same between constraint rows, of which each pair may meet up to four times.
 
@@ -372,7 +372,7 @@ class Pairs:
             mask, same = None, b.icmp_signed("==", column, cs.column)
             other = b.and_(same, b.icmp_signed("!=", rank, cs.rank))
 
-        def add(index: ir.Value, stride: ir.Value | None) -> None:
+        def add(index: ir.IRValue, stride: ir.IRValue | None) -> None:
             cs.add(entry, coefficient, base, index, stride, mask)
             if cs.several:
                 cs.add(entry, coefficient, base, index, stride, again)

@@ -53,7 +53,7 @@ class Products:
         """All products, when the matrices are complete."""
         k = self.k
         for number, r in enumerate(r for r in k.results if r.left is not None):
-            self.tiles = MeetingTiles(k, record.MEETINGS[k.several], number)
+            self.tiles = MeetingTiles(k, record.TILE_TABLE_WORDS[k.several], number)
             self.a, self.b = map(self.matrices.factor, both_factors(r))
             self.out, self.factor = k.result_base(r), r.factor
             self.tiles.emit(self._along if k.several else self._across)

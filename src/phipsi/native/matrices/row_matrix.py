@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from phipsi.core.backends import failures, rank_limits
+from phipsi.core.backends import errors_from_status, rank_limits
 from phipsi.core.sweeps.ir import Domain, Field
 from phipsi.native import data_record as record
 from phipsi.native.kernel.emission import Emission
-from phipsi.native.kernel.place import Place
-from phipsi.native.kernel.plan import entry_count, is_local, root
+from phipsi.native.kernel.emit_context import EmitContext
+from phipsi.native.kernel.storage_plan import entry_count, is_local, root
 from phipsi.native.matrices.loop_row_order import (
     N_ROW_INTEGERS,
     ROW_AT,
@@ -33,7 +33,7 @@ from phipsi.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
 class RowMatrix:
     """One matrix between rows, `local` if it has hubs; after `factor`, reciprocal pivots and L."""
 
-    def __init__(self, emission: Emission, place: Place, field: Field) -> None:
+    def __init__(self, emission: Emission, place: EmitContext, field: Field) -> None:
         k, b = emission, emission.b
         self.k, self.place, self.field, self.local = k, place, field, is_local(field)
         word = record.ROW_ORDERS[self.local]
@@ -50,16 +50,16 @@ class RowMatrix:
         self.recips = k.at(self.sizes, b.mul(self.places, unit))  # of the pivots, by place
         self.work = k.at(self.recips, b.mul(self.places, unit))  # a vector, by place
 
-    def integer(self, row: ir.Value, what: int) -> ir.Value:
+    def integer(self, row: ir.IRValue, what: int) -> ir.IRValue:
         """A number of the table of rows."""
         b = self.k.b
         return b.word(self.table, b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what)))
 
-    def index(self, row: ir.Value, column: ir.Value) -> ir.Value:
+    def index(self, row: ir.IRValue, column: ir.IRValue) -> ir.IRValue:
         """Where entry (row, column) stands, the row's block not being before the column's."""
         return self.k.b.add(self.integer(row, ROW_BASE), self.integer(column, ROW_PLACE))
 
-    def meets(self, other: ir.Value, current: ir.Value) -> tuple[Any, Any, Any]:
+    def meets(self, other: ir.IRValue, current: ir.IRValue) -> tuple[Any, Any, Any]:
         """Where the entry of an earlier and a current column stands, and how far the next is.
 
         (swapped, index, stride): between different blocks the later one is the row; `swapped` says
@@ -71,11 +71,11 @@ class RowMatrix:
         index = b.select(swapped, self.index(current, other), self.index(other, current))
         return swapped, index, self.integer(current, ROW_WIDTH)
 
-    def size_index(self, column: ir.Value) -> ir.Value:
+    def size_index(self, column: ir.IRValue) -> ir.IRValue:
         """Where the size of a row stands in `sizes`."""
         return self.integer(column, ROW_PLACE)
 
-    def at_hub(self, hub: ir.Value, component: int, column: ir.Value) -> Any:
+    def at_hub(self, hub: ir.IRValue, component: int, column: ir.IRValue) -> Any:
         """Where the entry of a hub's row and a column stands, and how far the next row is.
 
         Closures outside the hub's subtree are eliminated after it: then the column is the row.
@@ -83,7 +83,7 @@ class RowMatrix:
         row = self.k.b.add(self._hub_row(hub), i64(component))
         return self.meets(row, column)
 
-    def _hub_row(self, hub: ir.Value) -> ir.Value:
+    def _hub_row(self, hub: ir.IRValue) -> ir.IRValue:
         b = self.k.b
         return b.add(self.k.word(record.N_ROWS), b.mul(hub, i64(6)))
 
@@ -91,15 +91,15 @@ class RowMatrix:
 
     def _dot(
         self,
-        first: ir.Value,
-        last: ir.Value,
+        first: ir.IRValue,
+        last: ir.IRValue,
         start: Lane,
-        term: Callable[[ir.Value], tuple[Lane, Lane]],
+        term: Callable[[ir.IRValue], tuple[Lane, Lane]],
     ) -> Lane:
         """start − Σ over places in [first, last) of the products of two numbers."""
         k, b, e = self.k, self.k.b, self.k.emitter
 
-        def step(n: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(n: ir.IRValue, sums: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             x, y = term(b.add(first, n))
             return [(-x).times_plus(y, Lane(e, sums[0])).value]
 
@@ -110,13 +110,13 @@ class RowMatrix:
         """In the blocks on the diagonal, add to the lower half what pairs left in the upper."""
         b = self.k.b
 
-        def row(p: ir.Value) -> None:
+        def row(p: ir.IRValue) -> None:
             mine = self.integer(p, ROW_AT)
             base = self.integer(mine, ROW_BASE)
             end = b.add(self.integer(mine, ROW_FIRST), self.integer(mine, ROW_WIDTH))
             after = b.add(p, i64(1))
 
-            def entry(n: ir.Value) -> None:
+            def entry(n: ir.IRValue) -> None:
                 q = b.add(after, n)
                 here = b.add(self.integer(self.integer(q, ROW_AT), ROW_BASE), p)
                 total = self.k.load(self.matrix, here) + self.k.load(self.matrix, b.add(base, q))
@@ -132,7 +132,7 @@ class RowMatrix:
         admittance = root(self.field.args[0].args[1])
         start = k.plan.body[admittance]
 
-        def hub(n: ir.Value) -> None:
+        def hub(n: ir.IRValue) -> None:
             body = b.word(k.table(record.HUBS), n)
             where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
@@ -156,12 +156,12 @@ class RowMatrix:
         if self.local:
             self._write_hubs()
 
-        def eliminate(p: ir.Value) -> None:
+        def eliminate(p: ir.IRValue) -> None:
             _, base, first = self._row_at(p)
             diagonal = self.k.load(self.matrix, b.add(base, p))
 
             # first the entries of L D, then of L, because D L* of earlier columns is needed
-            def column(n: ir.Value) -> None:
+            def column(n: ir.IRValue) -> None:
                 j = b.add(first, n)
                 _, base_j, first_j = self._row_at(j)
                 start = b.select(b.icmp_signed(">", first, first_j), first, first_j)
@@ -179,7 +179,7 @@ class RowMatrix:
 
             write_loop(b, b.sub(p, first), column)
 
-            def scale(n: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
+            def scale(n: ir.IRValue, sums: Sequence[ir.IRValue]) -> list[ir.IRValue]:
                 j = b.add(first, n)
                 here = b.add(base, j)
                 product = self.k.load(self.matrix, here)
@@ -206,7 +206,7 @@ class RowMatrix:
         if y.in_work:  # rows of hubs have a zero on the right
             write_loop(b, self.places, lambda p: y.put(p, e.constant(0.0)))
 
-        def given(row: ir.Value, largest: Sequence[ir.Value]) -> list[ir.Value]:
+        def given(row: ir.IRValue, largest: Sequence[ir.IRValue]) -> list[ir.IRValue]:
             value = k.load_entry(x.args[1], row)
             y.put(self.integer(row, ROW_PLACE), value)
             return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
@@ -223,7 +223,7 @@ class RowMatrix:
                 lambda row: k.store_entry(x, row, y.get(self.integer(row, ROW_PLACE))),
             )
 
-    def _row_at(self, p: ir.Value) -> tuple[Any, Any, Any]:
+    def _row_at(self, p: ir.IRValue) -> tuple[Any, Any, Any]:
         """The row at a place, where its entries begin, and the first place of its stretch."""
         row = self.integer(p, ROW_AT)
         return row, self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
@@ -235,7 +235,7 @@ class RowMatrix:
         limit = largest * rank_limits.ROW_GAP + tolerance(rank_limits.ROW_GAP_LEAST)
         doubt = largest * tolerance(rank_limits.ROW_DOUBT) + tolerance(rank_limits.ROW_DOUBT_LEAST)
 
-        def forward(p: ir.Value) -> None:
+        def forward(p: ir.IRValue) -> None:
             row, base, first = self._row_at(p)
             value = self._dot(
                 first, p, y.get(p), lambda m: (k.load(self.matrix, b.add(base, m)), y.get(m))
@@ -248,7 +248,7 @@ class RowMatrix:
             gap = e.intrinsic("fabs", value)
             ours = b.icmp_signed("<", row, k.word(record.N_ROWS))
             unused = b.select(ours, unused, b.xor(unused, unused))
-            wrong, doubtful = failures.CONTRADICTION, failures.DOUBTFUL
+            wrong, doubtful = errors_from_status.CONTRADICTION, errors_from_status.DOUBTFUL
             fail(b.and_(unused, e.compare(">", gap, limit)), wrong, row, over=doubtful)
             fail(b.and_(unused, e.compare(">", gap, doubt)), doubtful, row)
 
@@ -258,12 +258,12 @@ class RowMatrix:
         """L⁻* y."""
         k, b = self.k, self.k.b
 
-        def back(n: ir.Value) -> None:
+        def back(n: ir.IRValue) -> None:
             p = b.sub(b.sub(self.places, n), i64(1))
             _, base, first = self._row_at(p)
             value = y.get(p)
 
-            def spread(m: ir.Value) -> None:
+            def spread(m: ir.IRValue) -> None:
                 j = b.add(first, m)
                 entry = -k.load(self.matrix, b.add(base, j))
                 y.put(j, entry.times_plus(value, y.get(j)))
@@ -280,14 +280,14 @@ class _Unknowns:
     def __init__(self, matrix: RowMatrix, x: Field) -> None:
         self.matrix, self.x, self.in_work = matrix, x, x.type.cols == "1"
 
-    def get(self, p: ir.Value) -> Lane:
+    def get(self, p: ir.IRValue) -> Lane:
         """The number at a place."""
         m = self.matrix
         if self.in_work:
             return m.k.load(m.work, p)
         return m.k.load_entry(self.x, m.integer(p, ROW_AT))
 
-    def put(self, p: ir.Value, value: Lane) -> None:
+    def put(self, p: ir.IRValue, value: Lane) -> None:
         """Write the number at a place."""
         m = self.matrix
         if self.in_work:

@@ -26,7 +26,7 @@ from phipsi.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
-from phipsi.native.text.llvm_values import Constant, VectorType
+from phipsi.native.text.llvm_values import IRConstant, VectorType
 
 # ---- transposed in registers ---------------------------------------------------------------------
 
@@ -43,21 +43,21 @@ def transpose(b: Any, rows: list[Any]) -> list[Any]:
             upper = [j if not j & width else n + (j ^ width) for j in range(n)]
             lower = [j | width if not j & width else n + j for j in range(n)]
             for target, indices in ((i, upper), (i | width, lower)):
-                mask = Constant(VectorType(I32, n), indices)
+                mask = IRConstant(VectorType(I32, n), indices)
                 out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
         rows = out
         width //= 2
     return rows
 
 
-def mirror_tiles(k: Emission, base: ir.Value, n: ir.Value) -> None:
+def mirror_tiles(k: Emission, base: ir.IRValue, n: ir.IRValue) -> None:
     """Fill the lower half of an n × n matrix of one configuration from its upper half."""
     b, g = k.b, k.group
 
-    def where(row: ir.Value, column: ir.Value) -> ir.Value:
+    def where(row: ir.IRValue, column: ir.IRValue) -> ir.IRValue:
         return k.at(base, b.mul(b.add(b.mul(row, n), column), i64(k.unit)))
 
-    def tile(i: ir.Value, j: ir.Value) -> None:
+    def tile(i: ir.IRValue, j: ir.IRValue) -> None:
         """Rows from i and columns from j on, to rows from j and columns from i on."""
         inside = g.splat_integer(b.sub(n, j))
         rows: list[Any] = []
@@ -72,7 +72,7 @@ def mirror_tiles(k: Emission, base: ir.Value, n: ir.Value) -> None:
             mask = g.first(below)
             g.masked_store(column, where(row, i), mask)
 
-    def strip(i: ir.Value) -> None:
+    def strip(i: ir.IRValue) -> None:
         write_loop(b, b.sub(n, i), lambda j: tile(i, b.add(i, j)), g.lanes)
 
     write_loop(b, n, strip, g.lanes)

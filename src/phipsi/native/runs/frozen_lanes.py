@@ -34,13 +34,13 @@ class FrozenLanes:
         r, b = self._run, self._run.b
         b.store(over.bits, self._over)
         with r.when(r.any(over)):
-            chosen: Any = ir.Constant(I32, 0)
+            chosen: Any = ir.IRConstant(I32, 0)
             for lane in range(r.lanes):
-                number = ir.Constant(I32, lane)
+                number = ir.IRConstant(I32, lane)
                 chosen = b.select(b.extract_element(over.bits, number), chosen, number)
             for area, kept, size in self._areas:
 
-                def lend(i: ir.Value, area: ir.Value = area, kept: ir.Value = kept) -> None:
+                def lend(i: ir.IRValue, area: ir.IRValue = area, kept: ir.IRValue = kept) -> None:
                     x = r.load(area, i)
                     r.store(x, kept, i)
                     other = Lane(r.e, r.e.splat(b.extract_element(x.value, chosen)).value)
@@ -55,7 +55,7 @@ class FrozenLanes:
         with r.when(r.any(over)):
             for area, kept, size in self._areas:
 
-                def back(i: ir.Value, area: ir.Value = area, kept: ir.Value = kept) -> None:
+                def back(i: ir.IRValue, area: ir.IRValue = area, kept: ir.IRValue = kept) -> None:
                     r.store(r.e.select(over.bits, r.load(kept, i), r.load(area, i)), area, i)
 
                 write_loop(b, i64(size), back)

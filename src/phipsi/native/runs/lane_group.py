@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.machine.machine import Place
-from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.joint_groups import LieGroup
 from phipsi.native import tables
 from phipsi.native.data_record import INTEGERS, N_BODIES
 from phipsi.native.kernel.entry_code import LaneNumbers
@@ -62,33 +62,33 @@ class LaneGroup(ABC):
     _bad: Any
 
     @abstractmethod
-    def area(self, size: int) -> ir.Value:
+    def area(self, size: int) -> ir.IRValue:
         """Working memory for so many numbers of every lane."""
 
     @property
     @abstractmethod
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         """See `LaneHost`."""
 
     @property
     @abstractmethod
-    def status(self) -> ir.Value:
+    def status(self) -> ir.IRValue:
         """See `LaneHost`."""
 
     @abstractmethod
     def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
         """See `LaneHost`."""
 
-    def word(self, base: ir.Value, i: int) -> ir.Value:
+    def word(self, base: ir.IRValue, i: int) -> ir.IRValue:
         """Word i of a record."""
         return self.b.word(base, i)
 
-    def note(self, status: ir.Value) -> None:
+    def note(self, status: ir.IRValue) -> None:
         """Keep the first failure of every lane in this step."""
         b, old = self.b, self.bad
         b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
 
-    def note_status(self, place: ir.Value, allowed: Sequence[int] = ()) -> None:
+    def note_status(self, place: ir.IRValue, allowed: Sequence[int] = ()) -> None:
         """Note the status of every lane; codes that are `allowed` are not failures."""
         b, e = self.b, self.e
         status = e.load_integers(place)
@@ -98,18 +98,18 @@ class LaneGroup(ABC):
         self.note(status)
 
     @property
-    def bad(self) -> ir.Value:
+    def bad(self) -> ir.IRValue:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
 
-    def set_bad(self, status: ir.Value) -> None:
+    def set_bad(self, status: ir.IRValue) -> None:
         """What has failed in this step, by lane."""
         self.b.store(status, self._bad)
 
     def all(self, mask: LaneMask) -> LaneCondition:
         """Whether a mask has every lane."""
         width = ir.IntType(self.lanes)
-        every = ir.Constant(width, 2**self.lanes - 1)
+        every = ir.IRConstant(width, 2**self.lanes - 1)
         bits = self.b.bitcast(mask.bits, width)
         return LaneCondition(self.b, self.b.icmp_unsigned("==", bits, every))
 
@@ -130,7 +130,7 @@ class LaneGroup(ABC):
         end = count.whole if isinstance(count, LaneIndex) else i64(count)
         write_loop(self.b, end, lambda i: body(LaneIndex(self.b, i)))
 
-    def as_number(self, x: ir.Value) -> ir.Value:
+    def as_number(self, x: ir.IRValue) -> ir.IRValue:
         """A whole number that is not negative, as one to compute with."""
         b, kind = self.b, self.e.number
         return whole_number(b, x, kind) if b.module.narrow else b.sitofp(x, kind.type)
@@ -143,7 +143,7 @@ class LaneGroup(ABC):
         """Numbers or integers in the code."""
         return LaneTable(self, numbers)
 
-    def fill(self, area: ir.Value, size: int, x: float) -> None:
+    def fill(self, area: ir.IRValue, size: int, x: float) -> None:
         """A known number into so many places of an area."""
         number = self.e.constant(x)
         write_loop(self.b, i64(size), lambda i: self.store(number, area, i))
@@ -152,12 +152,12 @@ class LaneGroup(ABC):
         """Where a number is not y; false where it is NaN."""
         return LaneMask(self.e, self.e.compare("!=", x, y))
 
-    def load(self, base: ir.Value, i: ir.Value) -> Lane:
+    def load(self, base: ir.IRValue, i: ir.IRValue) -> Lane:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         return self.e.load(where)
 
-    def store(self, value: Any, base: ir.Value, i: ir.Value) -> None:
+    def store(self, value: Any, base: ir.IRValue, i: ir.IRValue) -> None:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         self.e.store(value, where)
@@ -184,7 +184,7 @@ class LaneGroup(ABC):
         """Where no number is infinite or not a number."""
         e, total = self.e, self.e.constant(0.0)
         for x in numbers:
-            total = e.spoiled(total, x)
+            total = e.poison_nan(total, x)
         return LaneMask(e, e.compare("==", total, 0.0))
 
     def all_finite(
@@ -195,7 +195,7 @@ class LaneGroup(ABC):
         for value, size in zip(values, sizes, strict=True):
 
             def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
-                return [e.spoiled(Lane(e, sums[0]), code.entry(value, i)).value]
+                return [e.poison_nan(Lane(e, sums[0]), code.entry(value, i)).value]
 
             if isinstance(value, Area):
                 (found,) = fold_loop(self.b, i64(size), 1, [total.value], add)
@@ -205,27 +205,27 @@ class LaneGroup(ABC):
                     total = Lane(e, add(i, [total.value])[0])
         return LaneMask(e, e.compare("==", total, 0.0))
 
-    def pack(self, bases: Values, packed: ir.Value, count: ir.Value) -> None:
+    def pack(self, bases: Values, packed: ir.IRValue, count: ir.IRValue) -> None:
         """Rows of numbers, one per lane, into vectors."""
         b = self.b
 
-        def one(i: ir.Value) -> None:
-            out: Any = ir.Constant(self.e.vector, ir.Undefined)
+        def one(i: ir.IRValue) -> None:
+            out: Any = ir.IRConstant(self.e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
                 entry = self.e.load_one(b.at(base, b.mul(i, i64(self.e.unit))))
-                out = b.insert_element(out, entry, ir.Constant(I32, lane))
+                out = b.insert_element(out, entry, ir.IRConstant(I32, lane))
             self.store(Lane(self.e, out), packed, i)
 
         write_loop(b, count, one)
 
-    def unpack(self, packed: ir.Value, bases: Values, count: ir.Value) -> None:
+    def unpack(self, packed: ir.IRValue, bases: Values, count: ir.IRValue) -> None:
         """Vectors into rows of numbers, one per lane."""
         b = self.b
 
-        def one(i: ir.Value) -> None:
+        def one(i: ir.IRValue) -> None:
             value = self.load(packed, i).value
             for lane, base in enumerate(bases):
-                entry = b.extract_element(value, ir.Constant(I32, lane))
+                entry = b.extract_element(value, ir.IRConstant(I32, lane))
                 where = b.at(base, b.mul(i, i64(self.e.unit)))
                 b.store(entry, where, align=self.e.unit)
 
@@ -236,7 +236,7 @@ class LaneGroup(ABC):
         b = self.b
         integers, count = self.joint_table()
 
-        def one(k: ir.Value) -> None:
+        def one(k: ir.IRValue) -> None:
             row = b.at(integers, b.mul(k, i64(WORD * tables.N_INTEGERS)))
             kind, q, v = (
                 self.word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
@@ -253,7 +253,7 @@ class LaneGroup(ABC):
     def each_part(self, visit: Callable[[JointPart], None]) -> None:
         """Code for every joint, or part of a composite one."""
 
-        def joint(code: JointCode, q: ir.Value, v: ir.Value) -> None:
+        def joint(code: JointCode, q: ir.IRValue, v: ir.IRValue) -> None:
             numbers = self.numbers()
             for group, i, j in code.joint.parts():
                 first_q, first_v = LaneIndex(self.b, q), LaneIndex(self.b, v)
@@ -313,7 +313,7 @@ def _by_graph(code: LawCode, graph: Any, numbers: Sequence[Sequence[Lane]]) -> l
 class JointPart:
     """What a joint moves on that the loop has come to, and where that is in q and in v."""
 
-    group: Group
+    group: LieGroup
     q: LaneIndex
     i: int
     v: LaneIndex
@@ -382,7 +382,7 @@ class FirstCalls:
             return always
         self._count += 1
 
-        def is_first() -> ir.Value:
+        def is_first() -> ir.IRValue:
             before = b.load(self._word, typ=I64)
             b.store(b.or_(before, i64(bit)), self._word)
             return b.icmp_signed("==", b.and_(before, i64(bit)), i64(0))
@@ -390,6 +390,6 @@ class FirstCalls:
         return is_first
 
 
-def always() -> ir.Value:
+def always() -> ir.IRValue:
     """As if every call were the first."""
-    return ir.Constant(ir.IntType(1), 1)
+    return ir.IRConstant(ir.IntType(1), 1)

@@ -66,7 +66,9 @@ class RunKernel(LaneGroup):
         self._kernels = [source.kernel(module, lanes) for source in sources]
         self._known = sources[0].known
         self.codes, self.bytes = natives[0].unit.tables.codes, target.unit * lanes
-        self._function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), f"{name}_run")
+        self._function = ir.IRFunction(
+            module, ir.FunctionType(ir.VOID, [POINTER] * 4), f"{name}_run"
+        )
         b = self.b = self._function.begin()
         e = self.e = Emitter(lanes, fused=target.fused, number=target.number)
         e.builder = b
@@ -77,7 +79,7 @@ class RunKernel(LaneGroup):
         self.data = b.inttoptr(self._job[self._programs], POINTER)
         self.h = e.load_shared(b.at(self._at, WORD * run_job.STEP_LENGTH))
         self._work, self._used = b.inttoptr(self._job[run_job.WORK], POINTER), 0
-        self.zero = ir.Constant(e.integers, [0] * lanes)
+        self.zero = ir.IRConstant(e.integers, [0] * lanes)
         self._failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
         self._status = self.area(1)
         self.areas = {name: self.area(ports[name]) for name in packed}
@@ -102,7 +104,7 @@ class RunKernel(LaneGroup):
     def each_group(self, body: Callable[[], None]) -> None:
         """The code of one group of trajectories, in a loop over all of them."""
 
-        def group(first: ir.Value) -> None:
+        def group(first: ir.IRValue) -> None:
             self._begin_group(first)
             body()
 
@@ -114,12 +116,12 @@ class RunKernel(LaneGroup):
         moved = b.mul(self._job[run_job.STEPS], self._job[run_job.DIRECTION])
         b.store(b.add(self._job[run_job.FIRST], moved), b.at(self._at, WORD * run_job.FIRST))
         b.ret_void()
-        step = ir.Function(self.module, ir.FunctionType(I64, [POINTER]), f"{name}_step")
+        step = ir.IRFunction(self.module, ir.FunctionType(I64, [POINTER]), f"{name}_step")
         b = step.begin()
-        none = ir.Constant(POINTER, None)
+        none = ir.IRConstant(POINTER, None)
         b.call(self._function, [step.args[0], none, none, none])
         b.ret(b.load(b.at(step.args[0], WORD * run_job.FAILURES), typ=I64))
-        size = ir.Function(self.module, ir.FunctionType(I64, []), f"{name}_run_size")
+        size = ir.IRFunction(self.module, ir.FunctionType(I64, []), f"{name}_run_size")
         numbers = self._used * self.lanes
         size.begin().ret(i64(numbers))
         return numbers
@@ -184,22 +186,22 @@ class RunKernel(LaneGroup):
     def write_nothing(self, places: Iterable[tuple[Rows, int]]) -> None:
         """Not a number in rows with so many entries."""
         b, e = self.b, self.e
-        nothing = ir.Constant(e.number.type, float("nan"))
+        nothing = ir.IRConstant(e.number.type, float("nan"))
         for rows, size in places:
 
-            def one(i: ir.Value, rows: Rows = rows) -> None:
+            def one(i: ir.IRValue, rows: Rows = rows) -> None:
                 for row in rows:
                     b.store(nothing, b.at(row, b.mul(i, i64(e.unit))), align=e.unit)
 
             write_loop(b, i64(size), one)
 
-    def pool_rows(self, chosen: Lane) -> list[ir.Value]:
+    def pool_rows(self, chosen: Lane) -> list[ir.IRValue]:
         """The numbers of rows of a pool that the lanes have chosen."""
         b = self.b
         integers = b.fptosi(chosen.value, self.e.integers)
-        return [b.extract_element(integers, ir.Constant(I32, k)) for k in range(self.lanes)]
+        return [b.extract_element(integers, ir.IRConstant(I32, k)) for k in range(self.lanes)]
 
-    def read_pool(self, name: str, rows: Sequence[ir.Value], size: int) -> Area:
+    def read_pool(self, name: str, rows: Sequence[ir.IRValue], size: int) -> Area:
         """These rows of a shared port, with so many entries each."""
         b, pool = self.b, self._job[self._word_of(name)]
         base, new = b.inttoptr(pool, POINTER), Area(self.area(size))
@@ -207,7 +209,7 @@ class RunKernel(LaneGroup):
         self.pack(places, new.base, i64(size))
         return new
 
-    def _begin_group(self, first: ir.Value) -> None:
+    def _begin_group(self, first: ir.IRValue) -> None:
         """The rows of a group of trajectories, one for each lane, and their numbers."""
         b, e = self.b, self.e
         last = b.sub(self._job[run_job.COUNT], i64(1))
@@ -215,15 +217,15 @@ class RunKernel(LaneGroup):
         for lane in range(self.lanes):  # lanes without a trajectory repeat the last one
             row = b.add(first, i64(lane))
             rows.append(b.select(b.icmp_signed("<", row, last), row, last))
-        numbers: Any = ir.Constant(e.vector, ir.Undefined)
+        numbers: Any = ir.IRConstant(e.vector, ir.Undefined)
         for lane, row in enumerate(rows):
             number = self.as_number(b.add(row, self._job[run_job.TRAJECTORY]))
-            numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
+            numbers = b.insert_element(numbers, number, ir.IRConstant(I32, lane))
         self._rows, self.trajectory = rows, Lane(e, numbers)
 
     # ---- memory
 
-    def area(self, size: int) -> ir.Value:
+    def area(self, size: int) -> ir.IRValue:
         """Working memory for so many numbers of every lane."""
         here = self.b.at(self._work, self._used * self.bytes)
         self._used += size
@@ -253,7 +255,7 @@ class RunKernel(LaneGroup):
         for word, place in ((run_job.STATUS, self._failed), (run_job.FAILED_AT, self._failed_at)):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word)):
-                entry = b.extract_element(integers, ir.Constant(I32, lane))
+                entry = b.extract_element(integers, ir.IRConstant(I32, lane))
                 b.store(entry, where, align=e.unit)
                 if word == run_job.STATUS:
                     wide = entry if e.unit == WORD else b.zext(entry, I64)
@@ -263,11 +265,11 @@ class RunKernel(LaneGroup):
         base = self.b.inttoptr(self._job[word], POINTER)
         return [self.b.at(base, self.b.mul(row, i64(self.e.unit))) for row in self._rows]
 
-    def _integers(self, word: int) -> ir.Value:
-        out: Any = ir.Constant(self.e.integers, ir.Undefined)
+    def _integers(self, word: int) -> ir.IRValue:
+        out: Any = ir.IRConstant(self.e.integers, ir.Undefined)
         for lane, where in enumerate(self._integer_rows(word)):
             entry = self.b.load(where, align=self.e.unit, typ=self.e.number.integer)
-            out = self.b.insert_element(out, entry, ir.Constant(I32, lane))
+            out = self.b.insert_element(out, entry, ir.IRConstant(I32, lane))
         return out
 
     def has_failed(self) -> LaneMask:
@@ -285,7 +287,7 @@ class RunKernel(LaneGroup):
         return ~self.all(self.has_failed())
 
     @property
-    def fine(self) -> ir.Value:
+    def fine(self) -> ir.IRValue:
         """The lanes that have not failed, neither before nor in this evaluation."""
         b, before = self.b, self.is_alive().bits
         return b.and_(before, b.icmp_signed("==", self.bad, self.zero))
@@ -356,17 +358,17 @@ class RunKernel(LaneGroup):
         self._kernel_call(native, [x.base for x in (*args, *results)], always)()
 
     @property
-    def status(self) -> ir.Value:
+    def status(self) -> ir.IRValue:
         """What the last call of a program reported, by lane."""
         return self.e.load_integers(self._status)
 
     def caller(
-        self, native: KernelSource, places: Sequence[ir.Value], allowed: Sequence[int] = (),
+        self, native: KernelSource, places: Sequence[ir.IRValue], allowed: Sequence[int] = (),
         fresh: Callable[[], Any] = always,
     ) -> Callable[[], None]:  # fmt: skip
         """Code that calls a kernel with inputs and results in these places.
 
-        Failures are noted; those with codes of failures.py that are `allowed` are none.
+        Failures are noted; those with codes of errors_from_status.py that are `allowed` are none.
         """
         call = self._kernel_call(native, places, fresh)
 
@@ -377,7 +379,7 @@ class RunKernel(LaneGroup):
         return call_and_note
 
     def _kernel_call(
-        self, native: KernelSource, places: Sequence[ir.Value], fresh: Callable[[], Any]
+        self, native: KernelSource, places: Sequence[ir.IRValue], fresh: Callable[[], Any]
     ) -> Callable[[], None]:
         b, number = self.b, [x is native for x in self.natives].index(True)
         words = self._job[self._programs + 2 * number :]

@@ -17,7 +17,7 @@ Place = Any
 class Routine:
     """A function of places, for other code of its module."""
 
-    def __init__(self, function: ir.Function) -> None:
+    def __init__(self, function: ir.IRFunction) -> None:
         self._function = function
 
     def call(self, e: Emitter, places: Sequence[Place]) -> None:
@@ -48,8 +48,8 @@ def shared_line(
 
 def _written(
     module: ir.Module, like: Emitter, count: int, name: str, write: Callable[[StraightLine], None]
-) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
+) -> ir.IRFunction:
+    function = ir.IRFunction(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
     e = Emitter(like.lanes, fused=like.fused)
     e.builder = function.begin()
     write(StraightLine(e, function.args))
@@ -123,7 +123,7 @@ class LaneStatus:
 
     __slots__ = ("_e", "value")
 
-    def __init__(self, e: Emitter, value: ir.Value) -> None:
+    def __init__(self, e: Emitter, value: ir.IRValue) -> None:
         self._e, self.value = e, value
 
     def replaced(self, mask: Any, code: int) -> LaneStatus:

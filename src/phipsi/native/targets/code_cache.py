@@ -3,7 +3,7 @@
 On disk it has the digest of its LLVM text as key, and is found by it when other sources write the
 same text. The key of a program covers everything its text depends on; its file names the keys of
 the code of its parts, so that no text is written for a program that is known. That key is made by
-those who write code: `key` of `native/pipeline.py` for programs, `lane_function.py` beside
+those who write code: `key` of `native/pipeline.py` for programs, `custom_kernel.py` beside
 it for functions of lanes, `simulation/runs/run_code.py` for runs; all contain
 `sources_digest`. Files are
 written under a temporary name and renamed, so that two processes never see half a file; they hold
@@ -36,11 +36,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.loaded import LOADED
 from phipsi.native.targets import llvm_library
 from phipsi.native.targets.llvm_library import llvm
 from phipsi.native.targets.target import FULL_EFFORT, MachineCode, Target, llvm_effort
-from phipsi.native.text.llvm_text import Module, Part
+from phipsi.native.text.llvm_text import Module, SeparateFunction
+from phipsi.package_state import IMPORT_TIME
 
 _MAGIC = b"phipsi machine code 3\n"
 _SAME = b"the code of "  # before the key that has it; object code begins otherwise
@@ -341,7 +341,9 @@ def _with_parts(written: str | Module, target: Target, effort: int) -> list[tupl
     return list(out.items())
 
 
-def _part(name: str, part: Part, target: Target, effort: int) -> list[tuple[str, bytes]]:
+def _part(
+    name: str, part: SeparateFunction, target: Target, effort: int
+) -> list[tuple[str, bytes]]:
     """The same of a part, whose text is written if no program has it."""
     key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
     kept = read_parts(key)
@@ -381,7 +383,7 @@ def sources_of(modules: frozenset[str]) -> str:
     """
     rooms = sorted({x.split(".")[1] for x in modules if x.startswith("phipsi.")})
     others = sorted(x for x in modules if not x.startswith("phipsi."))
-    own = f" {others} of {os.getpid()} {LOADED}" if others else ""
+    own = f" {others} of {os.getpid()} {IMPORT_TIME}" if others else ""
     return sources_digest(*rooms) + own
 
 
@@ -404,6 +406,6 @@ def sources_digest(*rooms: str) -> str:
                     with open(os.path.join(folder, name), "rb") as file:
                         last = max(last, os.fstat(file.fileno()).st_mtime)
                         digest.update(file.read())
-    if last > LOADED:
-        digest.update(f"{os.getpid()} {LOADED}".encode())
+    if last > IMPORT_TIME:
+        digest.update(f"{os.getpid()} {IMPORT_TIME}".encode())
     return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"

@@ -1,7 +1,7 @@
 """Writing C99: a second writer behind the builder methods of `llvm_text`.
 
-A `Module` of this kind hands out an `IRBuilder` that writes C, so code that writes kernels does not
-know which language it writes. One lane only: vectors of one element are their element. One
+A `CModule` of this kind hands out a `CStatementBuilder` that writes C, so code that writes kernels
+does not know which language it writes. One lane only: vectors of one element are their element. One
 statement per instruction, blocks are labels, and a value that depends on where control came from is
 a variable that is set before every jump.
 
@@ -20,11 +20,11 @@ from typing import Any
 
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.c_statements import (
-    Choice,
-    IRBuilder,
-    Jump,
-    Run,
-    Set,
+    CAssignment,
+    CBranch,
+    CStatement,
+    CStatementBuilder,
+    CSwitch,
     c_type,
     integer_text,
     name_of,
@@ -33,7 +33,7 @@ from phipsi.native.text.c_statements import (
     record_name,
 )
 
-__all__ = ["INSIDE", "Module", "integer_text", "listed_table", "number_text"]
+__all__ = ["INSIDE", "CModule", "integer_text", "listed_table", "number_text"]
 
 _HEAD = """\
 /* Written by a program. Compile without contracting products and sums (-ffp-contract=off). */
@@ -130,7 +130,7 @@ _TYPE_NAMES = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"}
 _WORD, _GOAL = re.compile(r"[A-Za-z_]\w*"), re.compile(r"goto (\w+);")
 
 
-class Module(ir.Module):
+class CModule(ir.Module):
     """Functions and tables as one C file.
 
     `signatures` are the parameters of functions that other files call, as C declares them, by
@@ -141,18 +141,18 @@ class Module(ir.Module):
     @property
     def builder(self) -> type[ir.IRBuilder]:
         """What writes the statements of its functions."""
-        return IRBuilder
+        return CStatementBuilder
 
     def __init__(
         self, *, standalone: bool = True, missing: Sequence[str] = ("maxnum", "floor")
     ) -> None:
         super().__init__(standalone=standalone, missing=missing)
-        self.order: dict[str, dict[ir.Block, None]] = {}
+        self.order: dict[str, dict[ir.BasicBlock, None]] = {}
         self.rooms: dict[str, list[tuple[str, str, int]]] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
         self.roots: list[str] = []
 
-    def keep(self, roots: Sequence[ir.Function]) -> None:
+    def keep(self, roots: Sequence[ir.IRFunction]) -> None:
         """Write these functions, and what they call."""
         self.roots = [f.name[1:] for f in roots]
 
@@ -197,7 +197,7 @@ def _needed(words: set[str]) -> set[str]:
     return out
 
 
-def _records(words: set[str], functions: Iterable[ir.Function]) -> Iterator[str]:
+def _records(words: set[str], functions: Iterable[ir.IRFunction]) -> Iterator[str]:
     seen: set[str] = set()
     for f in functions:
         type_ = f.signature.gives
@@ -209,9 +209,9 @@ def _records(words: set[str], functions: Iterable[ir.Function]) -> Iterator[str]
                 yield f"struct {name} {{ {members} }};"
 
 
-def table_of(table: ir.Table | ir.Memory) -> Iterator[str]:
+def table_of(table: ir.ConstantTable | ir.StaticMemory) -> Iterator[str]:
     """The text of a table, or of memory."""
-    if isinstance(table, ir.Memory):
+    if isinstance(table, ir.StaticMemory):
         return iter([f"static double {name_of(table)}[{-(-table.size // 8)}];"])
     head = f"static const {c_type(table.element)} {name_of(table)}"
     return listed_table(head, [operand(x) for x in table.numbers])
@@ -233,7 +233,7 @@ def listed_table(head: str, numbers: Sequence[str]) -> Iterator[str]:
 class _Text:
     """A function as lines of C."""
 
-    def __init__(self, module: Module, function: ir.Function) -> None:
+    def __init__(self, module: CModule, function: ir.IRFunction) -> None:
         self.function, self.module = function, module
         self.name = function.name[1:]
         self.hidden = function.linkage == "internal"
@@ -248,7 +248,7 @@ class _Text:
         self.head = self._head()
         self.lines = [self.head, "{", *self._declarations(), *body, "}"]
 
-    def _statements(self, block: ir.Block) -> list[Any]:
+    def _statements(self, block: ir.BasicBlock) -> list[Any]:
         return [*self.function.early, *block.lines] if block is self.blocks[0] else block.lines
 
     def _used(self) -> set[str]:
@@ -257,15 +257,15 @@ class _Text:
         wanted: list[str] = []
         for block in self.blocks:
             for x in self._statements(block):
-                if isinstance(x, Set):
+                if isinstance(x, CAssignment):
                     needs[x.name] = x.text
                 elif isinstance(x, ir.Phi):
                     needs[x.name[1:]] = " ".join(operand(v) for v, _ in x.incoming)
-                elif isinstance(x, Run):
+                elif isinstance(x, CStatement):
                     wanted.append(x.text)
-                elif isinstance(x, Jump):
+                elif isinstance(x, CBranch):
                     wanted.append(x.condition)
-                elif isinstance(x, Choice):
+                elif isinstance(x, CSwitch):
                     wanted.append(x.parts()[0])
         out: set[str] = set()
         while wanted:
@@ -331,22 +331,22 @@ class _Text:
         following = self.blocks[i + 1] if i + 1 < len(self.blocks) else None
         out: list[str] = []
         for x in self._statements(block):
-            if isinstance(x, Set):
+            if isinstance(x, CAssignment):
                 if x.name in self.used:
                     out.append(f"  {_const(x.type)}{x.name} = {x.text};")
-            elif isinstance(x, Run):
+            elif isinstance(x, CStatement):
                 named = x.name and x.name in self.used
                 out.append(f"  {_const(x.type)}{x.name} = {x.text}" if named else f"  {x.text}")
-            elif isinstance(x, Jump):
+            elif isinstance(x, CBranch):
                 out += self._jump(block, x, following)
-            elif isinstance(x, Choice):
+            elif isinstance(x, CSwitch):
                 value, cases, default = x.parts()
                 out.append(f"  switch ({value}) {{")
                 out += [f"  case {n}: {self._go(block, to)}" for n, to in cases]
                 out += [f"  default: {self._go(block, default)}", "  }"]
         return [f"{_label(block)}:;", *out] if i else out
 
-    def _jump(self, block: ir.Block, x: Jump, following: ir.Block | None) -> list[str]:
+    def _jump(self, block: ir.BasicBlock, x: CBranch, following: ir.BasicBlock | None) -> list[str]:
         if x.other is None:
             return self._last(block, x.then, following)
         if x.then is following:
@@ -359,16 +359,18 @@ class _Text:
             *self._last(block, x.other, following),
         ]
 
-    def _last(self, block: ir.Block, to: ir.Block, following: ir.Block | None) -> list[str]:
+    def _last(
+        self, block: ir.BasicBlock, to: ir.BasicBlock, following: ir.BasicBlock | None
+    ) -> list[str]:
         moves = [f"  {x}" for x in self._moves(block, to)]
         return moves if to is following else [*moves, f"  goto {_label(to)};"]
 
-    def _go(self, block: ir.Block, to: ir.Block) -> str:
+    def _go(self, block: ir.BasicBlock, to: ir.BasicBlock) -> str:
         moves = self._moves(block, to)
         jump = f"goto {_label(to)};"
         return f"{{ {' '.join(moves)} {jump} }}" if moves else jump
 
-    def _moves(self, block: ir.Block, to: ir.Block) -> list[str]:
+    def _moves(self, block: ir.BasicBlock, to: ir.BasicBlock) -> list[str]:
         """What the values that depend on the jump become, all at once."""
         moves = [
             (phi, operand(value))
@@ -402,5 +404,5 @@ def _const(kind: str) -> str:
     return f"{kind}const " if kind.endswith("*") else f"const {kind} "
 
 
-def _label(block: ir.Block) -> str:
+def _label(block: ir.BasicBlock) -> str:
     return block.label.replace(".", "_")

@@ -90,14 +90,14 @@ _CONSTANTS = {
 Body = Callable[..., Lane]
 
 
-def define(module: ir.Module, name: str, like: Emitter) -> ir.Function:
+def define(module: ir.Module, name: str, like: Emitter) -> ir.IRFunction:
     """Add one of the functions to a module, by its name in the table."""
     full = f"phipsi_{name}_{like.lanes}"
     if full in module.globals:
         return module.globals[full]
     count, body = FUNCTIONS[name]
     signature = ir.FunctionType(like.vector, [like.vector] * count)
-    function = ir.Function(module, signature, full, "internal")
+    function = ir.IRFunction(module, signature, full, "internal")
     e = like.inside(function)
     e.builder.ret(body(_Tools(e), *(Lane(e, x) for x in function.args)).value)
     return function
@@ -150,7 +150,7 @@ class _Tools:
         values = [Lane(e, phi) for phi in phis]
         which = live(*values)
         b.cbranch(
-            b.icmp_unsigned("!=", b.bitcast(which, kind), ir.Constant(kind, 0)), inside, after
+            b.icmp_unsigned("!=", b.bitcast(which, kind), ir.IRConstant(kind, 0)), inside, after
         )
         b.position_at_end(inside)
         for phi, start, new in zip(phis, starts, body(which, *values), strict=True):
@@ -160,7 +160,7 @@ class _Tools:
         b.position_at_end(after)
         return values
 
-    def two_to(self, whole: ir.Value) -> Lane:
+    def two_to(self, whole: ir.IRValue) -> Lane:
         """2^k of whole numbers within the range of exponents."""
         e, b = self.e, self.e.builder
         bits = b.shl(b.add(whole, e.integer(e.number.bias)), e.integer(e.number.fraction))
@@ -392,17 +392,17 @@ def _fmod(t: _Tools, x: Lane, y: Lane) -> Lane:
     rest, least = e.select(defined, size, 0.0), e.select(defined, least, 1.0)
     half = rest * 0.5
 
-    def doubled(which: ir.Value, step: Lane) -> list[Lane]:
+    def doubled(which: ir.IRValue, step: Lane) -> list[Lane]:
         return [e.select(which, step + step, step)]
 
-    def reduced(which: ir.Value, rest: Lane, step: Lane) -> list[Lane]:
+    def reduced(which: ir.IRValue, rest: Lane, step: Lane) -> list[Lane]:
         fits = b.and_(which, e.compare(">=", rest, step))
         return [e.select(fits, rest - step, rest), step * 0.5]
 
-    def is_small(step: Lane) -> ir.Value:
+    def is_small(step: Lane) -> ir.IRValue:
         return e.compare("<=", step, half)
 
-    def is_left(rest: Lane, _: Lane) -> ir.Value:
+    def is_left(rest: Lane, _: Lane) -> ir.IRValue:
         return e.compare(">=", rest, least)
 
     (step,) = t.repeated(is_small, doubled, least)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
 DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD
-_FIRST = ir.Constant(I32, 0)
+_FIRST = ir.IRConstant(I32, 0)
 _bits = struct.Struct("<d").pack
 
 NumberName = Literal["double", "float"]
 
 
 @final
-class Number:
+class FloatFormat:
     """A kind of number that code computes with; sizes in memory and limits of rounding follow.
 
     **Attributes:** `type`, as LLVM has it; `integer`, integers of the same width, which lanes of
@@ -39,7 +39,7 @@ class Number:
     """
 
     def __init__(
-        self, name: NumberName, type_: ir.Type, integer: ir.IntType, fraction: int
+        self, name: NumberName, type_: ir.IRType, integer: ir.IntType, fraction: int
     ) -> None:
         self.name: NumberName = name
         self.type, self.integer, self.fraction = type_, integer, fraction
@@ -52,21 +52,21 @@ class Number:
         self.one_bits = self.bias << fraction  # of 1
         self.count_bits = (self.bias + fraction) << fraction  # of 2^fraction
         self.whole_bits = self.count_bits | 1 << (fraction - 1)
-        self.alignment = ir.Constant(I32, self.bytes)
+        self.alignment = ir.IRConstant(I32, self.bytes)
 
     def tolerance(self, x: float) -> float:
         """A tolerance for doubles as one for these numbers: the same power of the rounding unit."""
         return x if self.name == "double" else x ** (self.fraction / _DOUBLE.fraction)
 
 
-_DOUBLE = Number("double", ir.DOUBLE, I64, 52)
-NUMBERS = {"double": _DOUBLE, "float": Number("float", ir.FLOAT, I32, 23)}
+_DOUBLE = FloatFormat("double", ir.DOUBLE, I64, 52)
+NUMBERS = {"double": _DOUBLE, "float": FloatFormat("float", ir.FLOAT, I32, 23)}
 
 
 @lru_cache(maxsize=1 << 14)
-def i64(x: int) -> ir.Constant:
+def i64(x: int) -> ir.IRConstant:
     """A 64-bit integer constant."""
-    return ir.Constant(I64, x)
+    return ir.IRConstant(I64, x)
 
 
 class Emitter:
@@ -86,15 +86,15 @@ class Emitter:
         self.integers = ir.side_by_side(self.number.integer, lanes)
         self.builder = cast("ir.IRBuilder", None)  # set where a function begins
         self._suffix = f"{'' if lanes == 1 else f'v{lanes}'}{self.number.suffix}"  # of intrinsics
-        self._constants: dict[bytes, ir.Constant] = {}
-        self._zeros = ir.Constant(ir.side_by_side(I32, lanes), [0] * lanes)
+        self._constants: dict[bytes, ir.IRConstant] = {}
+        self._zeros = ir.IRConstant(ir.side_by_side(I32, lanes), [0] * lanes)
 
     def like(self, lanes: int | None = None) -> Emitter:
         """An emitter of the same numbers for another function, or for other lanes."""
         count = self.lanes if lanes is None else lanes
         return Emitter(count, fused=self.fused, number=self.number.name)
 
-    def inside(self, function: ir.Function) -> Emitter:
+    def inside(self, function: ir.IRFunction) -> Emitter:
         """An emitter of the same numbers at the start of another function."""
         out = self.like()
         out.builder = function.begin()
@@ -106,7 +106,7 @@ class Emitter:
         key = _bits(number)  # 0 and −0 are equal, and differ
         known = self._constants.get(key)
         if known is None:
-            known = self._constants[key] = ir.Constant(self.vector, [number] * self.lanes)
+            known = self._constants[key] = ir.IRConstant(self.vector, [number] * self.lanes)
         return Lane(self, known)
 
     def lift(self, x: AnyNumber | float) -> Lane:
@@ -116,31 +116,31 @@ class Emitter:
         known: Any = x
         return self.constant(known)
 
-    def splat(self, scalar: ir.Value) -> Lane:
+    def splat(self, scalar: ir.IRValue) -> Lane:
         """A single number in every lane."""
         return Lane(self, self._everywhere(scalar, self.vector))
 
-    def splat_integer(self, scalar: ir.Value) -> ir.Value:
+    def splat_integer(self, scalar: ir.IRValue) -> ir.IRValue:
         """A 64-bit integer in every lane."""
         narrow = self.number.integer
         short = scalar if narrow is I64 else self.builder.trunc(scalar, narrow)
         return self._everywhere(short, self.integers)
 
-    def integer(self, x: int) -> ir.Value:
+    def integer(self, x: int) -> ir.IRValue:
         """The same known integer in every lane."""
-        return ir.Constant(self.integers, [x] * self.lanes)
+        return ir.IRConstant(self.integers, [x] * self.lanes)
 
     @property
-    def numbers(self) -> ir.Value:
+    def numbers(self) -> ir.IRValue:
         """0, 1, 2, …: the numbers of the lanes."""
-        return ir.Constant(self.integers, list(range(self.lanes)))
+        return ir.IRConstant(self.integers, list(range(self.lanes)))
 
-    def first(self, count: ir.Value) -> ir.Value:
+    def first(self, count: ir.IRValue) -> ir.IRValue:
         """The mask of so many lanes."""
         return self.builder.icmp_signed("<", self.numbers, self.splat_integer(count))
 
-    def _everywhere(self, scalar: ir.Value, kind: ir.Type) -> ir.Value:
-        b, undefined = self.builder, ir.Constant(kind, ir.Undefined)
+    def _everywhere(self, scalar: ir.IRValue, kind: ir.IRType) -> ir.IRValue:
+        b, undefined = self.builder, ir.IRConstant(kind, ir.Undefined)
         one = b.insert_element(undefined, scalar, _FIRST)
         return b.shuffle_vector(one, undefined, self._zeros)
 
@@ -152,11 +152,11 @@ class Emitter:
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
-    def compare(self, relation: str, x: AnyNumber | float, y: AnyNumber | float) -> ir.Value:
+    def compare(self, relation: str, x: AnyNumber | float, y: AnyNumber | float) -> ir.IRValue:
         """Lanewise comparison that is false where an operand is NaN."""
         return self.builder.fcmp_ordered(relation, self.lift(x).value, self.lift(y).value)
 
-    def select(self, condition: ir.Value, x: AnyNumber | float, y: AnyNumber | float) -> Lane:
+    def select(self, condition: ir.IRValue, x: AnyNumber | float, y: AnyNumber | float) -> Lane:
         """x where the condition holds, y elsewhere."""
         return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
 
@@ -168,43 +168,43 @@ class Emitter:
         near, far = self.select(small, s, 0.0), self.select(small, 1.0, s)
         return self.select(small, polynomial(series, near), closed(far, ops))
 
-    def spoiled(self, total: Lane, x: Lane) -> Lane:
+    def poison_nan(self, total: Lane, x: Lane) -> Lane:
         """`total`, but not a number where x is infinite or not a number."""
         return x.times_plus(self.constant(0.0), total)  # a plain 0 would be folded
 
     # -- memory
 
-    def load(self, where: ir.Value) -> Lane:
+    def load(self, where: ir.IRValue) -> Lane:
         """One number of every lane."""
         return Lane(self, self.builder.load(where, align=self.unit, typ=self.vector))
 
-    def store(self, x: AnyNumber | float, where: ir.Value) -> None:
+    def store(self, x: AnyNumber | float, where: ir.IRValue) -> None:
         """Write one number of every lane."""
         self.builder.store(self.lift(x).value, where, align=self.unit)
 
-    def load_one(self, where: ir.Value) -> ir.Value:
+    def load_one(self, where: ir.IRValue) -> ir.IRValue:
         """A single number."""
         return self.builder.load(where, align=self.unit, typ=self.number.type)
 
-    def load_shared(self, where: ir.Value) -> Lane:
+    def load_shared(self, where: ir.IRValue) -> Lane:
         """A single number, in every lane."""
         return self.splat(self.load_one(where))
 
-    def load_integers(self, where: ir.Value) -> ir.Value:
+    def load_integers(self, where: ir.IRValue) -> ir.IRValue:
         """One integer of every lane, such as the status."""
         return self.builder.load(where, align=self.unit, typ=self.integers)
 
-    def store_integers(self, x: ir.Value, where: ir.Value) -> None:
+    def store_integers(self, x: ir.IRValue, where: ir.IRValue) -> None:
         """Write one integer of every lane."""
         self.builder.store(x, where, align=self.unit)
 
-    def masked_load(self, where: ir.Value, mask: ir.Value) -> ir.Value:
+    def masked_load(self, where: ir.IRValue, mask: ir.IRValue) -> ir.IRValue:
         """A vector of which only the lanes in the mask are read; the others are zero."""
         name = f"llvm.masked.load.v{self.lanes}{self.number.suffix}.p0"
         aligned, nothing = self.number.alignment, self.constant(0.0).value
         return self.builder.call_named(name, self.vector, [where, aligned, mask, nothing])
 
-    def masked_store(self, value: ir.Value, where: ir.Value, mask: ir.Value) -> None:
+    def masked_store(self, value: ir.IRValue, where: ir.IRValue, mask: ir.IRValue) -> None:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}{self.number.suffix}.p0"
         self.builder.call_named(name, ir.VOID, [value, where, self.number.alignment, mask])
@@ -212,18 +212,18 @@ class Emitter:
 
 # ---- functions that all programs share -----------------------------------------------------------
 
-Write = Callable[[ir.Module, Emitter], ir.Function]
+Write = Callable[[ir.Module, Emitter], ir.IRFunction]
 
 
 def shared_function(
     module: ir.Module, like: Emitter, name: str, signature: ir.FunctionType, write: Write
-) -> ir.Function:
+) -> ir.IRFunction:
     """The function that ``write(module, like)`` writes, for such lanes; no program changes it.
 
     In code for this process it is compiled once for all modules, and found by its text.
     """
 
-    def once(into: ir.Module) -> ir.Function:
+    def once(into: ir.Module) -> ir.IRFunction:
         return into.globals.get(name) or write(into, like)
 
     if not module.linked:
@@ -237,10 +237,10 @@ def _text_digest(name: str, write: Write, lanes: int, fused: bool, number: Numbe
     """A digest of the text of a function, which a process writes for this once."""
     like = Emitter(lanes, fused=fused, number=number)
 
-    def begin(module: ir.Module) -> ir.Function:
+    def begin(module: ir.Module) -> ir.IRFunction:
         return write(module, like)
 
-    text = str(ir.Part("", begin).module(name))
+    text = str(ir.SeparateFunction("", begin).module(name))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -262,11 +262,11 @@ _WITHOUT_LIBRARY: dict[str, Callable[..., Lane]] = {"maxnum": _largest, "floor":
 
 
 def write_loop(
-    b: ir.IRBuilder, count: ir.Value, body: Callable[[ir.Value], None], step: int = 1
+    b: ir.IRBuilder, count: ir.IRValue, body: Callable[[ir.IRValue], None], step: int = 1
 ) -> None:
     """For i in range(0, count, step): body(i)."""
 
-    def once(i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+    def once(i: ir.IRValue, _: list[ir.IRValue]) -> list[ir.IRValue]:
         body(i)
         return []
 
@@ -275,9 +275,9 @@ def write_loop(
 
 def write_rounds(
     b: ir.IRBuilder,
-    most: ir.Value,
-    condition: Callable[[], ir.Value],
-    body: Callable[[ir.Value], None],
+    most: ir.IRValue,
+    condition: Callable[[], ir.IRValue],
+    body: Callable[[ir.IRValue], None],
 ) -> None:
     """While a condition holds, `most` times at most: body(number)."""
     head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
@@ -295,18 +295,20 @@ def write_rounds(
     b.position_at_end(after)
 
 
-def at_most(b: ir.IRBuilder, x: ir.Value, limit: ir.Value) -> ir.Value:
+def at_most(b: ir.IRBuilder, x: ir.IRValue, limit: ir.IRValue) -> ir.IRValue:
     """The smaller of two integers."""
     return b.select(b.icmp_signed("<", x, limit), x, limit)
 
 
-def write_cases(b: ir.IRBuilder, which: ir.Value, count: int, body: Callable[[int], None]) -> None:
+def write_cases(
+    b: ir.IRBuilder, which: ir.IRValue, count: int, body: Callable[[int], None]
+) -> None:
     """The code body(i) for the case that `which` is i, for all i below count."""
     done = b.function.append_basic_block("done")
     switch = b.switch(which, done)
     for i in range(count):
         case = b.function.append_basic_block(f"case_{i}")
-        switch.add_case(ir.Constant(I64, i), case)
+        switch.add_case(ir.IRConstant(I64, i), case)
         b.position_at_end(case)
         body(i)
         b.branch(done)
@@ -315,11 +317,11 @@ def write_cases(b: ir.IRBuilder, which: ir.Value, count: int, body: Callable[[in
 
 def fold_loop(
     b: ir.IRBuilder,
-    count: ir.Value,
+    count: ir.IRValue,
     step: int,
-    starts: Sequence[ir.Value],
-    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
-) -> list[ir.Value]:
+    starts: Sequence[ir.IRValue],
+    body: Callable[[ir.IRValue, list[ir.IRValue]], Sequence[ir.IRValue]],
+) -> list[ir.IRValue]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
     f, most = b.function, count.number
     if most is not None and most <= 0:
@@ -330,16 +332,16 @@ def fold_loop(
     b.branch(head)
     b.position_at_end(head)
     counter = b.phi(kind)
-    counter.add_incoming(ir.Constant(kind, 0), before)
+    counter.add_incoming(ir.IRConstant(kind, 0), before)
     phis = [b.phi(x.type) for x in starts]
-    values = list[ir.Value](phis)
+    values = list[ir.IRValue](phis)
     for phi, start in zip(phis, starts, strict=True):
         phi.add_incoming(start, before)
-    end = count if kind is I64 else ir.Constant(kind, most)
+    end = count if kind is I64 else ir.IRConstant(kind, most)
     b.cbranch(b.icmp_signed("<", counter, end), inside, after)
     b.position_at_end(inside)
     new = body(counter if kind is I64 else b.zext(counter, I64), values)
-    counter.add_incoming(b.add(counter, ir.Constant(kind, step)), b.block)
+    counter.add_incoming(b.add(counter, ir.IRConstant(kind, step)), b.block)
     for phi, value in zip(phis, new, strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)
@@ -352,7 +354,7 @@ class Lane:
 
     __slots__ = ("emitter", "place", "value")
 
-    def __init__(self, emitter: Emitter, value: ir.Value, place: int | None = None) -> None:
+    def __init__(self, emitter: Emitter, value: ir.IRValue, place: int | None = None) -> None:
         self.emitter, self.value, self.place = emitter, value, place
 
     def _binary(self, name: str, x: Any, y: Any) -> Any:
@@ -426,7 +428,7 @@ class LaneMask:
 
     __slots__ = ("bits", "emitter")
 
-    def __init__(self, emitter: Emitter, bits: ir.Value) -> None:
+    def __init__(self, emitter: Emitter, bits: ir.IRValue) -> None:
         self.emitter, self.bits = emitter, bits
 
     def __and__(self, other: Mask) -> LaneMask:

@@ -25,14 +25,14 @@ from phipsi.native.text.llvm_values import (
     VOID,
     WORD,
     Argument,
-    Constant,
+    ConstantTable,
     Deferred,
     FunctionType,
     IntType,
-    Memory,
-    Table,
-    Type,
-    Value,
+    IRConstant,
+    IRType,
+    IRValue,
+    StaticMemory,
     VectorType,
     element_of,
     truth_of,
@@ -53,7 +53,7 @@ from phipsi.native.text.llvm_values import (
 # ---- functions and their blocks ------------------------------------------------------------------
 
 
-class Function(Value):
+class IRFunction(IRValue):
     """A function of a module: declared, and defined once it has blocks."""
 
     __slots__ = (
@@ -67,18 +67,18 @@ class Function(Value):
         super().__init__(POINTER, f"@{name}")
         self.module, self.signature, self.linkage = module, signature, linkage
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         self.early: list[str | Phi | Switch | Deferred] = []  # what the first block begins with
-        self.calls: set[Function] = set()
+        self.calls: set[IRFunction] = set()
         self.names = self.values = self._labels = 0
-        self.written: list[Block] = []  # blocks in the order in which they were begun
+        self.written: list[BasicBlock] = []  # blocks in the order in which they were begun
         self.in_order = True  # none was gone on with after another one was begun
         module.globals[name] = self
 
-    def append_basic_block(self, name: str) -> Block:
+    def append_basic_block(self, name: str) -> BasicBlock:
         """A new block at the end."""
         self._labels += 1
-        self.blocks.append(Block(self, f"{name}.{self._labels}"))
+        self.blocks.append(BasicBlock(self, f"{name}.{self._labels}"))
         return self.blocks[-1]
 
     def begin(self) -> IRBuilder:
@@ -90,7 +90,7 @@ class Function(Value):
         self.names += 1
         return f"%v{self.names}"
 
-    def go_to(self, block: Block) -> None:
+    def go_to(self, block: BasicBlock) -> None:
         """The next instructions are written into this block."""
         if not self.written or block is not self.written[-1]:
             self.in_order = self.in_order and not block.is_begun
@@ -119,26 +119,26 @@ class Function(Value):
         yield "}"
 
 
-class Block:
+class BasicBlock:
     """Instructions that run one after the other."""
 
     __slots__ = ("function", "is_begun", "label", "lines")
 
-    def __init__(self, function: Function, label: str) -> None:
+    def __init__(self, function: IRFunction, label: str) -> None:
         self.function, self.label, self.is_begun = function, label, False
         self.lines: list[str | Phi | Switch | Deferred] = []
 
 
-class Phi(Value):
+class Phi(IRValue):
     """The value that belongs to the block control came from."""
 
     __slots__ = ("incoming",)
 
-    def __init__(self, type_: Type, name: str) -> None:
+    def __init__(self, type_: IRType, name: str) -> None:
         super().__init__(type_, name)
-        self.incoming: list[tuple[Value, Block]] = []
+        self.incoming: list[tuple[IRValue, BasicBlock]] = []
 
-    def add_incoming(self, value: Value, block: Block) -> None:
+    def add_incoming(self, value: IRValue, block: BasicBlock) -> None:
         """The value when control comes from a block."""
         self.incoming.append((value.used(), block))
 
@@ -151,11 +151,11 @@ class Phi(Value):
 class Switch:
     """A jump to the block of the case."""
 
-    def __init__(self, value: Value, default: Block) -> None:
+    def __init__(self, value: IRValue, default: BasicBlock) -> None:
         self._value, self._default = value.used(), default
-        self._cases: list[tuple[Value, Block]] = []
+        self._cases: list[tuple[IRValue, BasicBlock]] = []
 
-    def add_case(self, value: Value, block: Block) -> None:
+    def add_case(self, value: IRValue, block: BasicBlock) -> None:
         """Where to go for a value."""
         self._cases.append((value, block))
 
@@ -165,11 +165,11 @@ class Switch:
         return f"  switch {self._value.typed}, label %{self._default.label} [{cases}]"
 
 
-class Part(NamedTuple):
+class SeparateFunction(NamedTuple):
     """A function that is compiled by itself: what its text depends on, and what writes it."""
 
     key: str
-    write: Callable[[Module], Function]
+    write: Callable[[Module], IRFunction]
 
     def module(self, name: str) -> Module:
         """A module in which it has this name; it may have parts of its own."""
@@ -204,27 +204,27 @@ class Module:
         self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
         integer_bytes: int = 8, linked: bool = False,
     ) -> None:  # fmt: skip
-        self.linked, self.parts = linked, dict[str, Part]()
+        self.linked, self.parts = linked, dict[str, SeparateFunction]()
         self.routines = dict[str, Any]()
         self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
-        self.globals: dict[str, Function] = {}
-        self.tables: list[Table | Memory] = []
+        self.globals: dict[str, IRFunction] = {}
+        self.tables: list[ConstantTable | StaticMemory] = []
         self.standalone = standalone
         self.attributes = " nounwind" if standalone else ""
-        self._shared: dict[tuple[str, bytes], Table] = {}
+        self._shared: dict[tuple[str, bytes], ConstantTable] = {}
 
-    def table_of(self, numbers: np.ndarray) -> Table:
+    def table_of(self, numbers: np.ndarray) -> ConstantTable:
         """A table with these numbers, integers, doubles or floats; equal ones are there once."""
         key = (numbers.dtype.str, numbers.tobytes())
         if key not in self._shared:
             element = element_of(numbers.dtype)
             name = f"table.{len(self._shared)}"
-            self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
+            self._shared[key] = ConstantTable(self, element, numbers.ravel().tolist(), name)
         return self._shared[key]
 
     def part(
-        self, name: str, key: str, signature: FunctionType, write: Callable[[Module], Function]
-    ) -> Function:
+        self, name: str, key: str, signature: FunctionType, write: Callable[[Module], IRFunction]
+    ) -> IRFunction:
         """The function that ``write(module)`` writes: into this module, or as a part of it.
 
         `key` names everything that its text depends on; so does `name`, with the key or a digest.
@@ -234,10 +234,10 @@ class Module:
             return known
         if not self.linked:
             return write(self)
-        self.parts[name] = Part(key, write)
-        return Function(self, signature, name)
+        self.parts[name] = SeparateFunction(key, write)
+        return IRFunction(self, signature, name)
 
-    def keep(self, roots: Sequence[Function]) -> None:
+    def keep(self, roots: Sequence[IRFunction]) -> None:
         """Remove the functions that none of these calls, directly or through others."""
         kept, stack = set(roots), list(roots)
         while stack:
@@ -262,8 +262,8 @@ _FLOATING = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne
 
 # ---- instructions --------------------------------------------------------------------------------
 
-_Binary = Callable[["IRBuilder", Value, Value], Value]
-_Cast = Callable[["IRBuilder", Value, Type], Value]
+_Binary = Callable[["IRBuilder", IRValue, IRValue], IRValue]
+_Cast = Callable[["IRBuilder", IRValue, IRType], IRValue]
 
 
 def _binary(name: str) -> _Binary:
@@ -280,10 +280,10 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
     """An instruction on two integers without signs, or its result if both are known."""
     write = _binary(name)
 
-    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+    def go(builder: IRBuilder, x: IRValue, y: IRValue) -> IRValue:
         a, b = x.number, y.number
         if a is not None and b is not None:
-            return Constant(x.type, compute(a, b))
+            return IRConstant(x.type, compute(a, b))
         if builder.module.narrow and x.type.text == _WORD.text:  # indices: 32 bits hold them
             x, y = (builder.trunc(v, _HALF) for v in (x, y))
             return builder.zext(write(builder, x, y), _WORD)
@@ -306,7 +306,7 @@ def _once(name: str) -> _Binary:
     With a known one it is written if something but an address uses it: see `Deferred`.
     """
 
-    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+    def go(builder: IRBuilder, x: IRValue, y: IRValue) -> IRValue:
         if x.number is not None:
             x, y = y, x
         known = y.number
@@ -327,7 +327,7 @@ def _once(name: str) -> _Binary:
     return go
 
 
-_known_integer = lru_cache(maxsize=1 << 12)(Constant)
+_known_integer = lru_cache(maxsize=1 << 12)(IRConstant)
 _uitofp = _cast("uitofp")
 
 
@@ -336,10 +336,10 @@ class IRBuilder:
 
     _is_early = False
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: BasicBlock) -> None:
         self.position_at_end(block)
 
-    def position_at_end(self, block: Block) -> None:
+    def position_at_end(self, block: BasicBlock) -> None:
         """Go on in another block."""
         self.block, self.function = block, block.function
         self.module = block.function.module
@@ -364,7 +364,7 @@ class IRBuilder:
         function.values = count + 1
         return f"%{count}"
 
-    def emit(self, type_: Type, text: str) -> Value:
+    def emit(self, type_: IRType, text: str) -> IRValue:
         """An instruction, and what it computes."""
         if self._is_early:
             name = self._name()
@@ -374,27 +374,27 @@ class IRBuilder:
             function.values = count + 1
             name = f"%{count}"
         self.write_line(f"  {name} = {text}")
-        return Value(type_, name)
+        return IRValue(type_, name)
 
     # -- integers
 
     _add, _sub, _mul = _once("add"), _binary("sub"), _once("mul")
 
-    def add(self, x: Value, y: Value) -> Value:
+    def add(self, x: IRValue, y: IRValue) -> IRValue:
         """x + y."""
         a, b = x.number, y.number
         if a is not None and b is not None:
             return _known_integer(x.type, a + b)
         return y if a == 0 else x if b == 0 else self._add(x, y)
 
-    def sub(self, x: Value, y: Value) -> Value:
+    def sub(self, x: IRValue, y: IRValue) -> IRValue:
         """x − y."""
         a, b = x.number, y.number
         if a is not None and b is not None:
             return _known_integer(x.type, a - b)
         return x if b == 0 else self._sub(x, y)
 
-    def mul(self, x: Value, y: Value) -> Value:
+    def mul(self, x: IRValue, y: IRValue) -> IRValue:
         """x y."""
         a, b = x.number, y.number
         if a is not None and b is not None:
@@ -406,17 +406,17 @@ class IRBuilder:
     and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
     shl, lshr = _binary("shl"), _binary("lshr")
 
-    def not_(self, x: Value) -> Value:
+    def not_(self, x: IRValue) -> IRValue:
         """All bits inverted."""
         if isinstance(x.type, VectorType):
-            return self.xor(x, Constant(x.type, [-1] * x.type.count))
-        return self.xor(x, Constant(x.type, -1))
+            return self.xor(x, IRConstant(x.type, [-1] * x.type.count))
+        return self.xor(x, IRConstant(x.type, -1))
 
-    def icmp_signed(self, relation: str, x: Value, y: Value) -> Value:
+    def icmp_signed(self, relation: str, x: IRValue, y: IRValue) -> IRValue:
         """Compare integers."""
         return self.emit(truth_of(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
 
-    def icmp_unsigned(self, relation: str, x: Value, y: Value) -> Value:
+    def icmp_unsigned(self, relation: str, x: IRValue, y: IRValue) -> IRValue:
         """Compare integers or addresses without signs."""
         return self.emit(truth_of(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
 
@@ -424,15 +424,15 @@ class IRBuilder:
 
     fadd, fsub, fmul, fdiv = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
 
-    def fneg(self, x: Value) -> Value:
+    def fneg(self, x: IRValue) -> IRValue:
         """−x."""
         return self.emit(x.type, f"fneg {x.typed}")
 
-    def fcmp_ordered(self, relation: str, x: Value, y: Value) -> Value:
+    def fcmp_ordered(self, relation: str, x: IRValue, y: IRValue) -> IRValue:
         """Compare; false where something is NaN."""
         return self.emit(truth_of(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
 
-    def fcmp_unordered(self, relation: str, x: Value, y: Value) -> Value:
+    def fcmp_unordered(self, relation: str, x: IRValue, y: IRValue) -> IRValue:
         """Compare; true where something is NaN."""
         return self.emit(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
 
@@ -442,47 +442,47 @@ class IRBuilder:
     zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")  # other widths of integers
     sitofp, fptosi = _cast("sitofp"), _cast("fptosi")
 
-    def uitofp(self, x: Value, type_: Type) -> Value:
+    def uitofp(self, x: IRValue, type_: IRType) -> IRValue:
         """The number of an integer without a sign."""
         known = x.number if type_ is DOUBLE else None
-        return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
+        return _uitofp(self, x, type_) if known is None else IRConstant(type_, float(known))
 
-    def select(self, condition: Value, x: Value, y: Value) -> Value:
+    def select(self, condition: IRValue, x: IRValue, y: IRValue) -> IRValue:
         """x where the condition holds, else y."""
         return self.emit(x.type, f"select {condition.typed}, {x.typed}, {y.typed}")
 
     # -- parts
 
-    def extract_element(self, x: Value, i: Value) -> Value:
+    def extract_element(self, x: IRValue, i: IRValue) -> IRValue:
         """An element of a vector, or the plain value of one lane."""
         if not isinstance(x.type, VectorType):
             return x
         return self.emit(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
 
-    def insert_element(self, x: Value, element: Value, i: Value) -> Value:
+    def insert_element(self, x: IRValue, element: IRValue, i: IRValue) -> IRValue:
         """A vector with another element, or the plain value of one lane."""
         if not isinstance(x.type, VectorType):
             return element
         return self.emit(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
 
-    def shuffle_vector(self, x: Value, y: Value, mask: Value) -> Value:
+    def shuffle_vector(self, x: IRValue, y: IRValue, mask: IRValue) -> IRValue:
         """Elements of two vectors in another order."""
         if not isinstance(x.type, VectorType):
             return x
         type_ = VectorType(x.type.element, mask.type.count)  # type: ignore[attr-defined]
         return self.emit(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
 
-    def extract_value(self, x: Value, i: int) -> Value:
+    def extract_value(self, x: IRValue, i: int) -> IRValue:
         """A member of a record."""
         return self.emit(x.type.elements[i], f"extractvalue {x.typed}, {i}")  # type: ignore
 
-    def insert_value(self, x: Value, member: Value, i: int) -> Value:
+    def insert_value(self, x: IRValue, member: IRValue, i: int) -> IRValue:
         """A record with another member."""
         return self.emit(x.type, f"insertvalue {x.typed}, {member.typed}, {i}")
 
     # -- memory
 
-    def at(self, base: Value, offset: Value | int) -> Value:
+    def at(self, base: IRValue, offset: IRValue | int) -> IRValue:
         """The address so many bytes further."""
         if isinstance(offset, Deferred) and offset.block is self.block and offset.fits:
             row = self._at(base, offset.of.name, offset.times)
@@ -490,7 +490,7 @@ class IRBuilder:
         index = str(offset) if isinstance(offset, int) else offset.name
         return base if index == "0" else self._at(base, index)
 
-    def _at(self, base: Value, index: str, unit: int = 1) -> Value:
+    def _at(self, base: IRValue, index: str, unit: int = 1) -> IRValue:
         """The address so many units of some bytes further, which a block has once."""
         key = (base.name, index, unit)
         found = self.known.get(key)
@@ -500,72 +500,74 @@ class IRBuilder:
             self.known[key] = found
         return found
 
-    def word(self, base: Value, i: Value | int) -> Value:
+    def word(self, base: IRValue, i: IRValue | int) -> IRValue:
         """The 64-bit word number i after an address."""
         offset = WORD * i if isinstance(i, int) else self.mul(i, _known_integer(_WORD, WORD))
         return self.load(self.at(base, offset), typ=_WORD)
 
-    def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
+    def load(self, where: IRValue, *, typ: IRType, align: int | None = None) -> IRValue:
         """Read."""
         aligned = "" if align is None else f", align {align}"
         return self.emit(typ, f"load {typ.text}, {where.typed}{aligned}")
 
-    def store(self, x: Value, where: Value, align: int | None = None) -> None:
+    def store(self, x: IRValue, where: IRValue, align: int | None = None) -> None:
         """Write."""
         aligned = "" if align is None else f", align {align}"
         self.write_line(f"  store {x.typed}, {where.typed}{aligned}")
 
-    def alloca(self, type_: Type, size: int = 1) -> Value:
+    def alloca(self, type_: IRType, size: int = 1) -> IRValue:
         """Memory of the function's own, taken once, when it is called."""
-        out = Value(POINTER, self.function.fresh())
+        out = IRValue(POINTER, self.function.fresh())
         self.function.early.append(f"  {out.name} = alloca {type_}, i32 {size}")
         return out
 
     # -- control
 
-    def call(self, function: Function, args: Sequence[Value]) -> Value:
+    def call(self, function: IRFunction, args: Sequence[IRValue]) -> IRValue:
         """Call a function."""
         gives = function.signature.gives
         self.function.calls.add(function)
         text = f"call {gives.text} {function.name}({', '.join([x.typed for x in args])})"
         if gives is VOID:
             self.write_line(f"  {text}")
-            return Value(gives, "")
+            return IRValue(gives, "")
         return self.emit(gives, text)
 
-    def call_named(self, name: str, gives: Type, args: Sequence[Value]) -> Value:
+    def call_named(self, name: str, gives: IRType, args: Sequence[IRValue]) -> IRValue:
         """Call a function by its name; it is declared by its first call."""
         known = self.module.globals.get(name)
         if known is None:
-            known = Function(self.module, FunctionType(gives, [x.type for x in args]), name)
+            known = IRFunction(self.module, FunctionType(gives, [x.type for x in args]), name)
         return self.call(known, args)
 
-    def call_address(self, signature: FunctionType, address: Value, args: Sequence[Value]) -> None:
+    def call_address(
+        self, signature: FunctionType, address: IRValue, args: Sequence[IRValue]
+    ) -> None:
         """Call a function that returns nothing by its address."""
         listed = ", ".join([x.typed for x in args])
         self.write_line(f"  call {signature.gives} {address.name}({listed})")
 
-    def phi(self, type_: Type) -> Phi:
+    def phi(self, type_: IRType) -> Phi:
         """A value that depends on where control came from."""
         out = Phi(type_, self._name())
         self.write_line(out)
         return out
 
-    def branch(self, target: Block) -> None:
+    def branch(self, target: BasicBlock) -> None:
         """Go on in another block."""
         self.write_line(f"  br label %{target.label}")
 
-    def cbranch(self, condition: Value, then: Block, other: Block) -> None:
+    def cbranch(self, condition: IRValue, then: BasicBlock, other: BasicBlock) -> None:
         """Go on in one of two blocks."""
         self.write_line(f"  br {condition.typed}, label %{then.label}, label %{other.label}")
 
-    def switch(self, value: Value, default: Block) -> Switch:
+    def switch(self, value: IRValue, default: BasicBlock) -> Switch:
         """Go on in the block of the case."""
         out = Switch(value, default)
         self.write_line(out)
         return out
 
-    def ret(self, x: Value) -> None:
+    def ret(self, x: IRValue) -> None:
         """Return a value."""
         self.write_line(f"  ret {x.typed}")
 
@@ -574,7 +576,7 @@ class IRBuilder:
         self.write_line("  ret void")
 
     @contextmanager
-    def if_then(self, condition: Value) -> Generator[None]:
+    def if_then(self, condition: IRValue) -> Generator[None]:
         """What is written inside runs if the condition holds."""
         inside, after = (self.function.append_basic_block(n) for n in ("if", "endif"))
         self.cbranch(condition, inside, after)
@@ -585,7 +587,7 @@ class IRBuilder:
 
     @contextmanager
     def if_else(
-        self, condition: Value
+        self, condition: IRValue
     ) -> Generator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
         """Two places to write in: one runs if the condition holds, the other if not."""
         then, other, after = (self.function.append_basic_block(n) for n in ("if", "else", "endif"))
@@ -594,7 +596,7 @@ class IRBuilder:
         self.position_at_end(after)
 
     @contextmanager
-    def _inside(self, block: Block, after: Block) -> Generator[None]:
+    def _inside(self, block: BasicBlock, after: BasicBlock) -> Generator[None]:
         self.position_at_end(block)
         yield
         self.branch(after)

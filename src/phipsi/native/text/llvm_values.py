@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from phipsi.core.model.numbers import is_list
+from phipsi.core.model.argument_checks import is_list
 
 # ---- types ---------------------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ WORD: Final = 8
 """Bytes of a word: an integer of a table, or an address."""
 
 
-class Type:
+class IRType:
     """A type, by its text."""
 
     __slots__ = ("text",)
@@ -33,7 +33,7 @@ class Type:
         return self.text
 
 
-class IntType(Type):
+class IntType(IRType):
     """Integers of some bits."""
 
     __slots__ = ("width",)
@@ -43,52 +43,52 @@ class IntType(Type):
         self.width = width
 
 
-class VectorType(Type):
+class VectorType(IRType):
     """Several elements side by side."""
 
     __slots__ = ("count", "element")
 
-    def __init__(self, element: Type, count: int) -> None:
+    def __init__(self, element: IRType, count: int) -> None:
         super().__init__(f"<{count} x {element}>")
         self.element, self.count = element, count
 
 
-class LiteralStructType(Type):
+class LiteralStructType(IRType):
     """A record without a name."""
 
     __slots__ = ("elements",)
 
-    def __init__(self, elements: Sequence[Type]) -> None:
+    def __init__(self, elements: Sequence[IRType]) -> None:
         super().__init__("{" + ", ".join(x.text for x in elements) + "}")
         self.elements = tuple(elements)
 
 
-class FunctionType(Type):
+class FunctionType(IRType):
     """The types that a function returns and takes."""
 
     __slots__ = ("gives", "takes")
 
-    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
+    def __init__(self, gives: IRType, takes: Sequence[IRType]) -> None:
         super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
         self.gives, self.takes = gives, tuple(takes)
 
 
-def side_by_side(element: Type, count: int) -> Type:
+def side_by_side(element: IRType, count: int) -> IRType:
     """A vector of several elements; one alone is a plain value."""
     return element if count == 1 else VectorType(element, count)
 
 
-DOUBLE, FLOAT, POINTER, VOID = (Type(name) for name in ("double", "float", "ptr", "void"))
+DOUBLE, FLOAT, POINTER, VOID = (IRType(name) for name in ("double", "float", "ptr", "void"))
 BIT = IntType(1)
 
 
-def element_of(dtype: np.dtype) -> Type:
+def element_of(dtype: np.dtype) -> IRType:
     """The type of the numbers of an array."""
     numbers = {8: DOUBLE, 4: FLOAT}
     return numbers[dtype.itemsize] if dtype.kind == "f" else IntType(8 * dtype.itemsize)
 
 
-def truth_of(type_: Type) -> Type:
+def truth_of(type_: IRType) -> IRType:
     """The type of comparisons of values of this type."""
     return VectorType(BIT, type_.count) if isinstance(type_, VectorType) else BIT
 
@@ -112,27 +112,27 @@ def _rounded(x: float) -> float:
 # ---- operands ------------------------------------------------------------------------------------
 
 
-class Value:
+class IRValue:
     """An operand of instructions; `typed` is its type and name, `number` a known integer."""
 
     __slots__ = ("name", "type", "typed")
     number: int | None = None
 
-    def __init__(self, type_: Type, name: str) -> None:
+    def __init__(self, type_: IRType, name: str) -> None:
         self.type, self.name = type_, name
         self.typed = f"{type_.text} {name}"
 
-    def used(self) -> Value:
+    def used(self) -> IRValue:
         """The same, for what reads its name only when the text is put together."""
         return self
 
 
-class Argument(Value):
+class Argument(IRValue):
     """An argument of a function."""
 
     __slots__ = ("attributes",)
 
-    def __init__(self, type_: Type, name: str) -> None:
+    def __init__(self, type_: IRType, name: str) -> None:
         super().__init__(type_, name)
         self.attributes = ""
 
@@ -141,7 +141,7 @@ class Argument(Value):
         self.attributes += f"{name} "
 
 
-class Deferred(Value):
+class Deferred(IRValue):
     """of · times + plus, an index or an offset: a sum or product with a known number.
 
     Addresses in its own block are computed from `of`, so that most have no instruction of their
@@ -150,9 +150,9 @@ class Deferred(Value):
 
     __slots__ = ("_label", "_line", "_parts", "block", "of", "plus", "times")
 
-    def __init__(self, instruction: str, x: Value, y: int, block: Any) -> None:
+    def __init__(self, instruction: str, x: IRValue, y: int, block: Any) -> None:
         self.type, self._parts, self.block, self._line = x.type, (instruction, x, y), block, ""
-        self.of: Value = x
+        self.of: IRValue = x
         self.times: int = 1
         self.plus: int = 0
         if isinstance(x, Deferred) and x.block is block:
@@ -167,7 +167,7 @@ class Deferred(Value):
         """Whether an address can be written with it."""
         return 0 < self.times < _LARGE and -_LARGE < self.plus < _LARGE
 
-    def used(self) -> Value:
+    def used(self) -> IRValue:
         """The same, and it has its instruction."""
         if not self._line:
             instruction, x, y = self._parts
@@ -207,12 +207,12 @@ def _of_one_lane(value: Any | list[Any]) -> Any:
     return value
 
 
-class Constant(Value):
+class IRConstant(IRValue):
     """A known number, several of them, no address (None), or `Undefined`."""
 
     __slots__ = ("number",)
 
-    def __init__(self, type_: Type, value: Any) -> None:
+    def __init__(self, type_: IRType, value: Any) -> None:
         self.number: int | None = None
         if isinstance(type_, VectorType):
             name = _known(type_, value)
@@ -225,7 +225,7 @@ class Constant(Value):
         self.typed = f"{type_.text} {name}"
 
 
-def _known(type_: Type, value: Any) -> str:
+def _known(type_: IRType, value: Any) -> str:
     if value is Undefined:
         return "undef"
     if value is None:
@@ -245,14 +245,14 @@ def _known(type_: Type, value: Any) -> str:
 # ---- memory of a module --------------------------------------------------------------------------
 
 
-class Table(Value):
+class ConstantTable(IRValue):
     """Known numbers in memory."""
 
     __slots__ = ("element", "numbers")
 
-    def __init__(self, module: Any, element: Type, numbers: Sequence[Any], name: str) -> None:
+    def __init__(self, module: Any, element: IRType, numbers: Sequence[Any], name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
+        self.element, self.numbers = element, [IRConstant(element, x) for x in numbers]
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
@@ -262,7 +262,7 @@ class Table(Value):
         yield f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
 
 
-class Memory(Value):
+class StaticMemory(IRValue):
     """Bytes of a module that change, zero at first."""
 
     __slots__ = ("size",)

@@ -16,8 +16,8 @@ from phipsi.native.text.lane_arithmetic import (
     I64,
     WORD,
     Emitter,
+    FloatFormat,
     Lane,
-    Number,
     i64,
     shared_function,
 )
@@ -65,7 +65,7 @@ _SINES = {
 }  # fmt: skip
 
 
-def define_sincos(module: ir.Module, like: Emitter) -> ir.Function:
+def define_sincos(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """Add the function ``{sin, cos} sincos(x)`` for such lanes."""
     lanes = like.lanes
     name = f"phipsi_sincos_{lanes}"
@@ -77,7 +77,7 @@ def define_sincos(module: ir.Module, like: Emitter) -> ir.Function:
         rare = shared_function(module, like, full, _sincos_of(like), _define_sincos_of_any)
     e, function, x, inside = _begin(module, like, name)
     b, kind = e.builder, ir.IntType(lanes)
-    every = ir.Constant(kind, 2**lanes - 1)
+    every = ir.IRConstant(kind, 2**lanes - 1)
     if rare is None:
         b.ret(_polynomials(e, *_reduced_if_small(e, x, inside)))
         return function
@@ -90,7 +90,7 @@ def define_sincos(module: ir.Module, like: Emitter) -> ir.Function:
     return function
 
 
-def _define_sincos_of_any(module: ir.Module, like: Emitter) -> ir.Function:
+def _define_sincos_of_any(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """The same function where some angles are large or not finite."""
     e, function, x, inside = _begin(module, like, f"phipsi_sincos_of_any_{like.lanes}")
     # 0 stands in for the large ones, which are reduced later
@@ -108,9 +108,9 @@ def _sincos_of(e: Emitter) -> ir.FunctionType:
     return ir.FunctionType(ir.LiteralStructType([e.vector, e.vector]), [e.vector])
 
 
-def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Function, Lane, Any]:
+def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.IRFunction, Lane, Any]:
     """A function of angles: its emitter, itself, the angles, and which of them are small."""
-    function = ir.Function(module, _sincos_of(like), name, "internal")
+    function = ir.IRFunction(module, _sincos_of(like), name, "internal")
     e = like.inside(function)
     x = Lane(e, function.args[0])
     return e, function, x, e.compare("<=", e.intrinsic("fabs", x), _sines(e).largest)
@@ -121,7 +121,7 @@ def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> 
     b = e.builder
     reduce = define_reduction(b.module, e)
     for i in range(e.lanes):
-        at = ir.Constant(I32, i)
+        at = ir.IRConstant(I32, i)
         before, large, after = b.block, *(b.function.append_basic_block(n) for n in ("one", "on"))
         b.cbranch(b.extract_element(inside, at), after, large)
         b.position_at_end(large)
@@ -136,7 +136,7 @@ def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> 
     return values
 
 
-def _reduced_if_small(e: Emitter, x: Lane, inside: ir.Value) -> tuple[Lane, Lane, Any]:
+def _reduced_if_small(e: Emitter, x: Lane, inside: ir.IRValue) -> tuple[Lane, Lane, Any]:
     """The reduced angle of one lane, by whole numbers if it is large."""
     b = e.builder
     near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
@@ -171,22 +171,22 @@ def _reduced(e: Emitter, x: Lane) -> tuple[Lane, Lane, Any]:
     return y0, y1, e.builder.bitcast(shifted.value, e.integers)
 
 
-def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: ir.Value) -> ir.Value:
+def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: ir.IRValue) -> ir.IRValue:
     """{sin, cos} of the reduced angle, exchanged and with signs as the quadrant asks for."""
     b = e.builder
     z = y0 * y0
     sine = _kernel_sine(_sines(e).sine, y0, y1, z)
     cosine = _kernel_cosine(_sines(e).cosine, y0, y1, z)
-    one = ir.Constant(e.integers, [1] * e.lanes)
-    two = ir.Constant(e.integers, [2] * e.lanes)
-    zero = ir.Constant(e.integers, [0] * e.lanes)
+    one = ir.IRConstant(e.integers, [1] * e.lanes)
+    two = ir.IRConstant(e.integers, [2] * e.lanes)
+    zero = ir.IRConstant(e.integers, [0] * e.lanes)
     swap = b.icmp_signed("!=", b.and_(quadrant, one), zero)
     negative_sine = b.icmp_signed("!=", b.and_(quadrant, two), zero)
     shifted = b.add(quadrant, one)
     negative_cosine = b.icmp_signed("!=", b.and_(shifted, two), zero)
     s, c = e.select(swap, cosine, sine), e.select(swap, sine, cosine)
     s, c = e.select(negative_sine, -s, s), e.select(negative_cosine, -c, c)
-    pair = ir.Constant(ir.LiteralStructType([e.vector, e.vector]), ir.Undefined)
+    pair = ir.IRConstant(ir.LiteralStructType([e.vector, e.vector]), ir.Undefined)
     return b.insert_value(b.insert_value(pair, s.value, 0), c.value, 1)
 
 
@@ -235,7 +235,7 @@ TABLE = [int(_BITS[i : i + 16], 16) for i in range(0, len(_BITS), 16)]
 HALF_PI = 0xC90FDAA22168C234C4C6628B80DC1CD1  # π/2 · 2^127
 
 
-def define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
+def define_reduction(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """Add ``{y0, y1, n} phipsi_reduce(x)``: x = n π/2 + y0 + y1 modulo 2π, for large |x|.
 
     |y0 + y1| ≤ π/4, y1 being what y0 lacks; both are NaN if x is infinite or NaN.
@@ -244,20 +244,20 @@ def define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
     return shared_function(module, like.like(1), "phipsi_reduce", kind, _define_reduction)
 
 
-def _triple_of(number: Number) -> ir.LiteralStructType:
+def _triple_of(number: FloatFormat) -> ir.LiteralStructType:
     return ir.LiteralStructType([number.type, number.type, number.integer])
 
 
-def _define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
+def _define_reduction(module: ir.Module, like: Emitter) -> ir.IRFunction:
     number, triple = like.number, _triple_of(like.number)
     integer, fraction = number.integer, number.fraction
 
-    def known(i: int) -> ir.Constant:
-        return ir.Constant(integer, i)
+    def known(i: int) -> ir.IRConstant:
+        return ir.IRConstant(integer, i)
 
-    table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
+    table = ir.ConstantTable(module, I64, TABLE, "phipsi_two_over_pi")
     kind = ir.FunctionType(triple, [number.type])
-    function = ir.Function(module, kind, "phipsi_reduce", "internal")
+    function = ir.IRFunction(module, kind, "phipsi_reduce", "internal")
     b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
     (x,) = function.args
@@ -287,7 +287,7 @@ def _define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
 
 
 def _turns(
-    b: ir.IRBuilder, table: ir.Value, whole: ir.Value, place: ir.Value
+    b: ir.IRBuilder, table: ir.IRValue, whole: ir.IRValue, place: ir.IRValue
 ) -> tuple[Any, list[Any], Any]:
     """Quarter turns of whole · 2^e, and the rest to the nearest one.
 
@@ -308,7 +308,7 @@ def _turns(
     return b.add(quarters, b.zext(mirrored, I64)), rest, mirrored
 
 
-def _window(b: ir.IRBuilder, table: ir.Value, place: ir.Value, count: int) -> list[ir.Value]:
+def _window(b: ir.IRBuilder, table: ir.IRValue, place: ir.IRValue, count: int) -> list[ir.IRValue]:
     """So many words of the table from a bit on."""
     first, shift = b.lshr(place, i64(6)), b.and_(place, i64(63))
     words = [
@@ -334,7 +334,7 @@ def _short_turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, Any, 
     return b.add(b.lshr(top, i64(62)), b.zext(mirrored, I64)), rest, mirrored
 
 
-def _short_radians(b: Any, rest: Any, number: Number) -> tuple[Any, Any]:
+def _short_radians(b: Any, rest: Any, number: FloatFormat) -> tuple[Any, Any]:
     """A fraction of 64 bits of a quarter turn in rad, as a number and what it lacks."""
     shift = _zeros_before(b, rest)
     out = b.mul(b.lshr(b.shl(rest, shift), i64(32)), i64(HALF_PI >> 96))
@@ -343,26 +343,26 @@ def _short_radians(b: Any, rest: Any, number: Number) -> tuple[Any, Any]:
     return _sum_of_parts(b, parts, (-23, -53), shift, number)
 
 
-def _zeros_before(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+def _zeros_before(b: ir.IRBuilder, x: ir.IRValue) -> ir.IRValue:
     """How many bits come before the first that is set."""
     kind, name = ir.FunctionType(I64, [I64, I1]), "llvm.ctlz.i64"
-    zeros = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    return b.call(zeros, [x, ir.Constant(I1, 1)])
+    zeros = b.module.globals.get(name) or ir.IRFunction(b.module, kind, name)
+    return b.call(zeros, [x, ir.IRConstant(I1, 1)])
 
 
 def _sum_of_parts(
     b: ir.IRBuilder,
-    parts: Sequence[ir.Value],
+    parts: Sequence[ir.IRValue],
     units: tuple[int, int],
-    shift: ir.Value,
-    number: Number,
+    shift: ir.IRValue,
+    number: FloatFormat,
 ) -> tuple[Any, Any]:
     """Two whole numbers in units of powers of 2, less a shift: their sum, and what it lacks."""
     integer, numbers = number.integer, list[Any]()
     narrow = shift if integer is I64 else b.trunc(shift, integer)
     for part, unit in zip(parts, units, strict=True):
-        exponent = b.sub(ir.Constant(integer, number.bias + unit), narrow)
-        scale = b.shl(exponent, ir.Constant(integer, number.fraction))
+        exponent = b.sub(ir.IRConstant(integer, number.bias + unit), narrow)
+        scale = b.shl(exponent, ir.IRConstant(integer, number.fraction))
         short = b.trunc(part, integer)
         factor = whole_number(b, short, number) if integer is I64 else b.sitofp(short, number.type)
         numbers.append(b.fmul(factor, b.bitcast(scale, number.type)))
@@ -370,7 +370,7 @@ def _sum_of_parts(
     return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
 
 
-def _radians(b: ir.IRBuilder, rest: Sequence[ir.Value], number: Number) -> tuple[Any, Any]:
+def _radians(b: ir.IRBuilder, rest: Sequence[ir.IRValue], number: FloatFormat) -> tuple[Any, Any]:
     """A fraction of a quarter turn in rad, as a number and what it lacks."""
     first, second, third = rest
     shift = _zeros_before(b, first)
@@ -384,7 +384,7 @@ def _radians(b: ir.IRBuilder, rest: Sequence[ir.Value], number: Number) -> tuple
     return _sum_of_parts(b, parts, (-52, -114), shift, number)
 
 
-def _moved(b: ir.IRBuilder, x: ir.Value, y: ir.Value, shift: ir.Value) -> ir.Value:
+def _moved(b: ir.IRBuilder, x: ir.IRValue, y: ir.IRValue, shift: ir.IRValue) -> ir.IRValue:
     """The first word of two that are moved up by less than 64 bits."""
     if shift.number is None:  # long code on small processors
         known = b.module.globals.get("phipsi_moved")
@@ -392,27 +392,29 @@ def _moved(b: ir.IRBuilder, x: ir.Value, y: ir.Value, shift: ir.Value) -> ir.Val
     return _shifted(b, x, y, shift)
 
 
-def _define_moved(module: ir.Module) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved", "internal")
+def _define_moved(module: ir.Module) -> ir.IRFunction:
+    function = ir.IRFunction(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved", "internal")
     b = function.begin()
     b.ret(_shifted(b, *function.args))
     return function
 
 
-def _shifted(b: ir.IRBuilder, x: ir.Value, y: ir.Value, shift: ir.Value) -> ir.Value:
+def _shifted(b: ir.IRBuilder, x: ir.IRValue, y: ir.IRValue, shift: ir.IRValue) -> ir.IRValue:
     back = b.sub(i64(63), shift)
     return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
 
 
-def _product(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _product(b: ir.IRBuilder, x: ir.IRValue, y: ir.IRValue) -> ir.IRValue:
     """x y of two words, 128 bits."""
     known = b.module.globals.get("phipsi_product")
     return b.call(known or _define_product(b.module), [x, y])
 
 
-def _define_product(module: ir.Module) -> ir.Function:
+def _define_product(module: ir.Module) -> ir.IRFunction:
     """By halves, as not every processor has the instruction."""
-    function = ir.Function(module, ir.FunctionType(I128, [I64, I64]), "phipsi_product", "internal")
+    function = ir.IRFunction(
+        module, ir.FunctionType(I128, [I64, I64]), "phipsi_product", "internal"
+    )
     b = function.begin()
     x, y = function.args
     (x0, x1), (y0, y1) = ((b.and_(w, i64(2**32 - 1)), b.lshr(w, i64(32))) for w in (x, y))
@@ -426,7 +428,7 @@ def _define_product(module: ir.Module) -> ir.Function:
     return function
 
 
-def whole_number(b: ir.IRBuilder, word: ir.Value, number: Number) -> ir.Value:
+def whole_number(b: ir.IRBuilder, word: ir.IRValue, number: FloatFormat) -> ir.IRValue:
     """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits.
 
     As a float it must be below 2^32.
@@ -436,21 +438,21 @@ def whole_number(b: ir.IRBuilder, word: ir.Value, number: Number) -> ir.Value:
     low = b.or_(b.and_(word, i64(2**32 - 1)), i64(0x433 << 52))  # 2^52 + the lower half
     high = b.or_(b.lshr(word, i64(32)), i64(0x453 << 52))  # 2^84 + the upper half · 2^32
     parts = [
-        b.fsub(b.bitcast(x, ir.DOUBLE), ir.Constant(ir.DOUBLE, offset))
+        b.fsub(b.bitcast(x, ir.DOUBLE), ir.IRConstant(ir.DOUBLE, offset))
         for x, offset in ((high, 2.0**84), (low, 2.0**52))
     ]
     return b.fadd(*parts)
 
 
-def _triple(b: ir.IRBuilder, kind: ir.Type, *members: ir.Value) -> ir.Value:
-    out: Any = ir.Constant(kind, ir.Undefined)
+def _triple(b: ir.IRBuilder, kind: ir.IRType, *members: ir.IRValue) -> ir.IRValue:
+    out: Any = ir.IRConstant(kind, ir.Undefined)
     for i, x in enumerate(members):
         out = b.insert_value(out, x, i)
     return out
 
 
-def _wide(x: int) -> ir.Constant:
-    return ir.Constant(I128, x)
+def _wide(x: int) -> ir.IRConstant:
+    return ir.IRConstant(I128, x)
 
 
 # ---- logarithm -----------------------------------------------------------------------------------
@@ -497,14 +499,14 @@ LOGS = {
 }  # fmt: skip
 
 
-def define_log(module: ir.Module, like: Emitter) -> ir.Function:
+def define_log(module: ir.Module, like: Emitter) -> ir.IRFunction:
     """Add the function ``log(x)``: −inf of 0, NaN of negative numbers."""
     lanes, kind, logs = like.lanes, like.number, LOGS[like.number.name]
     name = f"phipsi_log_{lanes}"
     if name in module.globals:
         return module.globals[name]
     signature = ir.FunctionType(like.vector, [like.vector])
-    function = ir.Function(module, signature, name, "internal")
+    function = ir.IRFunction(module, signature, name, "internal")
     e, count = like.inside(function), 2.0**kind.fraction
     b = e.builder
     x = Lane(e, function.args[0])
@@ -512,7 +514,7 @@ def define_log(module: ir.Module, like: Emitter) -> ir.Function:
     tiny = e.compare("<", x, 2.0 ** (1 - kind.bias))  # such numbers have fewer bits
     start, rare, usual = b.block, *(function.append_basic_block(n) for n in ("rare", "usual"))
     flags = ir.IntType(lanes)
-    b.cbranch(b.icmp_unsigned("!=", b.bitcast(tiny, flags), ir.Constant(flags, 0)), rare, usual)
+    b.cbranch(b.icmp_unsigned("!=", b.bitcast(tiny, flags), ir.IRConstant(flags, 0)), rare, usual)
     b.position_at_end(rare)
     scaled = e.select(tiny, x * 2.0**logs.lift, x)
     offset = e.select(tiny, count + kind.bias + logs.lift, count + kind.bias)

@@ -1,10 +1,11 @@
 """The search for a derivation: which named equations lead from one side to the other.
 
-**Among words** (`Search`): which multiples of the equations add up to the difference. Both sides
-are sums of words. A move takes a word of an equation that occurs in a word of the difference,
-left · word · right, and subtracts the multiple of the equation that removes it, from the side on
-which the word stands: it works from both sides at once, with every equation in both directions. The
-next difference to work on is the one that is shortest for the moves it took. Zero is the end.
+**Among words** (`DerivationSearch`): which multiples of the equations add up to the difference.
+Both sides are sums of words. A move takes a word of an equation that occurs in a word of the
+difference, left · word · right, and subtracts the multiple of the equation that removes it, from
+the side on which the word stands: it works from both sides at once, with every equation in both
+directions. The next difference to work on is the one that is shortest for the moves it took. Zero
+is the end.
 
 **From both sides** (`Meeting`): chains of two or three identities, with the factors kept, that
 meet. The search among words works on the difference of two sums that are multiplied out, and goes
@@ -34,9 +35,9 @@ from phipsi.core.expressions.structure import Structure
 from phipsi.core.operators.inputs import leaves_of
 from phipsi.core.rewrite.collect import collect
 from phipsi.errors import PhipsiError
-from phipsi.papers.derivations.by_hand import replace
+from phipsi.papers.derivations.manipulate import replace
 from phipsi.papers.derivations.named_equations import Equation
-from phipsi.papers.derivations.normal_form import Word, Words, quotient, words_of
+from phipsi.papers.derivations.normal_form import Word, WordSum, quotient, words_of
 
 MOST_INNER = 60
 _PER_MOVE = 2.5  # letters that a move may cost
@@ -51,12 +52,12 @@ class Move:
     """
 
     equation: Equation
-    words: Words
+    words: WordSum
     pivot: Word
     multiples: tuple[tuple[Number, Word, Word], ...]
     inside: Expr | None = None
 
-    def applied(self, to: Words, sign: int = 1) -> Words:
+    def applied(self, to: WordSum, sign: int = 1) -> WordSum:
         """`to` minus the multiples."""
         for factor, left, right in self.multiples:
             to = to.plus(-sign * factor, self.words, left, right)
@@ -72,18 +73,18 @@ class Move:
         own = self.equation.words
         return self.words.key in (own.key, own.adjoint().key)
 
-    def _inner_forms(self) -> Iterator[Words]:
+    def _inner_forms(self) -> Iterator[WordSum]:
         assert self.inside is not None
         for old, new in (self.equation.sides, self.equation.sides[::-1]):
             plain = replace(self.inside, old, new)
             for x in (plain, replace(self.inside, old.T, new.T), replace(plain, old.T, new.T)):
                 yield words_of(x)
-        for move in Search([self.equation]).inside(self.inside):
+        for move in DerivationSearch([self.equation]).inside(self.inside):
             yield words_of(self.inside).plus(-1, move.words)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchOutcome:
     """The end of a search: the moves to zero, or None, and the shortest difference that it saw."""
 
     moves: list[Move] | None
@@ -92,10 +93,10 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class _Node:
-    words: Words
+class _SearchNode:
+    words: WordSum
     by: tuple[Move, ...]
-    parent: _Node | None
+    parent: _SearchNode | None
     depth: int
 
     def moves(self) -> list[Move]:
@@ -104,15 +105,15 @@ class _Node:
         return [*before, *self.by]
 
 
-class Search:
+class DerivationSearch:
     """One set of equations, indexed by the first letter of each of their words."""
 
     def __init__(self, equations: Sequence[Equation]) -> None:
-        self._pivots: defaultdict[Expr, list[tuple[Word, Number, Equation, Words]]] = defaultdict(
+        self._pivots: defaultdict[Expr, list[tuple[Word, Number, Equation, WordSum]]] = defaultdict(
             list
         )
         self._inner: dict[Expr, list[Move]] = {}
-        self._mirrors: dict[int, Words] = {}
+        self._mirrors: dict[int, WordSum] = {}
         self._whole: defaultdict[object, list[Equation]] = defaultdict(list)
         for equation in equations:
             for side in equation.sides:
@@ -124,14 +125,14 @@ class Search:
                     if word:
                         self._pivots[word[0]].append((word, c, equation, words))
 
-    def run(self, start: Words, most: int, begin: Sequence[Move] = ()) -> Found:
+    def run(self, start: WordSum, most: int, begin: Sequence[Move] = ()) -> SearchOutcome:
         """Search from a difference to zero, which looks at so many differences at most.
 
         `begin` are moves that are made first.
         """
         counter = count()
         start = reduce(lambda words, move: move.applied(words), begin, start)
-        first = _Node(start, tuple(begin), None, 0)
+        first = _SearchNode(start, tuple(begin), None, 0)
         nearest, bound = first, 3 * size_of(start) + 40
         heap = [(size_of(start), next(counter), first)]
         seen = {start.key}
@@ -141,18 +142,18 @@ class Search:
                 if words.key in seen:
                     continue
                 seen.add(words.key)
-                after = _Node(words, by, node, node.depth + 1)
+                after = _SearchNode(words, by, node, node.depth + 1)
                 if words.is_zero:
                     moves = after.moves()
-                    return Found(moves, moves, len(seen))
+                    return SearchOutcome(moves, moves, len(seen))
                 size = size_of(words)
                 if size < size_of(nearest.words):
                     nearest = after
                 if size <= bound:
                     heappush(heap, (size + _PER_MOVE * after.depth, next(counter), after))
-        return Found(None, nearest.moves(), len(seen))
+        return SearchOutcome(None, nearest.moves(), len(seen))
 
-    def neighbours(self, words: Words) -> Iterator[tuple[tuple[Move, ...], Words]]:
+    def neighbours(self, words: WordSum) -> Iterator[tuple[tuple[Move, ...], WordSum]]:
         """What moves lead to; in a symmetric difference, also a move with its mirror image."""
         symmetric = (
             words.takes is words.gives.dual
@@ -165,7 +166,7 @@ class Search:
                 yield (move, mirrored), mirrored.applied(after)
             yield (move,), after
 
-    def _mirrored(self, move: Move, words: Words) -> Move | None:
+    def _mirrored(self, move: Move, words: WordSum) -> Move | None:
         """The adjoint of a move, at all places that it left."""
         if move.inside is not None:
             return None
@@ -179,10 +180,10 @@ class Search:
         ]
         return Move(move.equation, other, pivot, tuple(found)) if found else None
 
-    def moves(self, words: Words) -> Iterator[Move]:
+    def moves(self, words: WordSum) -> Iterator[Move]:
         """All moves from a difference: everywhere first, then at single places."""
         places: dict[tuple[int, Word], list[tuple[Number, Word, Word]]] = {}
-        kinds: dict[tuple[int, Word], tuple[Equation, Words]] = {}
+        kinds: dict[tuple[int, Word], tuple[Equation, WordSum]] = {}
         for word, c in words.terms.items():
             for i, letter in enumerate(word):
                 for pivot, d, equation, other in self._pivots.get(letter, ()):
@@ -241,7 +242,7 @@ def _weight(letter: Expr) -> float:
     return 1.0 if letter.op in (Op.LEAF, Op.ADJOINT) else 0.5 + 0.5 * letter.size
 
 
-def size_of(words: Words) -> float:
+def size_of(words: WordSum) -> float:
     """How long a sum is."""
     return sum(2 + sum(map(_weight, word)) for word in words.terms)
 
@@ -251,7 +252,7 @@ def size_of(words: Words) -> float:
 _KEPT, _MOST_TERMS = 12, 24  # forms to choose from, terms of a sum
 
 
-def neat(words: Words, before: Expr, moves: Sequence[Move]) -> Expr:
+def compact_form(words: WordSum, before: Expr, moves: Sequence[Move]) -> Expr:
     """A short expression for a sum of words, if possible with the factors that stood before."""
     plain = words.expression()
     if len(words.terms) > _MOST_TERMS:
@@ -271,7 +272,7 @@ def _length(x: Expr) -> int:
     return len(str(x))
 
 
-def _factored(words: Words) -> Expr:
+def _factored(words: WordSum) -> Expr:
     """The sum with the letters in front that all its words begin or end with."""
     shared = list(words.terms)
     if len(shared) < 2:
@@ -286,7 +287,7 @@ def _factored(words: Words) -> Expr:
     head, tail = shared[0][:first], shared[0][len(shared[0]) - last :]
     takes = tail[0].gives if tail else words.takes
     rest = {w[first : len(w) - last]: c for w, c in words.terms.items()}
-    inner = Words(rest, takes, head[-1].takes if head else words.gives).expression()
+    inner = WordSum(rest, takes, head[-1].takes if head else words.gives).expression()
     return product((*head, min(inner, collect(inner), key=_length), *tail))
 
 
@@ -302,7 +303,7 @@ class Reached:
     """An expression that identities lead to, and the moves with each of them."""
 
     expression: Expr
-    words: Words
+    words: WordSum
     steps: tuple[tuple[Move, ...], ...]
 
 

@@ -18,8 +18,14 @@ from phipsi.core.operators import as_expression, vocabulary
 from phipsi.core.operators.catalogue import definition
 from phipsi.core.rewrite.identity import Identity, sides_of
 from phipsi.errors import InputError, is_whole
-from phipsi.papers.derivations.by_hand import fold
-from phipsi.papers.derivations.derivation_search import Found, Meeting, Move, Search, neat
+from phipsi.papers.derivations.derivation_search import (
+    DerivationSearch,
+    Meeting,
+    Move,
+    SearchOutcome,
+    compact_form,
+)
+from phipsi.papers.derivations.manipulate import fold
 from phipsi.papers.derivations.named_equations import (
     Equation,
     alphabet,
@@ -35,12 +41,12 @@ from phipsi.papers.derivations.named_equations import (
     spread,
     written_out,
 )
-from phipsi.papers.derivations.normal_form import Words, words_of
+from phipsi.papers.derivations.normal_form import WordSum, words_of
 from phipsi.papers.proofs.claim_decision import equal as same_arrays
 from phipsi.papers.proofs.claim_decision import sides
 from phipsi.papers.proofs.deep_mechanisms import pool_of
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 from phipsi.papers.theorems.book_index import equations_named
 from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
 from phipsi.papers.theorems.prove import Proof, prove
@@ -61,7 +67,7 @@ _LATEX = {
 
 
 @dataclass(frozen=True)
-class Step:
+class DerivationStep:
     """One step: the expression after it, and the identity that it uses.
 
     `place` is what was replaced. `moves` are the multiples of the identity that were subtracted;
@@ -93,7 +99,7 @@ class Derivation:
 
     lhs: Expr
     rhs: Expr
-    steps: tuple[Step, ...]
+    steps: tuple[DerivationStep, ...]
     condition: str = ""
     reason: str = ""
     title: str = ""
@@ -177,7 +183,7 @@ def latex_text(text: str) -> str:
     return re.sub(signs, lambda m: _LATEX[m.group()], text)
 
 
-def _is_sum_of(step: Step, before: Expr) -> bool:
+def _is_sum_of(step: DerivationStep, before: Expr) -> bool:
     """Whether a step subtracts the multiples that it says, and nothing else."""
     if not step.moves:
         return written_out(before) is written_out(step.expression)
@@ -211,7 +217,7 @@ def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES)
     return True
 
 
-def _equal_on(claim: Identity, one: Sample) -> bool:
+def _equal_on(claim: Identity, one: SampleMechanism) -> bool:
     return same_arrays(*sides(claim, one.state(0, 0).fresh()))
 
 
@@ -270,7 +276,7 @@ def derive(
         if not holds_on_samples(claim.sides[0], point, claim.condition):
             raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
     allowed = _allowed(using, claim, words)
-    steps, tried = list[Step](), 0
+    steps, tried = list[DerivationStep](), 0
     for before, after in zip(points, points[1:], strict=False):
         leg = _leg(before, after, claim, allowed, most, using is not None)
         tried += leg.tried
@@ -396,17 +402,19 @@ def _leg(
     named: bool,
 ) -> Derivation:
     if difference(lhs, rhs).is_zero:
-        last = () if lhs is rhs else (Step(rhs, "multiply out"),)
+        last = () if lhs is rhs else (DerivationStep(rhs, "multiply out"),)
         return Derivation(lhs, rhs, last, claim.condition)
     tried = 0
     for out in (False, True):
         ends = (written_out(lhs), written_out(rhs)) if out else (lhs, rhs)
         start = difference(*ends)
         if start.is_zero:
-            return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
+            return Derivation(
+                lhs, rhs, (DerivationStep(rhs, "definitions"),), claim.condition, tried=tried
+            )
         rows = [_written(x) for x in allowed] if out else allowed
         equations = _equations(rows, ends, claim, named)
-        search = Search(equations)
+        search = DerivationSearch(equations)
         inverses = [([move], 0.1) for move in _inverses(*ends)]
         of_sum = any(x.op is Op.INVERSE and x.args[0].op is Op.SUM for x in ends)
         begins = inverses if of_sum else [([], _FIRST), ([], 0.1), *inverses]
@@ -470,7 +478,7 @@ def _inverses(lhs: Expr, rhs: Expr) -> list[Move]:
 
 def _chain(
     lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], moves: Sequence[Move]
-) -> tuple[Step, ...]:
+) -> tuple[DerivationStep, ...]:
     """The moves as steps from the left side to the right one."""
     states = [words_of(x) for x in ends]
     paths: tuple[list[Move], list[Move]] = ([], [])
@@ -517,9 +525,9 @@ def _steps(
     rhs: Expr,
     ends: tuple[Expr, Expr],
     groups: Sequence[tuple[Move, ...]],
-) -> tuple[Step, ...]:
+) -> tuple[DerivationStep, ...]:
     """Expressions for the sums of words, as short as they were, and the reasons."""
-    line: list[tuple[Words, tuple[Move, ...]]] = []
+    line: list[tuple[WordSum, tuple[Move, ...]]] = []
     words = words_of(ends[0])
     seen = {words.key: 0}
     for group in groups:
@@ -530,25 +538,29 @@ def _steps(
         seen = {words_of(ends[0]).key: 0, **{w.key: i for i, (w, _) in enumerate(line, 1)}}
     shown = [ends[0], *(words.expression() for words, _ in line)]
     for i, (words, moves) in enumerate(line, 1):
-        shown[i] = neat(words, shown[i - 1], moves)
+        shown[i] = compact_form(words, shown[i - 1], moves)
     shown[-1] = ends[1]
     for i in range(len(line) - 1, 0, -1):
-        back = neat(line[i - 1][0], shown[i + 1], line[i][1])
+        back = compact_form(line[i - 1][0], shown[i + 1], line[i][1])
         shown[i] = min(shown[i], back, key=lambda x: len(str(x)))
-    steps = [Step(ends[0], "definitions")] if words_of(lhs).key != words_of(ends[0]).key else []
+    steps = (
+        [DerivationStep(ends[0], "definitions")]
+        if words_of(lhs).key != words_of(ends[0]).key
+        else []
+    )
     for x, (_, moves) in zip(shown[1:], line, strict=True):
         first = moves[0].equation.identity
         place = str(words_of(x).product(moves[0].pivot)) if moves[0].pivot else ""
-        steps.append(Step(x, first.name, first.source, place, tuple(moves)))
+        steps.append(DerivationStep(x, first.name, first.source, place, tuple(moves)))
     if words_of(rhs).key != words_of(ends[1]).key:
-        steps.append(Step(rhs, "definitions"))
+        steps.append(DerivationStep(rhs, "definitions"))
     elif steps:
         steps[-1] = replace(steps[-1], expression=rhs)
     return tuple(steps)
 
 
 def _unfinished(
-    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: Found, claim: Identity, tried: int
+    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: SearchOutcome, claim: Identity, tried: int
 ) -> Derivation:
     states = [words_of(x) for x in ends]
     for move in found.nearest:

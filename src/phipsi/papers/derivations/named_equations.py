@@ -27,8 +27,8 @@ from phipsi.core.operators.transitions import (
 )
 from phipsi.core.rewrite.identity import Identity
 from phipsi.core.rewrite.patterns import families_of, instances
-from phipsi.papers.derivations.by_hand import fold
-from phipsi.papers.derivations.normal_form import Word, Words, quotient, words_of
+from phipsi.papers.derivations.manipulate import fold
+from phipsi.papers.derivations.normal_form import Word, WordSum, quotient, words_of
 from phipsi.papers.proofs.proof_state import any_motion
 from phipsi.papers.theorems.book_index import all_identities
 
@@ -72,7 +72,7 @@ class Equation:
         return self.before, self.after
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> WordSum:
         """before − after."""
         return difference(self.before, self.after)
 
@@ -82,12 +82,12 @@ class Equation:
         return scaled_key(self.words)
 
 
-def difference(lhs: Expr, rhs: Expr) -> Words:
+def difference(lhs: Expr, rhs: Expr) -> WordSum:
     """lhs − rhs as a sum of words."""
     return words_of(lhs).plus(-1, words_of(rhs))
 
 
-def scaled_key(words: Words) -> frozenset[tuple[Word, Number]]:
+def scaled_key(words: WordSum) -> frozenset[tuple[Word, Number]]:
     """The key of a sum up to a factor and the adjoint."""
     if words.is_zero:
         return words.key

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import product as choices_of
 
 from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.coefficients import tidy
+from phipsi.core.expressions.coefficients import int_if_whole
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import (
     Expr,
@@ -41,7 +41,7 @@ MOST_WORDS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordSum:
     """A sum of words with coefficients, none of them zero, between two spaces."""
 
     terms: dict[Word, Number]
@@ -73,21 +73,21 @@ class Words:
         """One word as an expression."""
         return product(word) if word else identity(self.takes)
 
-    def plus(self, factor: Number, other: Words, left: Word = (), right: Word = ()) -> Words:
+    def plus(self, factor: Number, other: WordSum, left: Word = (), right: Word = ()) -> WordSum:
         """This sum plus factor · left · other · right."""
         out, scalar = dict(self.terms), self.takes is ONE and self.gives is ONE
         for word, c in other.terms.items():
             joined = reduced(left + word + right)
             _add(out, _turned(joined) if scalar else joined, factor * c)
-        return Words(out, self.takes, self.gives)
+        return WordSum(out, self.takes, self.gives)
 
-    def adjoint(self) -> Words:
+    def adjoint(self) -> WordSum:
         """The sum of the adjoint words."""
         takes, gives = self.gives.dual, self.takes.dual
         if takes is ONE and gives is ONE:
             return self
         flipped = {tuple(map(adjoint, reversed(w))): c for w, c in self.terms.items()}
-        return Words(flipped, takes, gives)
+        return WordSum(flipped, takes, gives)
 
 
 def _add(terms: dict[Word, Number], word: Word, c: Number) -> None:
@@ -95,14 +95,14 @@ def _add(terms: dict[Word, Number], word: Word, c: Number) -> None:
     if total == 0:
         terms.pop(word, None)
     else:
-        terms[word] = total if type(total) is int else tidy(total)
+        terms[word] = total if type(total) is int else int_if_whole(total)
 
 
 def quotient(a: Number, b: Number) -> Number:
     """a / b, exact unless one of them is a float."""
     if b == 1 or b == -1:
         return a * b
-    return tidy(a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / b)
+    return int_if_whole(a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / b)
 
 
 def _turned(word: Word) -> Word:
@@ -128,12 +128,12 @@ def reduced(word: Word) -> Word:
 
 
 @lru_cache(maxsize=2**14)
-def words_of(x: Expr) -> Words:
+def words_of(x: Expr) -> WordSum:
     """The normal form of an expression."""
     if x.op is Op.ZERO:
-        return Words({}, x.takes, x.gives)
+        return WordSum({}, x.takes, x.gives)
     if x.op is Op.IDENTITY:
-        return Words({(): 1}, x.takes, x.gives)
+        return WordSum({(): 1}, x.takes, x.gives)
     if x.op is Op.SUM:
         return _collected(x, ((c, w, d) for c, y in x.terms for w, d in words_of(y).terms.items()))
     if x.op is Op.PRODUCT:
@@ -161,19 +161,19 @@ def words_of(x: Expr) -> Words:
     return _letter(x)
 
 
-def _letter(x: Expr) -> Words:
-    return Words({(x,): 1}, x.takes, x.gives)
+def _letter(x: Expr) -> WordSum:
+    return WordSum({(x,): 1}, x.takes, x.gives)
 
 
-def _collected(x: Expr, terms: Iterable[tuple[Number, Word, Number]]) -> Words:
+def _collected(x: Expr, terms: Iterable[tuple[Number, Word, Number]]) -> WordSum:
     out: dict[Word, Number] = {}
     scalar = x.takes is ONE and x.gives is ONE
     for c, word, d in terms:
         _add(out, _turned(word) if scalar else word, c * d)
-    return Words(out, x.takes, x.gives)
+    return WordSum(out, x.takes, x.gives)
 
 
-def _product(x: Expr) -> Words:
+def _product(x: Expr) -> WordSum:
     factors = reduced(x.factors)
     partial: dict[Word, Number] = {(): 1}
     for y in factors:
@@ -190,14 +190,14 @@ def _product(x: Expr) -> Words:
     return _collected(x, ((1, word, c) for word, c in partial.items()))
 
 
-def _inverse(x: Expr) -> Words:
+def _inverse(x: Expr) -> WordSum:
     if x.args[0].op is Op.PRODUCT and all(map(_is_square, x.args[0].args)):
         return _product(product(map(inverse, reversed(x.args[0].args))))
     inner = words_of(x.args[0])
     if len(inner.terms) == 1:
         ((word, c),) = inner.terms.items()
         if all(map(_is_square, word)):
-            return Words({tuple(map(inverse, reversed(word))): quotient(1, c)}, x.takes, x.gives)
+            return WordSum({tuple(map(inverse, reversed(word))): quotient(1, c)}, x.takes, x.gives)
     if inner.is_zero:
         raise InputError(f"{shown(x)} is the inverse of zero")
     return _letter(inverse(inner.expression()))
@@ -208,8 +208,8 @@ def _is_square(x: Expr) -> bool:
 
 
 def _of_parts(
-    x: Expr, parts: Sequence[Words], build: Callable[[list[Expr]], Iterable[Expr]]
-) -> Words:
+    x: Expr, parts: Sequence[WordSum], build: Callable[[list[Expr]], Iterable[Expr]]
+) -> WordSum:
     """A node that is linear in every part, multiplied out."""
     out: dict[Word, Number] = {}
     for chosen in choices_of(*(p.terms.items() for p in parts)):
@@ -220,7 +220,7 @@ def _of_parts(
         for y in build(args):
             for factor, word in _of_one(y):
                 _add(out, word, c * factor)
-    return Words(out, x.takes, x.gives)
+    return WordSum(out, x.takes, x.gives)
 
 
 def _of_one(x: Expr) -> Iterator[tuple[Number, Word]]:

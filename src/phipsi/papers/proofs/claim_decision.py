@@ -39,8 +39,8 @@ from phipsi.core.rewrite.identity import Identity
 from phipsi.errors import InputError, ModelError
 from phipsi.papers.proofs.digits import Digits, agree, long_decimals
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.exact_mechanism import Mechanism
-from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS, State, drawing
+from phipsi.papers.proofs.exact_mechanism import ExactMechanism
+from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS, ProofState, drawing
 from phipsi.papers.proofs.residues import field, random_prime
 from phipsi.user_operators.own_blocks import Table
 
@@ -92,7 +92,7 @@ def bound(probability: float) -> str:
 # ---- the two sides ------------------------------------------------------------------------------
 
 
-def sides(identity: Identity, state: State) -> tuple[Array, Array]:
+def sides(identity: Identity, state: ProofState) -> tuple[Array, Array]:
     """Both sides of an identity in one state, or arrays that are equal if they are."""
     if identity.check is not None:
         if state.model.is_flexible:
@@ -129,7 +129,7 @@ def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:
     return [(int(c * whole), x) for c, x in powers]
 
 
-def _products(terms: list[tuple[int, Expr]], state: State) -> tuple[Array, Array]:
+def _products(terms: list[tuple[int, Expr]], state: ProofState) -> tuple[Array, Array]:
     out = [state.kind.of(1), state.kind.of(1)]
     for power, x in terms:
         det = state.determinant(x)
@@ -153,7 +153,7 @@ def _power(x: Array, n: int) -> Any:
 def modular(
     identity: Identity,
     model: Model,
-    states: Callable[[int], State],
+    states: Callable[[int], ProofState],
     bits: int,
     enough: float,
     least: int = 1,
@@ -207,7 +207,7 @@ def _degree(identity: Identity, model: Model, points: PointSet) -> int:
     return degrees.of_claim(*identity.sides) if terms is None else degrees.of_determinants(terms)
 
 
-def equal_sides(identity: Identity, state: State) -> bool:
+def equal_sides(identity: Identity, state: ProofState) -> bool:
     """Whether both sides are the same in one state, modulo its prime."""
     return equal(*sides(identity, state))
 
@@ -220,13 +220,13 @@ def equal(lhs: Any, rhs: Any) -> bool:
 @lru_cache(maxsize=32)
 def modular_state(
     model: Model, seed: int, i: int, own: bool, points: PointSet | None = None
-) -> State:
+) -> ProofState:
     """The i-th random point, with the model's own numbers or with random ones."""
     rng = np.random.default_rng((seed, i, int(own)))
     kind = field(random_prime(rng), seed)
     tree, closures = parts(model)
-    mechanism = Mechanism(tree, kind, None if own else drawing(kind, rng))
-    return State(mechanism, (seed, i, int(own)), closures, points=points)
+    mechanism = ExactMechanism(tree, kind, None if own else drawing(kind, rng))
+    return ProofState(mechanism, (seed, i, int(own)), closures, points=points)
 
 
 def parts(model: Model) -> tuple[Model, ClosureSet | None]:
@@ -282,7 +282,7 @@ def in_digits(
     own: bool = True,
     given: Mapping[str, Any] | None = None,
     points: PointSet | None = None,
-    change: Callable[[State], State] = lambda state: state,
+    change: Callable[[ProofState], ProofState] = lambda state: state,
 ) -> Verdict:
     """Compare the sides in fifty digits, in the given or a random state; `change` alters it."""
     with long_decimals():
@@ -290,7 +290,7 @@ def in_digits(
         return compared(identity, change(state))
 
 
-def compared(identity: Identity, state: State) -> Verdict:
+def compared(identity: Identity, state: ProofState) -> Verdict:
     """Compare the sides in one state in fifty digits; use it within `long_decimals`."""
     try:
         lhs, rhs = sides(identity, state)
@@ -309,20 +309,20 @@ def digits_state(
     own: bool = True,
     given: Mapping[str, Any] | None = None,
     points: PointSet | None = None,
-) -> State:
+) -> ProofState:
     """A state in long decimals; use it within `long_decimals`."""
     if not given:
         return _random_digits(model, seed, own, points).fresh()
     tree, closures = parts(model)
-    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, given)
+    return ProofState(ExactMechanism(tree, Digits), (seed, 0, 2), closures, given)
 
 
 @lru_cache(maxsize=4)
-def _random_digits(model: Model, seed: int, own: bool, points: PointSet | None) -> State:
+def _random_digits(model: Model, seed: int, own: bool, points: PointSet | None) -> ProofState:
     rng = np.random.default_rng((seed, 0, 3))
     tree, closures = parts(model)
-    mechanism = Mechanism(tree, Digits, None if own else drawing(Digits, rng))
-    return State(mechanism, (seed, 0, 2), closures, points=points)
+    mechanism = ExactMechanism(tree, Digits, None if own else drawing(Digits, rng))
+    return ProofState(mechanism, (seed, 0, 2), closures, points=points)
 
 
 # ---- degrees -------------------------------------------------------------------------------------

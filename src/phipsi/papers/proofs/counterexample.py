@@ -18,9 +18,9 @@ from phipsi.core.model.model import Model
 from phipsi.core.operators.inputs import inputs_of
 from phipsi.core.rewrite.identity import Identity
 from phipsi.papers.proofs.digits import AGREE, Digits, long_decimals
-from phipsi.papers.proofs.exact_mechanism import Mechanism
-from phipsi.papers.proofs.proof_state import State
-from phipsi.papers.proofs.sample_mechanisms import Sample, describe
+from phipsi.papers.proofs.exact_mechanism import ExactMechanism
+from phipsi.papers.proofs.proof_state import ProofState
+from phipsi.papers.proofs.sample_mechanisms import SampleMechanism, describe
 
 Array = NDArray[Any]
 
@@ -48,13 +48,13 @@ class Counterexample:
     code: str
 
     def __str__(self) -> str:
-        left, right = _told_apart(self.lhs, self.rhs)
+        left, right = _distinguishing_digits(self.lhs, self.rhs)
         values = f"{self.entry}: {left} on the left, {right} on the right"
         return f"{describe(self.model)}\n    {values}\n\n{self.code}"
 
 
 def find_counterexample(
-    identity: Identity, sample: Sample, own_efforts: bool
+    identity: Identity, sample: SampleMechanism, own_efforts: bool
 ) -> Counterexample | None:
     """Numbers for a mechanism on which an identity fails; None if they cannot be shown.
 
@@ -77,7 +77,7 @@ def find_counterexample(
     return None
 
 
-def _is_too_long(identity: Identity, sample: Sample) -> bool:
+def _is_too_long(identity: Identity, sample: SampleMechanism) -> bool:
     """Whether numbers are not shown: a flexible body alone has hundreds of them."""
     model = sample.model
     return identity.check is not None or model.n_bodies > _MOST_BODIES or model.is_flexible
@@ -88,7 +88,7 @@ def own_names(identity: Identity) -> list[str]:
     return sorted({x.name for x in identity.leaves if x.row.is_own})
 
 
-def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:
+def can_be_shown(identity: Identity, sample: SampleMechanism, own_efforts: bool) -> bool:
     """Whether `find_counterexample` finds numbers; it is only run where they may be missing."""
     if _is_too_long(identity, sample):
         return False
@@ -97,7 +97,9 @@ def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:
     return find_counterexample(identity, sample, own_efforts) is not None
 
 
-def _short_numbers(sample: Sample, rng: np.random.Generator, own_efforts: bool) -> dict[str, Any]:
+def _short_numbers(
+    sample: SampleMechanism, rng: np.random.Generator, own_efforts: bool
+) -> dict[str, Any]:
     """A state whose numbers have few digits."""
     model, rows = sample.model, 0 if sample.closures is None else sample.closures.n_rows
     n, nv = model.n_bodies, model.nv
@@ -117,11 +119,11 @@ def _short_numbers(sample: Sample, rng: np.random.Generator, own_efforts: bool) 
 
 
 def _largest_difference(
-    identity: Identity, sample: Sample, given: dict[str, Any]
-) -> tuple[tuple[int, ...], Decimal, Decimal, State] | None:
+    identity: Identity, sample: SampleMechanism, given: dict[str, Any]
+) -> tuple[tuple[int, ...], Decimal, Decimal, ProofState] | None:
     try:
-        mechanism = Mechanism(sample.model, Digits)
-        state = State(mechanism, (0, 0, 2), sample.closures, given)
+        mechanism = ExactMechanism(sample.model, Digits)
+        state = ProofState(mechanism, (0, 0, 2), sample.closures, given)
         values = (np.asarray(state.dense(x)) for x in identity.sides)
         left, right = (Digits.of(x).view(np.ndarray) for x in values)
     except (np.linalg.LinAlgError, TypeError):
@@ -136,7 +138,7 @@ def _largest_difference(
     return index, lhs, rhs, state
 
 
-def _used(identity: Identity, state: dict[str, Any], exact: State) -> dict[str, Any]:
+def _used(identity: Identity, state: dict[str, Any], exact: ProofState) -> dict[str, Any]:
     """The inputs that the two sides read, and the points if they are about any."""
     names = inputs_of(identity.sides)
     out: dict[str, Any] = {"q": state["q"]}
@@ -151,7 +153,7 @@ def _used(identity: Identity, state: dict[str, Any], exact: State) -> dict[str, 
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _entry(x: Expr, index: tuple[int, ...], state: State) -> str:
+def _entry(x: Expr, index: tuple[int, ...], state: ProofState) -> str:
     """Which entry of a matrix or vector an index is."""
     if not index:
         return "the value"
@@ -161,7 +163,7 @@ def _entry(x: Expr, index: tuple[int, ...], state: State) -> str:
     return f"row {row}, column {_component(x.takes, index[1], state)}"
 
 
-def _component(space: Space, i: int, state: State) -> str:
+def _component(space: Space, i: int, state: ProofState) -> str:
     model = state.model
     if space.index == "joint":
         k = next(k for k, s in enumerate(model.v_slices) if s.start <= i < s.stop)
@@ -176,7 +178,7 @@ def _component(space: Space, i: int, state: State) -> str:
     return str(i)
 
 
-def _told_apart(lhs: Decimal, rhs: Decimal) -> tuple[str, str]:
+def _distinguishing_digits(lhs: Decimal, rhs: Decimal) -> tuple[str, str]:
     """Both numbers with as many digits as it takes to see the difference, at least six."""
     size = max(abs(lhs), abs(rhs))
     lhs, rhs = (Decimal(0) if abs(x) <= AGREE * size else x for x in (lhs, rhs))
@@ -192,7 +194,7 @@ def _told_apart(lhs: Decimal, rhs: Decimal) -> tuple[str, str]:
 
 def _code(
     identity: Identity,
-    sample: Sample,
+    sample: SampleMechanism,
     state: dict[str, Any],
     index: tuple[int, ...],
     lhs: Decimal,

@@ -18,7 +18,7 @@ from phipsi.papers.proofs.claim_reach import reach_of
 from phipsi.papers.proofs.sample_mechanisms import (
     JOINT_KINDS,
     FlexibleBody,
-    Sample,
+    SampleMechanism,
     built,
     closed,
     flexible,
@@ -58,7 +58,7 @@ class Wanted(tuple[str, ...]):
 
 
 @cache
-def deep_samples(in_a_row: int, condition: str) -> tuple[Sample, ...]:
+def deep_samples(in_a_row: int, condition: str) -> tuple[SampleMechanism, ...]:
     """Chains and a tree with so many bodies in a row; none if the small mechanisms have them."""
     if in_a_row <= _COVERED:
         return ()
@@ -66,8 +66,8 @@ def deep_samples(in_a_row: int, condition: str) -> tuple[Sample, ...]:
     chain = range(-1, n - 1)
     one_dof = ["revolute", "prismatic", "revolute", "helical"]
     found = [
-        Sample(built(chain, want.joints(n, ["revolute"])), hosts=(n - 1,)),
-        Sample(
+        SampleMechanism(built(chain, want.joints(n, ["revolute"])), hosts=(n - 1,)),
+        SampleMechanism(
             built(chain, want.joints(n, one_dof), want.rotors(range(0, n, 2))),
             hosts=(n - 1, n // 2, 0),
         ),
@@ -81,7 +81,7 @@ def _rounded(in_a_row: int) -> int:
     return in_a_row + in_a_row % 2
 
 
-def _trees(n: int, want: Wanted) -> Iterator[Sample]:
+def _trees(n: int, want: Wanted) -> Iterator[SampleMechanism]:
     """Several children on the first body, and on one along the way; two bodies on the world."""
     if "serial" in want:
         return
@@ -91,28 +91,28 @@ def _trees(n: int, want: Wanted) -> Iterator[Sample]:
     parents += [] if "one root" in want else [-1, len(parents)]
     kinds = want.joints(len(parents), _OTHERS)
     model = built(parents, kinds, want.rotors(range(1, len(parents), 3)))
-    yield Sample(model, hosts=tuple(model.body_index(f"b{k}") for k in tips))
+    yield SampleMechanism(model, hosts=tuple(model.body_index(f"b{k}") for k in tips))
 
 
 @cache
-def full_samples(in_a_row: int, condition: str) -> tuple[Sample, ...]:
+def full_samples(in_a_row: int, condition: str) -> tuple[SampleMechanism, ...]:
     """Chains of free joints, without rotors and with some."""
     n = min(_rounded(max(in_a_row, 2)), MOST_IN_A_ROW)
     plain, some, all_of_them = (), tuple(range(0, n, 2)), tuple(range(n))
     found = [
-        Sample(built(range(-1, n - 1), ["free"] * n, rotors), hosts=(n - 1,))
+        SampleMechanism(built(range(-1, n - 1), ["free"] * n, rotors), hosts=(n - 1,))
         for rotors in (plain, some, all_of_them)
     ]
     return tuple(one for one in found if not one.unmet(condition))
 
 
 @cache
-def deep_samples_with_rows(in_a_row: int, condition: str) -> tuple[Sample, ...]:
+def deep_samples_with_rows(in_a_row: int, condition: str) -> tuple[SampleMechanism, ...]:
     """The chains with their last body on a line, and with two joints geared; a tree with a loop."""
     want, n = Wanted.of(condition), min(_rounded(max(in_a_row, _COVERED)), MOST_IN_A_ROW)
     hand, world = (f"b{n - 1}", (0.5, 0.25, 0)), ("world", (1, 0.5, 0.25))
     kinds = want.joints(n, ["revolute", "prismatic", "revolute", "helical"])
-    found: list[Sample] = []
+    found: list[SampleMechanism] = []
     for rotors in {(), want.rotors(range(0, n, 2))}:
         model = built(range(-1, n - 1), kinds, rotors)
         line = constraints.PointOnLine((0, 0.6, 0.8), name="line", a=hand, b=world)
@@ -130,7 +130,7 @@ def deep_samples_with_rows(in_a_row: int, condition: str) -> tuple[Sample, ...]:
 
 
 @cache
-def deep_flexible_samples(in_a_row: int, condition: str) -> tuple[Sample, ...]:
+def deep_flexible_samples(in_a_row: int, condition: str) -> tuple[SampleMechanism, ...]:
     """Chains with bodies that deform, on ports of others."""
     want, n = Wanted.of(condition), min(_rounded(max(in_a_row, 2)), MOST_IN_A_ROW)
     kinds = want.joints(n, ["revolute", "prismatic", "revolute", "helical"])
@@ -145,7 +145,7 @@ def deep_flexible_samples(in_a_row: int, condition: str) -> tuple[Sample, ...]:
 
 def pool_of(
     claim: Identity, seed: int, modes: bool, most: int = MOST_IN_A_ROW
-) -> tuple[list[Sample], list[Sample]]:
+) -> tuple[list[SampleMechanism], list[SampleMechanism]]:
     """The small mechanisms of all kinds, and the deep ones, that a claim is to be tried on."""
     condition, n = claim.condition, min(reach_of(claim).in_a_row, most)
     if is_about_rows(claim):
@@ -157,7 +157,7 @@ def pool_of(
     return [one for one in small if not one.unmet(condition)], list(deep)
 
 
-def shorter(one: Sample, in_a_row: int) -> Sample | None:
+def shorter(one: SampleMechanism, in_a_row: int) -> SampleMechanism | None:
     """The first bodies of a chain, with its first joints and rotors; None if it is none."""
     model = one.model
     if model.parent != tuple(range(-1, model.n_bodies - 1)) or one.closures or model.is_flexible:

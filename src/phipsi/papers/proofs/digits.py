@@ -129,7 +129,7 @@ def _decimal(x: Any) -> Decimal:
     return Decimal(x)
 
 
-class Number(Decimal):
+class DecimalNumber(Decimal):
     """A decimal number that computes with floats and fractions too, as the numbers they are."""
 
 
@@ -139,14 +139,14 @@ def _with_any(name: str) -> Callable[[Decimal, Any], Any]:
     def operation(self: Decimal, other: Any) -> Any:
         if not isinstance(other, (Decimal, Fraction, int, float, np.number)):
             return NotImplemented
-        return Number(plain(self, _decimal(other)))
+        return DecimalNumber(plain(self, _decimal(other)))
 
     return operation
 
 
 for _name in ("add", "sub", "mul", "truediv"):
-    setattr(Number, f"__{_name}__", _with_any(f"__{_name}__"))
-    setattr(Number, f"__r{_name}__", _with_any(f"__r{_name}__"))
+    setattr(DecimalNumber, f"__{_name}__", _with_any(f"__{_name}__"))
+    setattr(DecimalNumber, f"__r{_name}__", _with_any(f"__r{_name}__"))
 
 
 _DECIMAL: Any = np.frompyfunc(_decimal, 1, 1)
@@ -313,7 +313,11 @@ class DecimalOps(ScalarOps):
 
 
 DECIMALS = DecimalOps(Decimal)
-Digits.ops, Digits.number, FUNCTIONS[Number] = DECIMALS, Number, DecimalOps(Number)
+Digits.ops, Digits.number, FUNCTIONS[DecimalNumber] = (
+    DECIMALS,
+    DecimalNumber,
+    DecimalOps(DecimalNumber),
+)
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _ARITHMETIC = _COMPARISONS | {
     "add", "subtract", "multiply", "divide", "matmul", "negative", "positive", "absolute", "power",

@@ -23,7 +23,7 @@ from phipsi.core.model.joint import Joint
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.model.scalars import rotation_of_quaternion
+from phipsi.core.model.scalar_linalg import rotation_of_quaternion
 from phipsi.core.spatial import matrix_to_quat, skew
 from phipsi.errors import InputError
 from phipsi.papers.proofs.digits import Digits
@@ -40,7 +40,7 @@ class Placement(NamedTuple):
     translation: Array
 
 
-class Inertia(NamedTuple):
+class ExactInertia(NamedTuple):
     """Mass and mass centre of a body."""
 
     mass: Array
@@ -75,7 +75,7 @@ class ExactHinge:
         return getattr(self._hinge, name)
 
 
-class Mechanism:
+class ExactMechanism:
     """A model with exact numbers; the topology, the names and the joint types are the model's.
 
     `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all
@@ -160,12 +160,12 @@ class Mechanism:
         return self.kind.of(np.array(parts, np.result_type(q, v)))
 
 
-def _mass_and_centre(inertia: Array) -> Inertia:
+def _mass_and_centre(inertia: Array) -> ExactInertia:
     mass = inertia[3, 3]
     if not np.asarray(mass).any():
-        return Inertia(mass, 0 * inertia[0, :3])
+        return ExactInertia(mass, 0 * inertia[0, :3])
     first = inertia[:3, 3:]
-    return Inertia(mass, np.stack([first[2, 1], first[0, 2], first[1, 0]]) / mass)
+    return ExactInertia(mass, np.stack([first[2, 1], first[0, 2], first[1, 0]]) / mass)
 
 
 def _params(joint: Joint, numbers: _Own | _Random) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from phipsi.core.backends.reference import evaluate
 from phipsi.core.backends.storage_layout import body_slices
 from phipsi.core.compiler import compile
 from phipsi.core.dense import arranged
-from phipsi.core.dense.evaluation import Evaluation
-from phipsi.core.dense.given_values import check_expression
+from phipsi.core.dense.evaluation import DenseEvaluator
+from phipsi.core.dense.override_values import check_expression
 from phipsi.core.expressions.node import Expr, leaf
 from phipsi.core.expressions.row import Row
 from phipsi.core.expressions.spaces import MOTIONS, ONE, space_size
@@ -27,7 +27,7 @@ from phipsi.core.model.points import PointSet
 from phipsi.core.operators import parse
 from phipsi.core.operators.inputs import DIRECTIONS, INPUT_ORDER
 from phipsi.papers.proofs.digits import STEP, Digits
-from phipsi.papers.proofs.exact_mechanism import Draw, Mechanism
+from phipsi.papers.proofs.exact_mechanism import Draw, ExactMechanism
 
 Array = NDArray[Any]
 
@@ -60,7 +60,7 @@ def drawing(kind: Any, rng: np.random.Generator) -> Draw:
     return draw
 
 
-class State:
+class ProofState:
     """One mechanism in one state; everything that is not given is random.
 
     `given` has values of inputs by name, and perhaps points; `hosts` are the bodies that points are
@@ -71,7 +71,7 @@ class State:
 
     def __init__(
         self,
-        mechanism: Mechanism,
+        mechanism: ExactMechanism,
         seed: tuple[int, ...],
         closures: ClosureSet | None = None,
         given: Mapping[str, Any] | None = None,
@@ -109,12 +109,12 @@ class State:
         self.any_efforts = draw(nv)
         self._columns: dict[int, Array] = {}
         self.memo: dict[Any, Any] = {}
-        self._elsewhere: dict[tuple[tuple[str, bytes], ...], Evaluation] = {}
+        self._elsewhere: dict[tuple[tuple[str, bytes], ...], DenseEvaluator] = {}
         self._values = self._with({})  # an expression of tau would be an error so far
         self.tau = known["tau"] if "tau" in known else self.dense(INVERSE_DYNAMICS)
         self._values.at.arguments["tau"] = self.tau
 
-    def fresh(self) -> State:
+    def fresh(self) -> ProofState:
         """This state with new random numbers, the same for every proof."""
         again = copy(self)
         again.rng = np.random.default_rng((*self._seed, 1))
@@ -221,7 +221,7 @@ class State:
             self._columns[size] = self.random(size, 1)
         return self._columns[size]
 
-    def with_value(self, leaf: Expr, value: Array) -> State:
+    def with_value(self, leaf: Expr, value: Array) -> ProofState:
         """This state with another value of an operator; for claims that ought to be false."""
         again = copy(self)
         again._values = self._evaluation({}).changed(leaf, value)
@@ -231,7 +231,7 @@ class State:
         """The determinant of an operator."""
         return np.linalg.det(self._evaluation({}).value(expr))
 
-    def _evaluation(self, changes: dict[str, Any]) -> Evaluation:
+    def _evaluation(self, changes: dict[str, Any]) -> DenseEvaluator:
         """The values in this state with other inputs; several claims differentiate at one place."""
         if not changes:
             return self._values
@@ -246,14 +246,14 @@ class State:
             del self._elsewhere[next(iter(self._elsewhere))]
         return found
 
-    def _with(self, changes: dict[str, Any]) -> Evaluation:
+    def _with(self, changes: dict[str, Any]) -> DenseEvaluator:
         """A new evaluation with other inputs or other points."""
         points = changes.pop("points", None)
         where = self.points if points is None else self._points(points)
         known = {name: getattr(self, name) for name in _ARGUMENTS if hasattr(self, name)}
         arguments = known | changes
         dtype = np.result_type(*(x.dtype for x in arguments.values()))
-        return Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
+        return DenseEvaluator(self.model, where, arguments, dict(self._free), dtype, self.kind)
 
     def derivative(
         self, value: Callable[..., Any], at: Sequence[Array], along: Sequence[Array]

@@ -35,8 +35,8 @@ from phipsi.core.model.points import PointSet
 from phipsi.core.model.pose import Pose
 from phipsi.core.rewrite.identity import unmet
 from phipsi.papers.proofs.digits import Digits
-from phipsi.papers.proofs.exact_mechanism import Mechanism
-from phipsi.papers.proofs.proof_state import POINTS, State, drawing
+from phipsi.papers.proofs.exact_mechanism import ExactMechanism
+from phipsi.papers.proofs.proof_state import POINTS, ProofState, drawing
 from phipsi.papers.proofs.residues import field, random_prime
 
 Axis = tuple[float, float, float]
@@ -61,7 +61,7 @@ _JOINTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class SampleMechanism:
     """A mechanism, the loop closures on it, and the bodies that its points are on.
 
     Without `hosts` three points are on random bodies. `constraints` are those of `closures`.
@@ -73,14 +73,14 @@ class Sample:
     constraints: tuple[constraints.Constraint, ...] = ()
 
     @lru_cache(maxsize=512)  # noqa: B019  (samples are few, and live as long as the process)
-    def state(self, seed: int, i: int) -> State:
+    def state(self, seed: int, i: int) -> ProofState:
         """The i-th random point of the mechanism, modulo a random prime."""
         rng = np.random.default_rng((seed, i, 7))
         kind = field(random_prime(rng), seed)
-        mechanism = Mechanism(self.model, kind, drawing(kind, rng))
+        mechanism = ExactMechanism(self.model, kind, drawing(kind, rng))
         # which joints are prescribed is a pattern: random ones, none of them, all, then random
         pattern = {"free": np.full(self.model.nv, 2.0 - i)} if i in (1, 2) else None
-        return State(mechanism, (seed, i, 7), self.closures, pattern, hosts=self.hosts)
+        return ProofState(mechanism, (seed, i, 7), self.closures, pattern, hosts=self.hosts)
 
     @property
     def points(self) -> PointSet:
@@ -90,11 +90,11 @@ class Sample:
         hosts = (0,) * POINTS if self.hosts is None else self.hosts
         return PointSet.of_frames(map(str, hosts), [(k, Pose()) for k in hosts], "world")
 
-    def digits_state(self, seed: int) -> State:
+    def digits_state(self, seed: int) -> ProofState:
         """A random state in long decimals; use it within `long_decimals`."""
         draw = drawing(Digits, np.random.default_rng((seed, 0, 8)))
-        mechanism = Mechanism(self.model, Digits, draw)
-        return State(mechanism, (seed, 0, 8), self.closures, hosts=self.hosts)
+        mechanism = ExactMechanism(self.model, Digits, draw)
+        return ProofState(mechanism, (seed, 0, 8), self.closures, hosts=self.hosts)
 
     def unmet(self, condition: str) -> str:
         """Why the mechanism does not meet a condition; "" if it does."""
@@ -108,11 +108,11 @@ class Sample:
         return max(self.model.tree.depth, default=-1) + 1
 
     @staticmethod
-    def of(model: Model) -> Sample:
+    def of(model: Model) -> SampleMechanism:
         """A model, or a system with its constraints."""
         if not model.n_rows:
-            return Sample(model.model)
-        return Sample(model.model, model.closures, constraints=tuple(model.constraints))
+            return SampleMechanism(model.model)
+        return SampleMechanism(model.model, model.closures, constraints=tuple(model.constraints))
 
     def __str__(self) -> str:
         return describe(self.model)
@@ -185,7 +185,7 @@ _RANDOM = 3  # further trees, of three to six bodies
 
 
 @cache
-def samples(seed: int = 0, condition: str = "") -> tuple[Sample, ...]:
+def samples(seed: int = 0, condition: str = "") -> tuple[SampleMechanism, ...]:
     """Chains, trees, forests and free bases of all joint types, with rotors and without.
 
     With a condition, those of them that meet it, and larger ones that were drawn to meet it.
@@ -193,27 +193,29 @@ def samples(seed: int = 0, condition: str = "") -> tuple[Sample, ...]:
     if condition:
         found = [one for one in samples(seed) if not one.unmet(condition)]
         return (*found, *_meeting(condition, seed))
-    fixed = [Sample(built(p, joints.split(), rotors)) for p, joints, rotors in _FIXED]
+    fixed = [SampleMechanism(built(p, joints.split(), rotors)) for p, joints, rotors in _FIXED]
     apart = [  # so few points, on bodies so free, that they move independently
-        Sample(built((-1, 0), ["free", "spherical"]), hosts=(1,)),
-        Sample(built((-1, 0, 1), ["spherical", "prismatic", "spherical"], (1,)), hosts=(2,)),
-        Sample(built((-1, 0, 0), ["free", "free", "free"]), hosts=(0, 1, 2)),
-        Sample(built((-1, 0, 0), ["free", "free", "free"], (0, 1, 2)), hosts=(0, 1, 2)),
+        SampleMechanism(built((-1, 0), ["free", "spherical"]), hosts=(1,)),
+        SampleMechanism(
+            built((-1, 0, 1), ["spherical", "prismatic", "spherical"], (1,)), hosts=(2,)
+        ),
+        SampleMechanism(built((-1, 0, 0), ["free", "free", "free"]), hosts=(0, 1, 2)),
+        SampleMechanism(built((-1, 0, 0), ["free", "free", "free"], (0, 1, 2)), hosts=(0, 1, 2)),
     ]
     found = [*fixed, *apart, *_random(seed)]
     return tuple(sorted(found, key=lambda one: one.model.n_bodies))
 
 
-def _random(seed: int) -> Iterator[Sample]:
+def _random(seed: int) -> Iterator[SampleMechanism]:
     rng = np.random.default_rng((seed, 11))
     for _ in range(_RANDOM):
         n = int(rng.integers(3, 7))
         parents = [int(rng.integers(-1, k)) for k in range(n)]
         joints = [str(kind) for kind in rng.choice(list(_JOINTS), n)]
-        yield Sample(built(parents, joints, [k for k in range(n) if rng.random() < 0.4]))
+        yield SampleMechanism(built(parents, joints, [k for k in range(n) if rng.random() < 0.4]))
 
 
-def _meeting(condition: str, seed: int) -> Iterator[Sample]:
+def _meeting(condition: str, seed: int) -> Iterator[SampleMechanism]:
     """A tree of four bodies and one of five, four of them in a row, that meet a condition."""
     rng = np.random.default_rng((seed, 12))
     parts = condition.split(", ")
@@ -222,7 +224,7 @@ def _meeting(condition: str, seed: int) -> Iterator[Sample]:
         joints = [str(kind) for kind in rng.choice(kinds, len(parents))]
         joints[0] = "free" if "free root" in parts else joints[0]
         rotors = () if "Jr = 0" in parts else (0, 2)
-        one = Sample(built(parents, joints, rotors))
+        one = SampleMechanism(built(parents, joints, rotors))
         if not one.unmet(condition):
             yield one
 
@@ -239,7 +241,7 @@ JOINT_KINDS = {
 FlexibleBody = tuple[int, str, str | None, FlexibleInertia | SpatialInertia, float]
 
 
-def flexible(plan: Sequence[FlexibleBody]) -> Sample:
+def flexible(plan: Sequence[FlexibleBody]) -> SampleMechanism:
     """A tree with bodies that deform."""
     builder = ModelBuilder(gravity=(1, 2, -10))
     for k, (parent, kind, port, inertia, rotor) in enumerate(plan):
@@ -249,7 +251,7 @@ def flexible(plan: Sequence[FlexibleBody]) -> Sample:
             placement=Pose(translation=_OFFSETS[k % 4]), inertia=inertia, joint_name=f"j{k}",
             armature=rotor,
         )  # fmt: skip
-    return Sample(builder.build())
+    return SampleMechanism(builder.build())
 
 
 @cache
@@ -264,7 +266,7 @@ def rigid_body() -> SpatialInertia:
 
 
 @cache
-def flexible_samples() -> tuple[Sample, ...]:
+def flexible_samples() -> tuple[SampleMechanism, ...]:
     """Trees with bodies that deform: at the root, inside and at tips, with loads on their ports.
 
     A proof draws all numbers of a body; only how many modes and ports it has is that of a beam.
@@ -282,7 +284,7 @@ def flexible_samples() -> tuple[Sample, ...]:
 
 
 @cache
-def samples_with_rows() -> tuple[Sample, ...]:
+def samples_with_rows() -> tuple[SampleMechanism, ...]:
     """Mechanisms with loops, whose constraint rows are independent."""
     chain = built((-1, 0, 1), ["revolute", "revolute", "revolute"])
     rotors = built((-1, 0, 1), ["revolute", "prismatic", "revolute"], (0, 1, 2))
@@ -307,7 +309,7 @@ def samples_with_rows() -> tuple[Sample, ...]:
     )
 
 
-def closed(model: Model, *joined: constraints.Constraint) -> Sample:
+def closed(model: Model, *joined: constraints.Constraint) -> SampleMechanism:
     """A mechanism with loops."""
     closures = closure_set([one.closure(model) for one in joined])
-    return Sample(model, closures, constraints=joined)
+    return SampleMechanism(model, closures, constraints=joined)

@@ -9,7 +9,7 @@ import numpy as np
 
 from phipsi.core.operators import H, M, gravity, parse
 from phipsi.core.rewrite.identity import Claim, Erratum, Identity
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.dynamics_theorems import (
     BIAS_TERMS,
     CONTACTS,
@@ -49,13 +49,13 @@ THEOREMS: tuple[Identity, ...] = (
 # Printed forms that are wrong, as claims that fail; theory/open-chains 15 explains each.
 
 
-def _sliding_once(case: State) -> Claim:
+def _sliding_once(case: ProofState) -> Claim:
     """a(k) of sliding joints with ω_p × v_J once instead of twice."""
     table, _ = table_bias(case, sliding=1.0)
     return Claim(table, world(case, parse("a_paper")))
 
 
-def _gravity_transposed(case: State) -> Claim:
+def _gravity_transposed(case: ProofState) -> Claim:
     """Gravity at the roots through φ(world, k) instead of φ*(world, k): a moment l × g appears."""
     at, wrong = positions(case), world(case, gravity)
     for k in case.model.tree.roots:
@@ -64,7 +64,7 @@ def _gravity_transposed(case: State) -> Claim:
     return Claim(pulled, gradient(case, potential_energy(case)))
 
 
-def _wrong_step(case: State) -> Claim:
+def _wrong_step(case: ProofState) -> Claim:
     """f(k) = φ(p(k), k) f(c) + … instead of φ(k, c) f(c)."""
     right, wrong = levers(case), case.zeros(case.model.n_bodies, 6, 6)
     for k, p in joined(case):

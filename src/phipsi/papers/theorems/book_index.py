@@ -191,7 +191,7 @@ def _by_words(query: str) -> Iterator[Identity]:
 # ---- sources -------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class PaperLocation(NamedTuple):
     """A place in a paper: which one, "lemma" or "", and its numbers."""
 
     paper: str
@@ -207,7 +207,7 @@ def _by_source(query: str, exactly: bool = False) -> Iterator[Identity]:
     return (x for x in all_identities() if any(within(wanted, at) for at in _places(x.source)))
 
 
-def _within(wanted: Place, at: Place) -> bool:
+def _within(wanted: PaperLocation, at: PaperLocation) -> bool:
     part = not wanted.numbers and at.paper == f"{wanted.paper} II"
     return (
         (part or wanted.paper in ("", at.paper))
@@ -216,7 +216,7 @@ def _within(wanted: Place, at: Place) -> bool:
     )
 
 
-def _at(wanted: Place, at: Place) -> bool:
+def _at(wanted: PaperLocation, at: PaperLocation) -> bool:
     """The one number of one paper, and not the lemma of the same number."""
     return bool(wanted.numbers) and wanted == at
 
@@ -270,12 +270,12 @@ def _by_number(query: str) -> Iterator[Identity]:
 
 
 @cache
-def _places(source: str) -> tuple[Place, ...]:
+def _places(source: str) -> tuple[PaperLocation, ...]:
     found = (_place(part, strict=False) for part in source.split("; "))
     return tuple(place for place in found if place is not None)
 
 
-def _place(text: str, strict: bool = True) -> Place | None:
+def _place(text: str, strict: bool = True) -> PaperLocation | None:
     """A place as it is written; None for text that is not about a paper or a number."""
     paper, kind, numbers = "", "", set[str]()
     for token in text.replace(",", " ").split():
@@ -291,7 +291,7 @@ def _place(text: str, strict: bool = True) -> Place | None:
             numbers |= _range(lower)
         elif strict:
             return None
-    return Place(paper, kind, frozenset(numbers)) if paper or numbers else None
+    return PaperLocation(paper, kind, frozenset(numbers)) if paper or numbers else None
 
 
 def _range(text: str) -> set[str]:

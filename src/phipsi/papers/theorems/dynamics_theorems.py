@@ -30,7 +30,7 @@ import numpy as np
 from phipsi.core.operators import H, M, P, R, V, a, b, c_J, gravity, mass_matrix, parse, phi
 from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.core.spatial import crm, skew
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, sweep, word
 from phipsi.papers.theorems.paper_symbols import theorem as t
 from phipsi.papers.theorems.values import (
@@ -61,7 +61,7 @@ _A = parse("phi* (H* vdot + a)")
 _ALPHA = parse("phi* (H* vdot + a_paper)")
 
 
-def _at_points(case: State) -> tuple[Array, Array]:
+def _at_points(case: ProofState) -> tuple[Array, Array]:
     """ω of the body of each point, and the point's offset, in world axes."""
     poses, moving = case.dense(parse("pose")), world(case, V)
     hosts, offsets = list(case.points.body), case.points.offset
@@ -69,7 +69,7 @@ def _at_points(case: State) -> tuple[Array, Array]:
     return moving[hosts, :3].reshape(-1, 3), gathered(case, arms, 3)
 
 
-def _centripetal(case: State) -> Array:
+def _centripetal(case: ProofState) -> Array:
     """a_C = [0; ω × (ω × l)] for every point, flattened."""
     omega, offset = _at_points(case)
     out = case.zeros(len(omega), 6)
@@ -80,27 +80,27 @@ def _centripetal(case: State) -> Array:
 # ---- accelerations -----------------------------------------------------------------------------
 
 
-def _bias_of_alpha(case: State) -> Claim:
+def _bias_of_alpha(case: ProofState) -> Claim:
     moved = rate(case, V, axes="inertial")
     return Claim(moved, case.dense(parse("phi* a_paper"), axes="inertial"))
 
 
-def _jacobian_rate(case: State) -> Claim:
+def _jacobian_rate(case: ProofState) -> Claim:
     moved = rate(case, parse("J")) @ case.v
     return Claim(moved, case.dense(parse("B* phi* a_paper")) + _centripetal(case))
 
 
-def _point_accelerations(case: State) -> Claim:
+def _point_accelerations(case: ProofState) -> Claim:
     expected = case.dense(parse("J vdot")) + rate(case, parse("J")) @ case.v
     return Claim(case.dense(parse("B*") @ _ALPHA) + _centripetal(case), expected)
 
 
-def _component_derivative(case: State) -> Claim:
+def _component_derivative(case: ProofState) -> Claim:
     alpha = rate(case, V, case.vdot, axes="inertial")
     return Claim(alpha, case.dense(_A + parse("s_gauge"), axes="inertial"))
 
 
-def _point_acceleration_body(case: State) -> Claim:
+def _point_acceleration_body(case: ProofState) -> Claim:
     moving = case.dense(parse("J v")).reshape(-1, 6)
     extra = np.zeros_like(moving)
     extra[:, 3:] = np.cross(moving[:, :3], moving[:, 3:])
@@ -108,18 +108,18 @@ def _point_acceleration_body(case: State) -> Claim:
     return Claim(classical, case.dense(parse("B*") @ _A) + extra.reshape(-1))
 
 
-def _components_by_complex_step(case: State) -> Claim:
+def _components_by_complex_step(case: ProofState) -> Claim:
     return Claim(rate(case, V), case.dense(parse("phi* a")))
 
 
-def _power_of_bias(case: State) -> Claim:
+def _power_of_bias(case: ProofState) -> Claim:
     return Claim(case.v @ case.dense(BIAS), case.v @ rate(case, mass_matrix) @ case.v / 2)
 
 
 # ---- the joint table ---------------------------------------------------------------------------
 
 
-def table_bias(case: State, sliding: float = 2.0) -> tuple[Array, Array]:
+def table_bias(case: ProofState, sliding: float = 2.0) -> tuple[Array, Array]:
     """(a by the table of joint types, a in general), both in world axes.
 
     Columns of the table (theory/open-chains 4.4): the angular part is ω_p × ω_J, plus u1 θ̇1 × u2 θ̇2 for a
@@ -154,13 +154,13 @@ def table_bias(case: State, sliding: float = 2.0) -> tuple[Array, Array]:
     return table, general
 
 
-def _joint_table(case: State) -> Claim:
+def _joint_table(case: ProofState) -> Claim:
     table, general = table_bias(case)
     exact = world(case, parse("a_paper"))
     return stacked(Claim(table, exact), Claim(general, exact))
 
 
-def _gyroscopic(case: State) -> Claim:
+def _gyroscopic(case: ProofState) -> Claim:
     """b = Mdot V − phidot(p) M V = [ω × I_O ω; m ω × (ω × p)]."""
     moving, U, exact = world(case, V), turns(case), world(case, parse("b_paper"))
     derived, table = case.zeros(2, case.model.n_bodies, 6)
@@ -179,12 +179,12 @@ def _gyroscopic(case: State) -> Claim:
 # ---- frames ------------------------------------------------------------------------------------
 
 
-def _body_phi(case: State) -> Claim:
+def _body_phi(case: ProofState) -> Claim:
     turn, in_world = from_diagonal(turns(case)), from_blocks(propagation(case, levers(case)))
     return Claim(case.dense(phi), turn.T @ in_world @ turn)
 
 
-def _body_components(case: State) -> Claim:
+def _body_components(case: ProofState) -> Claim:
     """crm(V) H* v + c_J and crf(V) M V, formed in body and in world components."""
     U, moving, local = turns(case), world(case, V), world(case, parse("H* v"))
     varying, n = world(case, c_J), case.model.n_bodies
@@ -200,22 +200,22 @@ def _body_components(case: State) -> Claim:
 # ---- gravity -----------------------------------------------------------------------------------
 
 
-def _gravity_column(case: State) -> Claim:
+def _gravity_column(case: ProofState) -> Claim:
     lifted = np.concatenate([case.zeros(3), -case.model.gravity])
     return Claim(world(case, parse("phi* gravity")), np.tile(lifted, (case.model.n_bodies, 1)))
 
 
-def _gravity_torque(case: State) -> Claim:
+def _gravity_torque(case: ProofState) -> Claim:
     way = case.random(case.model.nv)
     return Claim(way @ case.dense(GRAVITY_EFFORTS), along(case, potential_energy(case), way))
 
 
-def potential_energy(case: State) -> Callable[[Array], Array]:
+def potential_energy(case: ProofState) -> Callable[[Array], Array]:
     """The potential energy of gravity as a function of q."""
     return lambda q: -masses(case) @ (centres(case, q) @ case.model.gravity)
 
 
-def _gravity_force(case: State) -> Claim:
+def _gravity_force(case: ProofState) -> Claim:
     pulled = world(case, parse("M phi*") @ gravity)
     weight = np.concatenate([case.zeros(3), case.model.gravity])
     U = turns(case)
@@ -252,7 +252,7 @@ BIAS_TERMS: list[Identity] = [
 # ---- dynamics ------------------------------------------------------------------------------------
 
 
-def _composite_sum(case: State) -> Claim:
+def _composite_sum(case: ProofState) -> Claim:
     at, n = positions(case), case.model.n_bodies
     inertias, total = diagonal(inertial(case, M), n), case.zeros(n, 6, 6)
     for k in range(n):
@@ -261,7 +261,7 @@ def _composite_sum(case: State) -> Claim:
     return Claim(diagonal(inertial(case, R), n), total)
 
 
-def _in_world_axes(case: State) -> Claim:
+def _in_world_axes(case: ProofState) -> Claim:
     """H φ M φ* H* + Jr with φ from the positions alone, applied to any x."""
     x, eye = case.random(case.model.nv), case.eye(6 * case.model.n_bodies)
     across = inertial(case, H) @ np.linalg.inv(eye - to_parents(case, levers(case)))
@@ -269,7 +269,7 @@ def _in_world_axes(case: State) -> Claim:
     return Claim(case.dense(mass_matrix) @ x, (across @ inertial(case, M) @ across.T + rotors) @ x)
 
 
-def _riccati_in_world_axes(case: State) -> Claim:
+def _riccati_in_world_axes(case: ProofState) -> Claim:
     """P = M + E (P − P H* D⁻¹ H P) E* with E from the positions alone: nothing else solves it."""
     h, p, step = inertial(case, H), inertial(case, P), to_parents(case, levers(case))
     d = h @ p @ h.T + np.diag(case.model.armature)
@@ -277,7 +277,7 @@ def _riccati_in_world_axes(case: State) -> Claim:
     return Claim(p, inertial(case, M) + step @ passed @ step.T)
 
 
-def _reaction(case: State) -> Claim:
+def _reaction(case: ProofState) -> Claim:
     """(H* v)* (f − H⁺ tau) = 0, H⁺ = H* (H H*)⁻¹."""
     h, motion = case.dense(H), case.dense(word("H* v"))
     mounted = h.T @ np.linalg.solve(h @ h.T, case.tau)
@@ -403,10 +403,10 @@ _OTHER_JOINTS = 6  # joints of the second arm
 _CONTACTS = 2  # Ω and the rows of H(0) below it have at most 18 rows, which bounds the degree
 
 
-class _Grasp:
+class _GraspState:
     """Arms, contacts and object in one state, with the solution that eq. b.9 states."""
 
-    def __init__(self, case: State) -> None:
+    def __init__(self, case: ProofState) -> None:
         draw, rows = case.random, 6 * _CONTACTS
         some = min(len(case.points), 1)
         at = case.dense(_J)[:6] if some else case.zeros(6, case.model.nv)
@@ -434,7 +434,7 @@ class _Grasp:
         self.vdot = inverse @ (self.tau - self.c - self.J.T @ self.f)
         self.alpha = inv(self.M_C) @ (self.A.T @ self.f - self.b_C)
 
-    def _axes(self, case: State) -> tuple[Array, Array]:
+    def _axes(self, case: ProofState) -> tuple[Array, Array]:
         """H(0) and the forces that a contact transmits, N: contacts with one, two, three axes."""
         free, kept = [], []
         for i in range(_CONTACTS):
@@ -449,7 +449,7 @@ class _Grasp:
         return _block_diagonal(free, case).T, _block_diagonal(kept, case)
 
 
-def _block_diagonal(blocks: list[Array], case: State) -> Array:
+def _block_diagonal(blocks: list[Array], case: ProofState) -> Array:
     out = case.zeros(sum(len(x) for x in blocks), sum(x.shape[1] for x in blocks))
     row = column = 0
     for x in blocks:
@@ -458,9 +458,9 @@ def _block_diagonal(blocks: list[Array], case: State) -> Array:
     return out
 
 
-def _solution(case: State) -> Claim:
+def _solution(case: ProofState) -> Claim:
     """The solution satisfies the equations of arms, contacts and object."""
-    g, nv = _Grasp(case), case.model.nv
+    g, nv = _GraspState(case), case.model.nv
     if len(case.points):  # the mechanism once more, by its definition
         g.J[:6, :nv] = case.dense(_BY_DEFINITION[0])[:6]
         g.mass[:nv, :nv] = case.dense(_BY_DEFINITION[1])
@@ -473,9 +473,9 @@ def _solution(case: State) -> Claim:
     )
 
 
-def _one_unknown(case: State) -> Claim:
+def _one_unknown(case: ProofState) -> Claim:
     """Contact forces with Ẇ(0), and without."""
-    g = _Grasp(case)
+    g = _GraspState(case)
     drive = g.free @ g.tau + g.g1
     return stacked(
         (g.f, g.inverse @ (drive + g.H.T @ g.Wdot)),
@@ -483,16 +483,16 @@ def _one_unknown(case: State) -> Claim:
     )
 
 
-def _projection(case: State) -> Claim:
+def _projection(case: ProofState) -> Claim:
     """Π lets pass what contacts transmit."""
-    g = _Grasp(case)
+    g = _GraspState(case)
     kept = g.N @ np.linalg.inv(g.N.T @ g.omega @ g.N) @ g.N.T
     return stacked((g.Pi, kept), (g.H @ g.Pi, 0 * (g.H @ g.Pi)), (g.Pi @ g.omega @ g.Pi, g.Pi))
 
 
-def coupled(case: State, sign: int = -1) -> Claim:
+def coupled(case: ProofState, sign: int = -1) -> Claim:
     """The equations of (Ẇ(0), θ̈) together; the print has `sign` + before H Ω⁻¹ J ℳ⁻¹ C."""
-    g = _Grasp(case)
+    g = _GraspState(case)
     low, across = g.H @ g.inverse, g.object @ g.A.T @ g.Pi
     g2 = low @ (across @ g.g1 - g.g1 + sign * (g.free @ g.c))
     g3 = -(g.J.T @ g.inverse @ g.g1) - g.c

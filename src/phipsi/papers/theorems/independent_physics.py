@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.expressions.node import Expr
-from phipsi.core.model.scalars import rotation_of_quaternion
+from phipsi.core.model.scalar_linalg import rotation_of_quaternion
 from phipsi.core.operators import V, mass_matrix, parse, pose
 from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.core.spatial import quat_multiply, skew
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import checked, word
 from phipsi.papers.theorems.values import (
     BIAS,
@@ -44,7 +44,7 @@ def _vee(W: Array) -> Array:
     return np.stack([W[..., 2, 1], W[..., 0, 2], W[..., 1, 0]], axis=-1)
 
 
-def _velocities_of(case: State, rates: Array) -> tuple[Array, Array]:
+def _velocities_of(case: ProofState, rates: Array) -> tuple[Array, Array]:
     """Velocities of the mass centres and ω for any rates, (n, 3), from the poses alone."""
 
     def where(q: Array) -> Array:
@@ -56,7 +56,7 @@ def _velocities_of(case: State, rates: Array) -> tuple[Array, Array]:
     return moved[:, :, 3], _vee(moved[:, :, :3] @ R.swapaxes(-1, -2))
 
 
-def _inertia_about_com(case: State) -> Array:
+def _inertia_about_com(case: ProofState) -> Array:
     R, out = case.dense(pose)[:, :3, :3], case.zeros(case.model.n_bodies, 3, 3)
     for k, inertia in enumerate(case.model.inertias):
         p = skew(inertia.com_B)
@@ -65,7 +65,7 @@ def _inertia_about_com(case: State) -> Array:
     return out
 
 
-def _velocity(case: State) -> Claim:
+def _velocity(case: ProofState) -> Claim:
     """V against the derivative of the poses."""
     moved = rate(case, pose)
     R = case.dense(pose)[:, :3, :3]
@@ -74,7 +74,7 @@ def _velocity(case: State) -> Claim:
     return Claim(case.dense(V).reshape(-1, 6), np.concatenate([omega, linear], axis=-1))
 
 
-def _energy_between(case: State, x: Array, y: Array) -> Array:
+def _energy_between(case: ProofState, x: Array, y: Array) -> Array:
     """Σ m ċ(x)·ċ(y) + ω(x)·I ω(y) over the bodies and the rotors: y* ℳ x."""
     (linear_x, angular_x), (linear_y, angular_y) = (_velocities_of(case, r) for r in (x, y))
     total = (masses(case)[:, None] * linear_x * linear_y).sum()
@@ -82,17 +82,17 @@ def _energy_between(case: State, x: Array, y: Array) -> Array:
     return total + (case.model.armature * x * y).sum()
 
 
-def _kinetic_energy(case: State) -> Claim:
+def _kinetic_energy(case: ProofState) -> Claim:
     energy = _energy_between(case, case.v, case.v) / 2
     return Claim(case.dense(parse("1/2 v* mass_matrix v")), energy)
 
 
-def _mass_matrix(case: State) -> Claim:
+def _mass_matrix(case: ProofState) -> Claim:
     x, y = case.random(2, case.model.nv)
     return Claim(y @ case.dense(mass_matrix) @ x, _energy_between(case, x, y))
 
 
-def _jacobian(case: State) -> Claim:
+def _jacobian(case: ProofState) -> Claim:
     model, x = case.model, case.random(case.model.nv)
     linear, angular = _velocities_of(case, x)
     points = [(model.body_names[k], i.com_B) for k, i in enumerate(model.inertias)]
@@ -103,7 +103,7 @@ def _jacobian(case: State) -> Claim:
 # ---- equations of motion -----------------------------------------------------------------------
 
 
-def _lagrange(case: State, way: Array) -> Array:
+def _lagrange(case: ProofState, way: Array) -> Array:
     """way* N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* H φ M φ* H* N⁺.
 
     T is that of the bodies. Rotors add Jr v̇ and nothing else, by definition also where v is no
@@ -127,15 +127,17 @@ def _lagrange(case: State, way: Array) -> Array:
     return moved @ force - slope / 2
 
 
-def _check_lagrange(bias: Expr) -> Callable[[State], Claim]:
-    def check(case: State) -> Claim:
+def _check_lagrange(bias: Expr) -> Callable[[ProofState], Claim]:
+    def check(case: ProofState) -> Claim:
         way, found = _once(case, "Lagrange", _lagrange)
         return Claim(way @ case.dense(bias), found)
 
     return check
 
 
-def _once(case: State, key: str, value: Callable[[State, Array], Array]) -> tuple[Array, Array]:
+def _once(
+    case: ProofState, key: str, value: Callable[[ProofState, Array], Array]
+) -> tuple[Array, Array]:
     """A random direction and a value that two checks ask for there."""
     if key not in case.memo:
         way = case.random(case.model.nv)
@@ -143,7 +145,7 @@ def _once(case: State, key: str, value: Callable[[State, Array], Array]) -> tupl
     return case.memo[key]
 
 
-def _virtual_power(case: State, way: Array, vdot: Array) -> Array:
+def _virtual_power(case: ProofState, way: Array, vdot: Array) -> Array:
     """way* tau from Newton and Euler at each mass centre, times virtual velocities; no f0."""
     linear, angular = _velocities_of(case, way)
     inertia = _inertia_about_com(case)
@@ -165,17 +167,17 @@ def _virtual_power(case: State, way: Array, vdot: Array) -> Array:
     return (linear * force).sum() + (angular * moment).sum() + way @ (case.model.armature * vdot)
 
 
-def _inverse_dynamics(bias: Expr) -> Callable[[State], Claim]:
+def _inverse_dynamics(bias: Expr) -> Callable[[ProofState], Claim]:
     expr = parse("mass_matrix vdot") + bias + GRAVITY_EFFORTS
 
-    def check(case: State) -> Claim:
+    def check(case: ProofState) -> Claim:
         way, found = _once(case, "virtual power", lambda c, w: _virtual_power(c, w, c.vdot))
         return Claim(way @ case.dense(expr), found)
 
     return check
 
 
-def _forward_dynamics(case: State) -> Claim:
+def _forward_dynamics(case: ProofState) -> Claim:
     """The accelerations of compiled forward dynamics need the given efforts, by virtual power."""
     tau, way = case.random(2, case.model.nv)
     vdot = case.swept(_FORWARD, tau=tau)[:, 0]
@@ -183,7 +185,7 @@ def _forward_dynamics(case: State) -> Claim:
     return Claim(way @ applied, _virtual_power(case, way, vdot))
 
 
-def _coordinate_rates(case: State) -> Claim:
+def _coordinate_rates(case: ProofState) -> Claim:
     """The pose of every joint along N(q) v moves as H* v says: R* Ṙ = ω~, R* ṗ = v."""
     model, claims = case.model, []
     rates = model.qdot(case.q, case.v)
@@ -207,7 +209,7 @@ def _coordinate_rates(case: State) -> Claim:
 # ---- innovations -------------------------------------------------------------------------------
 
 
-def _innovations(case: State) -> tuple[Array, Array, Array, Array]:
+def _innovations(case: ProofState) -> tuple[Array, Array, Array, Array]:
     """(nu, nudot, mu, eps) of MC sec. 6, in the motion vdot of the case, no gravity, no f0."""
     factor = parse("(I + H phi K) D_half")
     root, root_dot = case.dense(factor), rate(case, factor)
@@ -218,12 +220,12 @@ def _innovations(case: State) -> tuple[Array, Array, Array, Array]:
     return nu, nu_dot, mu, eps
 
 
-def _innovation_dynamics(case: State) -> Claim:
+def _innovation_dynamics(case: ProofState) -> Claim:
     _, nu_dot, mu, eps = _innovations(case)
     return Claim(nu_dot + mu, eps)
 
 
-def _mu_works_not(case: State) -> Claim:
+def _mu_does_no_work(case: ProofState) -> Claim:
     nu, _, mu, _ = _innovations(case)
     return vanishing(nu @ mu)
 
@@ -231,7 +233,7 @@ def _mu_works_not(case: State) -> Claim:
 # ---- free roots --------------------------------------------------------------------------------
 
 
-def _free_roots(case: State) -> list[int]:
+def _free_roots(case: ProofState) -> list[int]:
     model = case.model
     return [k for k in model.tree.roots if model.joints[k].kind == "free"]
 
@@ -240,7 +242,7 @@ def _root_blocks(matrix: Array, roots: list[int]) -> Array:
     return np.stack([matrix[6 * k : 6 * k + 6] for k in roots])
 
 
-def _drifting(case: State) -> tuple[Array, Array]:
+def _drifting(case: ProofState) -> tuple[Array, Array]:
     """(tau, vdot) without gravity and point forces, and without effort at the free roots."""
     tau = case.random(case.model.nv)
     for k in _free_roots(case):
@@ -248,18 +250,18 @@ def _drifting(case: State) -> tuple[Array, Array]:
     return tau, np.linalg.solve(case.dense(mass_matrix), tau - case.dense(BIAS))
 
 
-def _nothing_passes(case: State) -> Claim:
+def _free_root_projector_vanishes(case: ProofState) -> Claim:
     bar, roots = case.dense(parse("proj_bar")), _free_roots(case)
     return vanishing(np.stack([bar[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] for k in roots]))
 
 
-def _no_root_force(case: State) -> Claim:
+def _no_root_force(case: ProofState) -> Claim:
     _, vdot = _drifting(case)
     f = parse("phi (M phi* (H* vdot + a) + b)")
     return vanishing(_root_blocks(case.dense(f, vdot=vdot), _free_roots(case)))
 
 
-def _momentum(case: State) -> Claim:
+def _momentum(case: ProofState) -> Claim:
     _, vdot = _drifting(case)
     tree = case.model.tree
 
@@ -274,11 +276,11 @@ def _momentum(case: State) -> Claim:
     return vanishing(case.derivative(totals, (case.q, case.v), direction))
 
 
-def _no_root_bias(case: State) -> Claim:
+def _no_root_bias(case: ProofState) -> Claim:
     return vanishing(_root_blocks(case.dense(parse("a")), _free_roots(case)))
 
 
-def _root_acceleration(case: State) -> Claim:
+def _root_acceleration(case: ProofState) -> Claim:
     alpha = rate(case, V, case.vdot, axes="inertial").reshape(-1, 6)
     U, moving = turns(case), world(case, V)
     claims = []
@@ -291,7 +293,7 @@ def _root_acceleration(case: State) -> Claim:
 # ---- quaternions -------------------------------------------------------------------------------
 
 
-def _quaternion(case: State) -> tuple[Array, Array, Array]:
+def _quaternion(case: ProofState) -> tuple[Array, Array, Array]:
     """A quaternion of any length, ω in the outboard frame, and E(q)."""
     q, omega = case.random(4), case.random(3)
     w, x, y, z = q
@@ -304,7 +306,7 @@ def _rotation(q: Any) -> Array:
     return q.of(np.array(rotation_of_quaternion(q.scalars()), q.dtype))
 
 
-def _quaternion_claim(name: str, case: State) -> Claim:
+def _quaternion_claim(name: str, case: ProofState) -> Claim:
     q, omega, E = _quaternion(case)
     inboard, square = np.concatenate([case.zeros(1), _rotation(q) @ omega]), q @ q
     if name == "rate":
@@ -334,8 +336,8 @@ PHYSICS: list[Identity] = [
     checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics(BIAS), rigid=True),
     checked("physics: forward dynamics", "tau of virtual power, with vdot of the compiled sweeps, = tau", "independent", _forward_dynamics),
     checked("innovations dynamics", "d/dt(nu) + mu = eps, mu = l^-1 C - ldot* v, l = [I + H phi K] D^(1/2)", "MC sec. 6", _innovation_dynamics),
-    checked("mu does no work", "nu* mu = 0", "derived (energy balance)", _mu_works_not),
-    checked("free root: psi to the base", "proj_bar(root) = 0", "MM sec. VIII", _nothing_passes, _FREE_ROTORLESS),
+    checked("mu does no work", "nu* mu = 0", "derived (energy balance)", _mu_does_no_work),
+    checked("free root: psi to the base", "proj_bar(root) = 0", "MM sec. VIII", _free_root_projector_vanishes, _FREE_ROTORLESS),
     checked("free root: hinge force", "f(root) = H^-1(root) tau(root) = 0", "MM eq. 77", _no_root_force, _FREE_ROTORLESS),
     checked("free root: momentum", "d/dt of the total spatial momentum about the origin = 0", "independent", _momentum, _FREE_ROTORLESS),
     checked("free root: a_body(root)", "crm(V) V = 0", "derived", _no_root_bias, _FREE, rigid=True),

@@ -19,7 +19,7 @@ from phipsi.core.operators import E_phi, H, M, P, R, Upsilon, V, mass_matrix, pa
 from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.core.spatial import crf, crm, crq, skew
 from phipsi.core.spatial import phi as rigid
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import checked
 from phipsi.papers.theorems.paper_symbols import theorem as t
 from phipsi.papers.theorems.values import (
@@ -42,10 +42,10 @@ from phipsi.papers.theorems.values import (
 REVOLUTE, ONE_DOF = "revolute", "one dof"
 
 
-class View:
+class WorldAxesState:
     """One mechanism in one state, in world axes about the body origins."""
 
-    def __init__(self, case: State) -> None:
+    def __init__(self, case: ProofState) -> None:
         self.case, self.n, self.nv = case, case.model.n_bodies, case.model.nv
         self.owner = [k for k, joint in enumerate(case.model.joints) for _ in range(joint.nv)]
         self.outboard = np.zeros((self.n, self.n), dtype=bool)  # [k, i]: k is i or outboard of it
@@ -108,7 +108,7 @@ def _christoffel_of(L: Array) -> Array:
     return (L + np.swapaxes(L, 1, 2) - np.moveaxis(L, -1, 0)) / 2
 
 
-class PointView(View):
+class PointView(WorldAxesState):
     """The same about the world's origin: s, M_I, R_I, T."""
 
     def frames(self, q: Array) -> Array:
@@ -159,7 +159,7 @@ class PointView(View):
 # ---- section 2: shifts, cross products, pick-off operators --------------------------------------
 
 
-def _shift_rules(case: State) -> Claim:
+def _shift_rules(case: ProofState) -> Claim:
     S, n = inertial(case, parse("shift")), case.model.n_bodies
     A, B = (from_diagonal(case.random(n, 6, 6)) for _ in range(2))
     pairs = [
@@ -173,7 +173,7 @@ def _shift_rules(case: State) -> Claim:
     return stacked(*(Claim(x, y) for x, y in pairs))
 
 
-def _shift_rules_on_trees(case: State) -> Claim:
+def _shift_rules_on_trees(case: ProofState) -> Claim:
     S, values = inertial(case, parse("shift")), case.random(case.model.n_bodies, 6, 6)
     above = np.zeros_like(values)
     for k, p in joined(case):
@@ -182,7 +182,7 @@ def _shift_rules_on_trees(case: State) -> Claim:
     return stacked(Claim(S @ hat, A @ S), Claim(hat @ S.T, S.T @ A))
 
 
-def _cross_products(case: State) -> Claim:
+def _cross_products(case: ProofState) -> Claim:
     a, b, f = case.random(3, 6)
     return stacked(
         (crm(a) @ b, -crm(b) @ a),
@@ -196,7 +196,7 @@ def _cross_products(case: State) -> Claim:
     )
 
 
-def _carried_cross_products(case: State) -> Claim:
+def _carried_cross_products(case: ProofState) -> Claim:
     z, f = case.random(2, 6)
     F = lever(case.random(3))
     back = np.linalg.inv(F)
@@ -208,9 +208,9 @@ def _carried_cross_products(case: State) -> Claim:
     )
 
 
-def _compositions(case: State) -> Claim:
+def _compositions(case: ProofState) -> Claim:
     """𝓗 X and X 𝓗 block by block, for any X; 𝓗ⁱ = 𝓗ⁱ_s + 𝓗ⁱ_d. All i at once, at random rates."""
-    view, rates = View(case), case.random(case.model.nv)
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     n, X, Y = view.n, *case.random(2, 6 * view.n, 6 * view.n)
     x, own = blocks(X, n), {w: case.zeros(n, 6, 6) for w in ("", "s", "d")}
     z, both = case.random(6 * n), case.zeros(n, 6)
@@ -229,16 +229,16 @@ def _compositions(case: State) -> Claim:
     return stacked(*claims, Claim((X @ picks["d"] @ Y @ z).reshape(n, 6), both))
 
 
-def _picks_by_shift(case: State) -> Claim:
+def _picks_by_shift(case: ProofState) -> Claim:
     """𝓗ⁱ_s = S* 𝓗ⁱ S and Ω_s~ = S* Ω~ S on a serial chain; 𝓗 is skew."""
-    view = View(case)
+    view = WorldAxesState(case)
     S, picks = view.value(parse("shift")), view.picks(case.random(view.nv))
     shifted = [(view.spin("s"), S.T @ view.spin() @ S), (picks[1], S.T @ picks[0] @ S)]
     return stacked(*shifted, *((x.T, -x) for x in picks))
 
 
-def _spin_from_picks(case: State) -> Claim:
-    view = View(case)
+def _spin_from_picks(case: ProofState) -> Claim:
+    view = WorldAxesState(case)
     inner, outer = view.spin(), view.spin("s")
     return stacked(*zip(view.picks(case.v), (inner, outer, inner - outer), strict=True))
 
@@ -246,14 +246,14 @@ def _spin_from_picks(case: State) -> Claim:
 # ---- section 3: time derivatives and sensitivities of the operators -----------------------------
 
 
-def _inertia_rate(case: State) -> Claim:
-    view = View(case)
+def _inertia_rate(case: ProofState) -> Claim:
+    view = WorldAxesState(case)
     spin, inertia = view.spin(), view.value(M)
     return Claim(rate(case, M, axes="inertial"), spin @ inertia - inertia @ spin)
 
 
-def _rates(case: State) -> Claim:
-    view = View(case)
+def _rates(case: ProofState) -> Claim:
+    view = WorldAxesState(case)
     O, Os = view.spin(), view.spin("s")  # noqa: E741
     E, F, axes, inertia = (view.value(x) for x in (E_phi, phi, H.T, M))
     tilde = F - case.eye(len(F))
@@ -268,9 +268,9 @@ def _rates(case: State) -> Claim:
     )
 
 
-def _step_sensitivities(case: State) -> Claim:
+def _step_sensitivities(case: ProofState) -> Claim:
     """The sensitivities of MS, each along random rates: they are linear in 𝓗ⁱ."""
-    view, rates = View(case), case.random(case.model.nv)
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     E, F, axes, inertia = (view.value(x) for x in (E_phi, phi, H.T, M))
     h, s, d = view.picks(rates)
     formulas = {
@@ -283,9 +283,9 @@ def _step_sensitivities(case: State) -> Claim:
     return stacked(*((view.change(x, rates), formula) for x, formula in formulas.items()))
 
 
-def _propagation_components(case: State) -> Claim:
+def _propagation_components(case: ProofState) -> Claim:
     """L_i φ(k, j), which is zero unless j is strictly outboard of i; along random rates."""
-    view, rates = View(case), case.random(case.model.nv)
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     F = blocks(view.value(phi), view.n)
     expected = np.zeros_like(F)
     for i, own in enumerate(view.owner):
@@ -298,15 +298,15 @@ def _propagation_components(case: State) -> Claim:
 # ---- section 4: the mass matrix ------------------------------------------------------------------
 
 
-def _composite_sensitivity(case: State) -> Claim:
-    view, rates = View(case), case.random(case.model.nv)
+def _composite_sensitivity(case: ProofState) -> Claim:
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     F, whole, (_, s, d) = view.value(phi), view.value(phi @ M @ phi.T), view.picks(rates)
     expected = (F @ d + s) @ whole - whole @ (d @ F.T + s)
     return Claim(view.change(phi @ M @ phi.T, rates), expected)
 
 
-def _mass_matrix_revolute(case: State) -> Claim:
-    view, rates = View(case), case.random(case.model.nv)
+def _mass_matrix_revolute(case: ProofState) -> Claim:
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     axes, F, inertia, whole, articulated = (view.value(x) for x in (H.T, phi, M, R, P))
     tilde, colour = F - case.eye(len(F)), view.value(parse("I[forces] + phi K H"))
     d = view.picked(rates, "d")
@@ -319,7 +319,7 @@ def _mass_matrix_revolute(case: State) -> Claim:
     return stacked(*((moved, axes.T @ x @ axes) for x in inner))
 
 
-def _mass_matrix_general(case: State) -> Claim:
+def _mass_matrix_general(case: ProofState) -> Claim:
     """L ℳ = H φ (𝓗_d φ M + M φ* 𝓗_d*) φ* H* + X + X*, X = H φ M φ* own, about I.
 
     For all rates at once, along random ones. `own` is how the axes of a joint change with its own
@@ -345,12 +345,12 @@ def _mass_matrix_general(case: State) -> Claim:
 # ---- section 5: about the inertial point, components, Christoffel symbols ------------------------
 
 
-def _all_ones(case: State) -> Claim:
+def _all_ones(case: ProofState) -> Claim:
     view = PointView(case)
     return Claim(view.carried(phi), np.kron(view.outboard.T.astype(float), np.eye(6)))
 
 
-def _changes_about_the_point(case: State) -> Claim:
+def _changes_about_the_point(case: ProofState) -> Claim:
     """L_a s_k = s_a~ s_k outboard, 0 inboard and aside; L_a M_I = S[s] M_I + M_I S[s]*.
 
     Along random rates. For s, those of half of the bodies at a time: any two bodies differ
@@ -371,9 +371,9 @@ def _changes_about_the_point(case: State) -> Claim:
     return stacked(*claims)
 
 
-def _decomposition(case: State) -> Claim:
+def _decomposition(case: ProofState) -> Claim:
     """The elements ℳ(i, j) = H(i) φ(i, j) R(j) H*(j); `Identity 1` has the operators."""
-    view = View(case)
+    view = WorldAxesState(case)
     f, r = blocks(view.value(phi), view.n), diagonal(view.value(R), view.n)
     out = np.diag(case.model.armature)
     for a, b in np.ndindex(view.nv, view.nv):
@@ -384,7 +384,7 @@ def _decomposition(case: State) -> Claim:
     return Claim(case.dense(mass_matrix), out)
 
 
-def _components(case: State) -> Claim:
+def _components(case: ProofState) -> Claim:
     """L_i ℳ(j, k) about the world's origin."""
     view = PointView(case)
     s, whole, owner = view.s, view.of_bodies(R), view.owner
@@ -401,10 +401,10 @@ def _components(case: State) -> Claim:
     return Claim(moved, expected)
 
 
-class _Halves(View):
+class _Halves(WorldAxesState):
     """The parts of lemmas 5.3 and 5.4, about the body origins: blocks of φ and R."""
 
-    def __init__(self, case: State) -> None:
+    def __init__(self, case: ProofState) -> None:
         super().__init__(case)
         self.F, self.R = blocks(self.value(phi), self.n), diagonal(self.value(R), self.n)
 
@@ -419,7 +419,7 @@ class _Halves(View):
         return self.axes[k] @ self.F[c, a] @ inner @ self.axes[j]
 
 
-def _elements(case: State) -> Claim:
+def _elements(case: ProofState) -> Claim:
     """Lemma 5.3 about the body origins, with + 𝓗* for the paper's − 𝓗."""
     view = _Halves(case)
     moved = view.change_of_mass_matrix()
@@ -432,7 +432,7 @@ def _elements(case: State) -> Claim:
     return stacked(Claim(moved, expected), Claim(expected, np.swapaxes(expected, 0, 1)))
 
 
-def _christoffel_elements(case: State) -> Claim:
+def _christoffel_elements(case: ProofState) -> Claim:
     """Lemma 5.4: C_i(j, k) for j inboard of both, by R of the bodies i and k."""
     view = _Halves(case)
     C, claims = view.christoffel(), []
@@ -442,7 +442,7 @@ def _christoffel_elements(case: State) -> Claim:
     return stacked(*claims)
 
 
-def _christoffel(case: State) -> Claim:
+def _christoffel(case: ProofState) -> Claim:
     """C_i(j,k) = s_i* B[R_I(m), s_lo] s_hi, m the outermost, against the definition."""
     view = PointView(case)
     s, whole, owner, C = view.s, view.of_bodies(R), view.owner, view.christoffel()
@@ -455,7 +455,7 @@ def _christoffel(case: State) -> Claim:
     return Claim(C, expected)
 
 
-def _christoffel_cases(case: State) -> Claim:
+def _christoffel_cases(case: ProofState) -> Claim:
     """Equation 5.55 with its missing cases, from Y(a, b, c) = s_a* B[R_I(c), s_c] s_b."""
     view = PointView(case)
     s, whole, owner, C = view.s, view.of_bodies(R), view.owner, view.christoffel()
@@ -474,8 +474,8 @@ def _christoffel_cases(case: State) -> Claim:
     return stacked(*claims)
 
 
-def _christoffel_symmetries(case: State) -> Claim:
-    view = View(case)
+def _christoffel_symmetries(case: ProofState) -> Claim:
+    view = WorldAxesState(case)
     L = view.change_of_mass_matrix()
     C = _christoffel_of(L)
     claims: list[Any] = [Claim(C, np.swapaxes(C, 1, 2)), Claim(L, C + np.swapaxes(C, 0, 1))]
@@ -486,9 +486,9 @@ def _christoffel_symmetries(case: State) -> Claim:
     return stacked(*claims, Claim(forces, case.dense(BIAS)))
 
 
-def _dependence(case: State) -> Claim:
+def _dependence(case: ProofState) -> Claim:
     """C_i(j, k) depends on coordinates strictly outboard of the innermost of the three only."""
-    view, nv, moved = View(case), case.model.nv, case.random(case.model.nv)
+    view, nv, moved = WorldAxesState(case), case.model.nv, case.random(case.model.nv)
 
     def symbols(q: Array) -> Array:
         return _christoffel_of(gradient(case, lambda at: case.dense(mass_matrix, q=at), q))
@@ -506,7 +506,7 @@ def _dependence(case: State) -> Claim:
 # ---- beyond the paper: articulated quantities ----------------------------------------------------
 
 
-def _articulated(case: State) -> Claim:
+def _articulated(case: ProofState) -> Claim:
     """L_i P = Sⁱ P + P Sⁱ* + λ_i: the subtree turns rigidly, the path to the base feels the rest."""
     view, rates = PointView(case), case.random(case.model.nv)
     inertia, S = view.of_bodies(P), crf(view.moved_by(rates))
@@ -521,9 +521,9 @@ def _articulated(case: State) -> Claim:
     return Claim(along(case, lambda q: view.of_bodies(P, q), rates), change)
 
 
-def _fixman(case: State) -> Claim:
+def _fixman(case: ProofState) -> Claim:
     """L_i log det ℳ = 2 tr(Υ(i) S[H*(i)] P(i)), along random rates."""
-    view, rates = View(case), case.random(case.model.nv)
+    view, rates = WorldAxesState(case), case.random(case.model.nv)
     up, inertia = (diagonal(view.value(x), view.n) for x in (Upsilon, P))
     moved = along(case, lambda q: case.dense(parse("logdet(mass_matrix)"), q=q), rates)
     turns = (rates[i] * crf(axis) for i, axis in enumerate(view.axes))
@@ -531,7 +531,7 @@ def _fixman(case: State) -> Claim:
     return Claim(moved, sum(found, case.zeros()))
 
 
-def _coriolis(case: State) -> Claim:
+def _coriolis(case: ProofState) -> Claim:
     """C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*]: C v is the bias, C + C* the rate of ℳ."""
     matrix = case.dense(
         parse(
@@ -543,7 +543,7 @@ def _coriolis(case: State) -> Claim:
     return stacked(Claim(matrix @ case.v, case.dense(BIAS)), Claim(matrix + matrix.T, changes))
 
 
-def _propagation_rate(case: State) -> Claim:
+def _propagation_rate(case: ProofState) -> Claim:
     return Claim(rate(case, phi), case.dense(parse("cross(V)* phi - phi cross(V)*")))
 
 

@@ -25,7 +25,7 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.operators import E_phi, E_psi, G, H, K, Omega, Upsilon, mass_matrix, phi, psi
 from phipsi.core.rewrite.identity import Claim, Identity
 from phipsi.core.spatial import skew
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, used, word
 from phipsi.papers.theorems.paper_symbols import theorem as t
 from phipsi.papers.theorems.values import (
@@ -48,7 +48,7 @@ from phipsi.papers.theorems.values import (
 )
 
 
-def _full(case: State, expr: Expr) -> Array:
+def _full(case: ProofState, expr: Expr) -> Array:
     """The blocks (n, n, 6, 6) of an operator on bodies, in world axes."""
     return blocks(inertial(case, expr), case.model.n_bodies)
 
@@ -56,29 +56,29 @@ def _full(case: State, expr: Expr) -> Array:
 # ---- rigid transformations ---------------------------------------------------------------------
 
 
-def _rigid_inverse(case: State) -> Claim:
+def _rigid_inverse(case: ProofState) -> Claim:
     offset = case.random(3)
     return Claim(np.linalg.inv(lever(offset)), lever(-offset))
 
 
-def _rigid_chain(case: State) -> Claim:
+def _rigid_chain(case: ProofState) -> Claim:
     first, second = case.random(2, 3)
     return Claim(lever(first) @ lever(second), lever(first + second))
 
 
-def _moves_velocity(case: State) -> Claim:
+def _moves_velocity(case: ProofState) -> Claim:
     offset, w, v = case.random(3, 3)
     moved = lever(offset).T @ np.concatenate([w, v])
     return Claim(moved, np.concatenate([w, v + np.cross(w, offset)]))
 
 
-def _moves_force(case: State) -> Claim:
+def _moves_force(case: ProofState) -> Claim:
     offset, N, F = case.random(3, 3)
     moved = lever(offset) @ np.concatenate([N, F])
     return Claim(moved, np.concatenate([N + np.cross(offset, F), F]))
 
 
-def _parallel_axis(case: State) -> Claim:
+def _parallel_axis(case: ProofState) -> Claim:
     claims = []
     for M_O, inertia in zip(case.model.inertia_matrices, case.model.inertias, strict=True):
         m, p, M_C = inertia.mass, inertia.com_B, case.zeros(6, 6)
@@ -90,7 +90,7 @@ def _parallel_axis(case: State) -> Claim:
 # ---- series, blocks, numbering -----------------------------------------------------------------
 
 
-def _powers(case: State, step: Expr) -> list[Array]:
+def _powers(case: ProofState, step: Expr) -> list[Array]:
     """x, E x, …, Eⁿ x for a random x."""
     matrix, out = case.dense(step), [case.random(6 * case.model.n_bodies)]
     for _ in range(case.model.n_bodies):
@@ -98,16 +98,16 @@ def _powers(case: State, step: Expr) -> list[Array]:
     return out
 
 
-def _series(case: State) -> Claim:
+def _series(case: ProofState) -> Claim:
     x, *rest = _powers(case, E_phi)
     return Claim(case.dense(word("(I - E_phi)^-1")) @ x, sum(rest, x))
 
 
-def _nilpotent(step: Expr, case: State) -> Claim:
+def _nilpotent(step: Expr, case: ProofState) -> Claim:
     return vanishing(_powers(case, step)[-1])
 
 
-def _levers_between(case: State) -> Array:
+def _levers_between(case: ProofState) -> Array:
     """φ(l(i, j)) from the positions, for every body j and each body i on its path."""
     at, n = positions(case), case.model.n_bodies
     out = case.zeros(n, n, 6, 6)
@@ -117,23 +117,23 @@ def _levers_between(case: State) -> Array:
     return out
 
 
-def _phi_blocks(case: State) -> Claim:
+def _phi_blocks(case: ProofState) -> Claim:
     return Claim(_full(case, phi), _levers_between(case))
 
 
-def _renumbering(case: State) -> Claim:
+def _renumbering(case: ProofState) -> Claim:
     n = case.model.n_bodies
     order = case.rng.permutation(n)
     step, full = (from_blocks(_full(case, x)[order][:, order]) for x in (E_phi, phi))
     return Claim(np.linalg.inv(case.eye(6 * n) - step), full)
 
 
-def _triangular(order: str, part: Callable[..., Any], offset: int, case: State) -> Claim:
+def _triangular(order: str, part: Callable[..., Any], offset: int, case: ProofState) -> Claim:
     n = case.model.n_bodies
     return vanishing(blocks(case.dense(phi, order=order), n)[part(n, offset)])
 
 
-def _square_root(case: State) -> Claim:
+def _square_root(case: ProofState) -> Claim:
     """M = L Δ L*, so M^(1/2) = L Δ^(1/2); the root of Δ ≥ 0 stands between and need not be taken."""
     factors = [_factored(case, x) for x in case.model.inertia_matrices]
     lower, pivots = (from_diagonal(gathered(case, [f[i] for f in factors], 6, 6)) for i in (0, 1))
@@ -141,7 +141,7 @@ def _square_root(case: State) -> Claim:
     return Claim(case.dense(mass_matrix), factor @ pivots @ factor.T + np.diag(case.model.armature))
 
 
-def _factored(case: State, inertia: Array) -> tuple[Array, Array]:
+def _factored(case: ProofState, inertia: Array) -> tuple[Array, Array]:
     """L and Δ of a symmetric matrix; where a pivot is zero, so is the column."""
     rest, lower, pivots = inertia.copy(), case.eye(6), case.zeros(6, 6)
     for i in range(6):
@@ -155,13 +155,13 @@ def _factored(case: State, inertia: Array) -> tuple[Array, Array]:
 # ---- MM and 88-11: blocks of Φ, Ψ, L -----------------------------------------------------------
 
 
-def _psi_along_paths(case: State) -> Array:
+def _psi_along_paths(case: ProofState) -> Array:
     """Products of the ψ(parent(k), k) along the paths."""
     return propagation(case, steps(case, E_psi))
 
 
 def _columns_of_parents(
-    name: str, inner: Callable[[State], Array], weighted: bool, case: State
+    name: str, inner: Callable[[ProofState], Array], weighted: bool, case: ProofState
 ) -> Claim:
     """Block (i, j) of an operator is X(i, parent(j)), times φ(parent(j), j) if weighted."""
     X, weight = inner(case), levers(case)
@@ -171,13 +171,13 @@ def _columns_of_parents(
     return Claim(_full(case, word(name)), expected)
 
 
-def _gain_blocks(case: State) -> Claim:
+def _gain_blocks(case: ProofState) -> Claim:
     shifted, gains = inertial(case, word("L")), inertial(case, G)
     inner = np.repeat(np.array(case.model.parent, dtype=int) >= 0, 6)  # S removes a root's block
     return Claim(shifted[inner], (from_diagonal(levers(case)) @ gains)[inner])
 
 
-def _telescope(left: Expr, right: Expr, by_gain: bool, case: State) -> Claim:
+def _telescope(left: Expr, right: Expr, by_gain: bool, case: ProofState) -> Claim:
     """Σ along the path of m of left(k,i+) right(i+,m) − left(k,i) right(i,m).
 
     Compared with right − left at (k, m), or with the sum of ± left(k,i+) L(i) H(i) right(i,m).
@@ -199,7 +199,7 @@ def _telescope(left: Expr, right: Expr, by_gain: bool, case: State) -> Claim:
 # ---- Lemma A.1, its dual, and Omega ------------------------------------------------------------
 
 
-def _lemma_a1(case: State) -> Claim:
+def _lemma_a1(case: ProofState) -> Claim:
     """ψ_a X ψ_b* = r + ψ_a~ r + r ψ_b~*, r = X + E_a r E_b*; with φ, ψ and a random operator."""
     n = case.model.n_bodies
     X, eye = from_diagonal(case.random(n, 6, 6)), case.eye(6 * n)
@@ -215,7 +215,7 @@ def _lemma_a1(case: State) -> Claim:
     return stacked(*claims)
 
 
-def _lemma_a1_dual(case: State) -> Claim:
+def _lemma_a1_dual(case: ProofState) -> Claim:
     """(ψ_a* X ψ_b)(i,j) = ψ_a*(c,i) Y(c) ψ_b(c,j), c the nearest common ancestor."""
     n = case.model.n_bodies
     X, first, second = case.random(n, 6, 6), steps(case, E_psi), case.random(n, 6, 6)
@@ -228,12 +228,12 @@ def _lemma_a1_dual(case: State) -> Claim:
     return stacked(Claim(full, through), Claim(Y, X + carried))
 
 
-def _omega_blocks(case: State) -> Claim:
+def _omega_blocks(case: ProofState) -> Claim:
     path, middle = _psi_along_paths(case), diagonal(inertial(case, Upsilon), case.model.n_bodies)
     return Claim(_full(case, Omega), _through_ancestors(case, path, middle, path))
 
 
-def _through_ancestors(case: State, left: Array, middle: Array, right: Array) -> Array:
+def _through_ancestors(case: ProofState, left: Array, middle: Array, right: Array) -> Array:
     out = np.zeros_like(left)
     for i, j in np.ndindex(out.shape[:2]):
         c = case.model.tree.nearest_common_ancestor(i, j)

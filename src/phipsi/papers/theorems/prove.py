@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.calculus.directional import substitute
 from phipsi.core.dense import dense
-from phipsi.core.dense.given_values import collect
+from phipsi.core.dense.override_values import collect
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.capabilities import UNAFFECTED, supports
 from phipsi.core.model.model import Model
@@ -41,8 +41,8 @@ from phipsi.papers.proofs.claim_decision import (
 )
 from phipsi.papers.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.proof_state import State
-from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.proofs.proof_state import ProofState
+from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 from phipsi.papers.theorems.book_index import all_identities, identity_named
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
 from phipsi.user_operators.block_formulas import Formula
@@ -80,7 +80,7 @@ class Proof:
     in_a_row: int = 0
     limit: str = ""
     holds_if: str = ""
-    _witness: Sample | None = field(default=None, repr=False, compare=False)
+    _witness: SampleMechanism | None = field(default=None, repr=False, compare=False)
     _any_efforts: bool = field(default=False, repr=False, compare=False)
 
     def _repr_markdown_(self) -> str:
@@ -186,7 +186,7 @@ def prove(
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     check_tables(identity.expressions, parts(model)[0])
     try:
-        return _decided(identity, model, seed, given, Inputs())
+        return _decided(identity, model, seed, given, ClaimInputs())
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
 
@@ -223,7 +223,7 @@ def _everywhere(
             in_a_row=tried.in_a_row,
             limit=tried.limit,
         )
-    saved = tried.saved_by() if save else ""
+    saved = tried.sufficient_condition() if save else ""
     reason = f"with {identity.condition}" if identity.condition else "in general"
     if saved:
         alone, too = (" alone", " too") if identity.condition else ("", "")
@@ -282,7 +282,7 @@ def _check_cases(identity: Identity) -> None:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ClaimInputs:
     """What a claim on a model is asked for: `points` of a program, any efforts tau.
 
     Without points some are drawn; otherwise tau is that of the equations of motion.
@@ -291,12 +291,12 @@ class Inputs:
     points: PointSet | None = None
     any_efforts: bool = False
 
-    def change(self, state: State) -> State:
+    def change(self, state: ProofState) -> ProofState:
         """A state with these efforts."""
         return with_any_efforts(state) if self.any_efforts else state
 
 
-def prove_for_inputs(identity: Identity, model: Model, inputs: Inputs, seed: int = 0) -> Proof:
+def prove_for_inputs(identity: Identity, model: Model, inputs: ClaimInputs, seed: int = 0) -> Proof:
     """The question of `prove` on a model, for any efforts and for the points of a program."""
     if not is_about_rows(identity):
         model = parts(model)[0]
@@ -312,7 +312,7 @@ def _decided(
     model: Model,
     seed: int,
     given: dict[str, Array] | None,
-    inputs: Inputs,
+    inputs: ClaimInputs,
 ) -> Proof:
     decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
     general, here = decide(_with_any_blocks(identity), own=False), None
@@ -335,7 +335,7 @@ def _decided(
         elif not here.holds:
             here = replace(here, gap=_gap(identity, model, seed, inputs.points))
     reason = _words(general, here, "with this model's own numbers")
-    witness = None if here.holds else Sample.of(model)
+    witness = None if here.holds else SampleMechanism.of(model)
     return Proof(identity, here.holds, reason, general, here, _witness=witness)
 
 
@@ -343,7 +343,7 @@ def _modulo_primes(
     identity: Identity,
     model: Model,
     seed: int,
-    inputs: Inputs,
+    inputs: ClaimInputs,
     *,
     own: bool,
     enough: float = GOAL,
@@ -352,7 +352,7 @@ def _modulo_primes(
     points, change = inputs.points, inputs.change
     bits = bits_of(model, points) if own and enough < 1.0 else 0
 
-    def states(i: int) -> State:
+    def states(i: int) -> ProofState:
         return change(modular_state(model, seed, i, own, points))
 
     try:

@@ -12,10 +12,10 @@ from phipsi.core.model.model import Model
 from phipsi.core.model.points import ANY_POINTS, PointSet
 from phipsi.core.operators.catalogue import CATALOGUE, arguments_of, definition
 from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.rewrite.given_rules import feeds_itself
 from phipsi.core.rewrite.identity import Identity, is_about_rows, unmet
+from phipsi.core.rewrite.user_rules import is_self_matching
 from phipsi.errors import InputError, PhipsiError
-from phipsi.papers.theorems.prove import Inputs, Proof, prove, prove_for_inputs, stated
+from phipsi.papers.theorems.prove import ClaimInputs, Proof, prove, prove_for_inputs, stated
 
 _RICCATI = frozenset({name for name, row in CATALOGUE.items() if row.riccati})
 _ROUND_RICCATI = frozenset({"H", "M", "Jr", "E_phi", "phi", "phi_tilde"}) | _RICCATI
@@ -56,7 +56,7 @@ def _check_sides(identity: Identity) -> None:
             f"the rule {identity.name!r} would replace {shown(identity.sides[0])}, which is in "
             f"every expression. Rules are used from left to right; swap the sides."
         )
-    if feeds_itself(identity):
+    if is_self_matching(identity):
         raise InputError(
             f"the right side of the rule {identity.name!r} contains its left side, so it could be "
             f"used for ever. Swap the sides, or state it for the whole part that is to be replaced."
@@ -124,7 +124,7 @@ def _proof(
 
     def once() -> Proof | PhipsiError:
         try:
-            return prove_for_inputs(identity, mechanism, Inputs(at, any_efforts=True))
+            return prove_for_inputs(identity, mechanism, ClaimInputs(at, any_efforts=True))
         except PhipsiError as error:  # singular, or numbers that no proof knows
             return error
 

@@ -25,8 +25,8 @@ from phipsi.papers.proofs.claim_reach import reach_of
 from phipsi.papers.proofs.deep_mechanisms import MOST_IN_DIGITS, full_samples, pool_of, shorter
 from phipsi.papers.proofs.digits import long_decimals
 from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.proof_state import State
-from phipsi.papers.proofs.sample_mechanisms import Sample
+from phipsi.papers.proofs.proof_state import ProofState
+from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 
 _TAU = parse("tau")
 _ENOUGH = 3  # mechanisms on which an exact proof has to succeed
@@ -68,7 +68,7 @@ class Tried:
         """Bodies in a row of the longest mechanisms on which it was decided."""
         return min(self._lengths.values(), default=0)
 
-    def first_failure(self) -> Sample | None:
+    def first_failure(self) -> SampleMechanism | None:
         """The smallest mechanism on which the identity fails, if it does on one of them."""
         try:
             failed = self._search(self._small, self._exactly)
@@ -83,7 +83,7 @@ class Tried:
             deep = [*deep[:_DEEP_IN_DIGITS], *deep[-1:] * self._modes]
             return failed or self._deep_failure(deep, self._in_digits)
 
-    def _deep_failure(self, deep: list[Sample], decide: Any) -> Sample | None:
+    def _deep_failure(self, deep: list[SampleMechanism], decide: Any) -> SampleMechanism | None:
         """A failure on one of the deep mechanisms, on as few bodies as show it."""
         light = [one for one in deep if self._work(one) <= _MOST_WORK]
         failed = self._search(light, decide)
@@ -105,12 +105,12 @@ class Tried:
         fewer = (shorter(failed, n) for n in range(2, failed.in_a_row))
         return next((one for one in fewer if one and self._once(one) is False), failed)
 
-    def _work(self, one: Sample) -> float:
+    def _work(self, one: SampleMechanism) -> float:
         if self.method != "exact":
             return one.model.n_bodies
         return one.model.n_bodies * points_needed(self._identity, one.model, one.points)
 
-    def _on_fewer(self, heavy: list[Sample], decide: Any) -> Sample | None:
+    def _on_fewer(self, heavy: list[SampleMechanism], decide: Any) -> SampleMechanism | None:
         """A failure at one point of a chain; if there is none, proofs on fewer bodies."""
         self._tried += 1
         if self._once(heavy[0]) is False:
@@ -122,7 +122,7 @@ class Tried:
                 return self._search(deep, decide)
         return None
 
-    def _search(self, pool: list[Sample], decide: Any) -> Sample | None:
+    def _search(self, pool: list[SampleMechanism], decide: Any) -> SampleMechanism | None:
         too_large: list[NotRational] = []
         for one in pool:
             self._tried += 1
@@ -144,21 +144,21 @@ class Tried:
             raise too_large[0]
         return None
 
-    def _exactly(self, one: Sample) -> bool:
+    def _exactly(self, one: SampleMechanism) -> bool:
         least = _PATTERNS if self._reach.patterns else 1
         found = modular(self._identity, one.model, lambda i: self._state(one, i), 0, GOAL, least)
         self._points += found.points
         self._chance = max(self._chance, found.chance)
         return found.holds
 
-    def _in_digits(self, one: Sample) -> bool:
+    def _in_digits(self, one: SampleMechanism) -> bool:
         with long_decimals():
             return compared(self._identity, self._with_efforts(one.digits_state(self._seed))).holds
 
-    def _state(self, one: Sample, i: int) -> State:
+    def _state(self, one: SampleMechanism, i: int) -> ProofState:
         return self._with_efforts(one.state(self._seed, i))
 
-    def _with_efforts(self, state: State) -> State:
+    def _with_efforts(self, state: ProofState) -> ProofState:
         return with_any_efforts(state) if self._free_tau else state
 
     def verdict(self) -> Verdict:
@@ -188,7 +188,7 @@ class Tried:
 
     # ---- a condition that saves it --------------------------------------------------------------
 
-    def saved_by(self) -> str:
+    def sufficient_condition(self) -> str:
         """The first condition, or pair of them, under which the identity holds."""
         if self.method != "exact":
             return ""
@@ -214,10 +214,10 @@ class Tried:
                 return condition
         return ""
 
-    def _at_one_point(self, pool: list[Sample]) -> dict[Sample, bool]:
+    def _at_one_point(self, pool: list[SampleMechanism]) -> dict[SampleMechanism, bool]:
         return {one: found for one in pool if (found := self._once(one)) is not None}
 
-    def _once(self, one: Sample) -> bool | None:
+    def _once(self, one: SampleMechanism) -> bool | None:
         """Whether the sides agree at one point; None where something is singular.
 
         With patterns of prescribed joints at three: at random ones, at none, at all.
@@ -229,7 +229,7 @@ class Tried:
             return None
 
 
-def with_any_efforts(state: State) -> State:
+def with_any_efforts(state: ProofState) -> ProofState:
     """A state whose tau need not belong to its vdot."""
     return state.with_value(_TAU, state.any_efforts.reshape(-1, 1))
 

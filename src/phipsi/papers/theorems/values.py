@@ -17,12 +17,12 @@ from phipsi.core.expressions.node import Expr
 from phipsi.core.operators import parse, pose
 from phipsi.core.rewrite.identity import Claim
 from phipsi.core.spatial import phi as rigid
-from phipsi.papers.proofs.proof_state import State
+from phipsi.papers.proofs.proof_state import ProofState
 
 Array = Any  # of exact numbers
 
 
-def gathered(case: State, blocks: Sequence[Any], *shape: int) -> Array:
+def gathered(case: ProofState, blocks: Sequence[Any], *shape: int) -> Array:
     """Blocks of one shape as one array; there may be no blocks."""
     return np.stack(blocks) if len(blocks) else case.zeros(0, *shape)
 
@@ -68,17 +68,17 @@ def from_diagonal(values: Array) -> Array:
     return from_blocks(out)
 
 
-def inertial(case: State, expr: Expr, **options: Any) -> Array:
+def inertial(case: ProofState, expr: Expr, **options: Any) -> Array:
     """The value of an expression in world axes."""
     return case.dense(expr, axes="inertial", **options)
 
 
-def world(case: State, expr: Expr) -> Array:
+def world(case: ProofState, expr: Expr) -> Array:
     """A vector on bodies in world axes, (n, 6)."""
     return inertial(case, expr).reshape(-1, 6)
 
 
-def turns(case: State) -> Array:
+def turns(case: ProofState) -> Array:
     """U(k) = diag(R_k, R_k), body to world axes, (n, 6, 6)."""
     return gathered(case, [rigid(x[:3, :3], np.zeros(3)) for x in case.dense(pose)], 6, 6)
 
@@ -91,17 +91,17 @@ def lever(offset: Array) -> Array:
     return rigid(np.eye(3), offset)
 
 
-def positions(case: State) -> Array:
+def positions(case: ProofState) -> Array:
     """Where the bodies are, (n, 3)."""
     return case.dense(pose)[:, :3, 3]
 
 
-def joined(case: State) -> list[tuple[int, int]]:
+def joined(case: ProofState) -> list[tuple[int, int]]:
     """Bodies and their parents, where there is one."""
     return [(k, p) for k, p in enumerate(case.model.parent) if p >= 0]
 
 
-def steps(case: State, expr: Expr) -> Array:
+def steps(case: ProofState, expr: Expr) -> Array:
     """The blocks (parent(k), k) of an operator in world axes, (n, 6, 6); zero at the roots."""
     n = case.model.n_bodies
     out, full = case.zeros(n, 6, 6), blocks(inertial(case, expr), n)
@@ -110,7 +110,7 @@ def steps(case: State, expr: Expr) -> Array:
     return out
 
 
-def levers(case: State) -> Array:
+def levers(case: ProofState) -> Array:
     """φ(parent(k), k) in world axes, from the positions of the bodies alone."""
     at, out = positions(case), case.zeros(case.model.n_bodies, 6, 6)
     for k, p in joined(case):
@@ -118,7 +118,7 @@ def levers(case: State) -> Array:
     return out
 
 
-def to_parents(case: State, values: Array) -> Array:
+def to_parents(case: ProofState, values: Array) -> Array:
     """The matrix with `values[k]` at (parent(k), k)."""
     n = case.model.n_bodies
     out = case.zeros(n, n, 6, 6)
@@ -127,7 +127,7 @@ def to_parents(case: State, values: Array) -> Array:
     return from_blocks(out)
 
 
-def propagation(case: State, values: Array) -> Array:
+def propagation(case: ProofState, values: Array) -> Array:
     """(I − E)⁻¹ for the steps `values`: their products along the paths, blocks (n, n, 6, 6)."""
     n = case.model.n_bodies
     return blocks(np.linalg.inv(case.eye(6 * n) - to_parents(case, values)), n)
@@ -136,23 +136,23 @@ def propagation(case: State, values: Array) -> Array:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def rate(case: State, expr: Expr, vdot: Array | None = None, **options: Any) -> Array:
+def rate(case: ProofState, expr: Expr, vdot: Array | None = None, **options: Any) -> Array:
     """d/dt of an expression along q̇ = N(q) v, v̇ = vdot (zero if not given)."""
     way = case.model.qdot(case.q, case.v), 0 * case.v if vdot is None else vdot
     value = partial(_in_state, case, expr, options)
     return case.derivative(value, (case.q, case.v), way)
 
 
-def _in_state(case: State, expr: Expr, options: dict[str, Any], q: Array, v: Array) -> Array:
+def _in_state(case: ProofState, expr: Expr, options: dict[str, Any], q: Array, v: Array) -> Array:
     return case.dense(expr, q=q, v=v, **options)
 
 
-def along(case: State, value: Callable[[Array], Array], rates: Array) -> Array:
+def along(case: ProofState, value: Callable[[Array], Array], rates: Array) -> Array:
     """The derivative of a function of q along N(q) rates."""
     return case.derivative(value, (case.q,), (case.model.qdot(case.q, rates),))
 
 
-def gradient(case: State, value: Callable[[Array], Array], q: Array | None = None) -> Array:
+def gradient(case: ProofState, value: Callable[[Array], Array], q: Array | None = None) -> Array:
     """∂/∂(rate i) of a function of q, along N(q) e_i; last axis i."""
     at = case.q if q is None else q
     ways = [case.model.qdot(at, unit) for unit in case.eye(case.model.nv)]
@@ -162,14 +162,14 @@ def gradient(case: State, value: Callable[[Array], Array], q: Array | None = Non
     return np.stack(columns, axis=-1)
 
 
-def centres(case: State, q: Array) -> Array:
+def centres(case: ProofState, q: Array) -> Array:
     """World positions of the mass centres, (n, 3)."""
     poses = case.dense(pose, q=q)
     offsets = gathered(case, [i.com_B for i in case.model.inertias], 3)
     return poses[:, :3, 3] + np.einsum("kij,kj->ki", poses[:, :3, :3], offsets)
 
 
-def masses(case: State) -> Array:
+def masses(case: ProofState) -> Array:
     """The masses of the bodies, (n,)."""
     return gathered(case, [inertia.mass for inertia in case.model.inertias])
 

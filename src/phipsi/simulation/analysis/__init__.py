@@ -1,10 +1,10 @@
 """What a motion is like near a state: equilibria, linear models, derivatives of steps."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
-        "acting_laws": ".",
+        "law_linearization": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

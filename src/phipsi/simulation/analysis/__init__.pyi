@@ -1,5 +1,5 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.simulation.analysis import acting_laws
+from phipsi.simulation.analysis import law_linearization
 
-__all__ = ["acting_laws"]
+__all__ = ["law_linearization"]

@@ -25,12 +25,12 @@ from phipsi.algorithms.dynamics.derivatives import KKTSolver, inverse_dynamics_d
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.backends.arguments import joint_at, real_array
+from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.deflections import bent_too_far
 from phipsi.core.model.entry_names import entry_names, modal_rates, rates_of
 from phipsi.core.model.flexible_hinge import modal_amplitudes
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list, whole_number
 from phipsi.errors import (
     ConvergenceError,
     InputError,
@@ -38,7 +38,7 @@ from phipsi.errors import (
     SingularHingeError,
     did_you_mean,
 )
-from phipsi.simulation.analysis.acting_laws import ActingLaws
+from phipsi.simulation.analysis.law_linearization import LawLinearization
 from phipsi.simulation.runs.checks import check_quaternions, checked_number, checked_time
 
 Array = NDArray[Any]
@@ -126,7 +126,7 @@ def equilibrium(
     array([0.    , 4.8143])
     """
     tree = tree_of(model, equilibrium)
-    acting = ActingLaws(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
+    acting = LawLinearization(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
     if dt is not None and not (acting.circuit.samplings or acting.circuit.delays):
         raise InputError(
             f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
@@ -140,7 +140,7 @@ def equilibrium(
     )
     if small >= 1:
         raise InputError(f"tolerance={tolerance!r} must be between 0 and 1; by default it is 1e-10")
-    search = _Search(tree, system, acting, unknowns, small)
+    search = _EquilibriumSolver(tree, system, acting, unknowns, small)
     return search.run(start, whole_number("max_iterations", max_iterations, 0))
 
 
@@ -148,7 +148,7 @@ def equilibrium(
 
 
 def _start(
-    model: Model, acting: ActingLaws, q: Any, v: Any, tau: Any, parameters: Mapping[str, Any]
+    model: Model, acting: LawLinearization, q: Any, v: Any, tau: Any, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Where the search begins: q, v, tau, parameters and states of laws, by name."""
     places = model.neutral() if q is None else _finite("q", q, (model.nq,))
@@ -189,14 +189,14 @@ def _by_joint(model: Model, name: str, given: Any) -> Array:
 
 
 @final
-class _Search:
+class _EquilibriumSolver:
     """Equations, unknowns, and steps."""
 
     def __init__(
         self,
         model: Model,
         system: System | None,
-        acting: ActingLaws,
+        acting: LawLinearization,
         unknowns: str | Sequence[str],
         tolerance: float,
     ) -> None:

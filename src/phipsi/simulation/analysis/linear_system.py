@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
-from phipsi.loaded import display
+from phipsi.package_state import display
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.support.optional_imports import import_optional
 

@@ -27,20 +27,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.actuation import driving_efforts
 from phipsi.algorithms.dynamics.derivatives import KKTSolver
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.dynamics.inverse_with_actuators import driving_efforts
 from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.core.calculus.differentiation import diff
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import as_list, as_numbers
 from phipsi.core.model.capabilities import supports, tree_of
 from phipsi.core.model.entry_names import entry_names, rates_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list, as_numbers
 from phipsi.core.operators import J
 from phipsi.core.operators import v as rates
 from phipsi.errors import InputError, true_or_false
-from phipsi.simulation.analysis.acting_laws import ContinuousLaws, LawDerivatives
+from phipsi.simulation.analysis.law_linearization import ContinuousLaws, LawDerivatives
 from phipsi.simulation.analysis.linear_system import LinearSystem
 from phipsi.simulation.integrators.motion import Motion
 

@@ -70,7 +70,7 @@ def step_derivatives(
     """
     mechanism, ahead = mechanism_of(model, step_derivatives), None
     checked_differentiable(integrator)
-    if METHODS[integrator].bends:
+    if METHODS[integrator].elastic_implicit:
         ahead = checked_time(dt, "dt")
     motion = Motion(mechanism, held_mask(mechanism, prescribed, step_derivatives), ahead=ahead)
     h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
@@ -139,7 +139,7 @@ def checked_differentiable(integrator: Any) -> None:
         return
     known = ", ".join(map(repr, DIFFERENTIABLE))
     why = ""
-    if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].conserves:
+    if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].is_variational:
         why = (
             ". This one solves an equation in every step, whose derivatives are second derivatives "
             "of the Lagrangian"

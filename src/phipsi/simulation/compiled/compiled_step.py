@@ -12,7 +12,7 @@ as graphs (arrays/graph.py). Everything else is made from these graphs, and need
 Forward derivatives A = ∂y⁺/∂y and B = ∂y⁺/∂u are not here yet; their place is a method beside
 `adjoint`, in the same coordinates: those of q and q⁺ along the rates. It would push tangents from
 the nodes in `before` and ``tau`` to those in `after` (core/arrays/law_derivatives.py, `tangents`),
-which needs `Callee.pushed` of the calls in steps: programs of the algebra, formulas of joints,
+which needs `Primitive.pushed` of the calls in steps: programs of the algebra, formulas of joints,
 closed chains, iterations. None of them has it. Until then, A and B of a mechanism without laws are
 `step_derivatives`, those in continuous time with laws `linearize`, and `adjoint` gives the products
 w* A and w* B with weights w of the states.
@@ -31,14 +31,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
 from phipsi.core.arrays.graph import Node, Shape
-from phipsi.core.arrays.law_operations import given as given_node
+from phipsi.core.arrays.law_operations import input as given_node
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.trace import as_node
 from phipsi.core.model.entry_names import entry_names, joint_units
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, did_you_mean
 from phipsi.identification.regressors import inertial_parameters
-from phipsi.laws.circuit import INERTIA, Circuit
+from phipsi.laws.block_diagram import INERTIA, BlockDiagram
 from phipsi.simulation import impacts, integrators
 from phipsi.simulation.compiled.episodes import Episodes, shared_of
 from phipsi.simulation.integrators.graph_steps import step_of
@@ -48,7 +48,7 @@ from phipsi.simulation.runs.rollout import failure
 
 if TYPE_CHECKING:
     from phipsi.simulation.runs.run_gradient import RunGradient
-    from phipsi.simulation.runs.run_program import RunProgram, Sample
+    from phipsi.simulation.runs.run_program import PeriodicUpdate, RunProgram
 
 Array = NDArray[Any]
 
@@ -112,7 +112,7 @@ class CompiledStep:
     def __init__(
         self,
         mechanism: Model,
-        circuit: Circuit,
+        circuit: BlockDiagram,
         dt: float,
         integrator: str,
         given: Sequence[str] = (),
@@ -271,7 +271,7 @@ class CompiledStep:
         inputs: Mapping[str, int] | None = None,
         own: Mapping[str, int] | None = None,
         more: Mapping[str, int] | None = None,
-        samples: Sequence[Sample] = (),
+        samples: Sequence[PeriodicUpdate] = (),
         records: Mapping[str, Node] | None = None,
     ) -> RunProgram:
         """A run of other graphs that read the same states and parameters; see `RunProgram`.
@@ -292,14 +292,14 @@ class CompiledStep:
         parts["samples"] = tuple(parts["samples"])
         return RunProgram(self.graph.native, states, **parts)
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[PeriodicUpdate]:
         """What sampled laws change before steps whose number is a multiple of their period."""
-        from phipsi.simulation.runs.run_program import Sample
+        from phipsi.simulation.runs.run_program import PeriodicUpdate
 
         out, graph = [], self.graph
         for one in self.circuit.samplings:
             nodes = graph.values(graph.start, list(one.updates.values()))
-            out.append(Sample(one.period, dict(zip(one.updates, nodes, strict=True))))
+            out.append(PeriodicUpdate(one.period, dict(zip(one.updates, nodes, strict=True))))
         return out
 
     # ---- the step as a function ---------------------------------------------------------------

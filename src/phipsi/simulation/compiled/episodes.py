@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_operations import constant, given
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.model.numbers import as_list, whole_number
+from phipsi.core.arrays.law_operations import constant, input
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.errors import InputError
 from phipsi.laws.signals import uniform_numbers
 from phipsi.simulation.runs.checks import checked_time
@@ -106,7 +106,7 @@ class Episodes:
                     f"{period} steps: a new episode would begin between two samples. Say\n"
                     f"    pp.Episodes(…, every={fits})"
                 )
-        ended: Any = Traced(constant(0.0))
+        ended: Any = Tracer(constant(0.0))
         for name in self.end:
             node = record(name)
             if node.shape:
@@ -114,8 +114,8 @@ class Episodes:
                     f"end={name!r} has shape {node.shape}, but one number ends an episode. "
                     f"Join the entries in the law:  (x > 1).any()"
                 )
-            ended = np.where(Traced(node) != 0, 1.0, ended)
-        late: Any = Traced(constant(0.0))
+            ended = np.where(Tracer(node) != 0, 1.0, ended)
+        late: Any = Tracer(constant(0.0))
         if self.limit is not None:
             late = np.where(_number("t") + 0.5 * _number("h") >= self.limit, 1.0, 0.0)
         failed = _number("failed")
@@ -125,7 +125,7 @@ class Episodes:
             "episode.ended": ended, "episode.late": late, "episode.failed": failed,
             "episode.over": over, "episode.count": count + over,
         }  # fmt: skip
-        checks |= {f"episode.final.{name}": Traced(record(name)) for name in self.keep}
+        checks |= {f"episode.final.{name}": Tracer(record(name)) for name in self.keep}
         row = np.floor(uniform_numbers(count, _number("trajectory"), 1, 0)[0] * starts)
         return Restart(
             self.every,
@@ -164,4 +164,4 @@ def starts_of(
 
 def _number(name: str) -> Any:
     """A number that the kernel knows."""
-    return Traced(given(name, ()))
+    return Tracer(input(name, ()))

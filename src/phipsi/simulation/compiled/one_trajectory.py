@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.law_values import GraphEvaluator
 from phipsi.core.compiler import compile
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.operators import Jr
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError, ModelError, warn
-from phipsi.laws.circuit import INERTIA
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.laws.block_diagram import INERTIA
+from phipsi.simulation.forces.force import BoundForces, Force
 
 Array = NDArray[Any]
 
@@ -104,7 +104,7 @@ class OwnForces:
     def __init__(self, simulator: Any, model: Model, parameters: Mapping[str, Array]) -> None:
         laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
         elements = [x for x in laws if isinstance(x, Force)]
-        self.elements = Elements(elements, model, rows=True).with_parameters(parameters)
+        self.elements = BoundForces(elements, model, rows=True).with_parameters(parameters)
         self._parameters, self._nv = parameters, model.nv
         made, graph = simulator.compiled.circuit, simulator.compiled.graph
         self.stored = self._function(graph, made.energy)
@@ -128,7 +128,7 @@ class OwnForces:
         known = {"t", "q", "v", *self._parameters}
         if not _inputs_of(nodes) <= known:
             return None
-        run, shape = Evaluation(nodes), nodes[0].shape
+        run, shape = GraphEvaluator(nodes), nodes[0].shape
 
         def values(t: Array, q: Array, v: Array) -> Array:
             (found,) = run({**self._parameters, "t": t, "q": q, "v": v})

@@ -16,11 +16,11 @@ from phipsi.core.arrays.graph import Shape
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.backends.arguments import joint_array, real_array
 from phipsi.core.backends.options import OnError, check_on_error
+from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.core.model.capabilities import mechanism_of, supports
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list, whole_number
 from phipsi.errors import InputError, one_of, true_or_false, warn
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
 from phipsi.simulation.compiled.simulator_results import (
@@ -31,7 +31,7 @@ from phipsi.simulation.compiled.simulator_results import (
     weights_of,
 )
 from phipsi.simulation.compiled.simulator_state import SimulatorState, check_state
-from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.integrators.tableaux import METHODS, SIMULATED
@@ -110,12 +110,12 @@ class Simulator:
         self.integrator = integrator
         self.smoothing = _checked_smoothing(smoothing, whole)
         self.reproducible = true_or_false("reproducible", reproducible)
-        several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
+        several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
         self.laws: Any = tuple(laws) if several else laws
         own = tuple(as_list("given", given, "['M']"))
         made: Any = laws
-        if not isinstance(laws, Circuit):
-            made = circuit(whole, self.laws, self.dt, own)
+        if not isinstance(laws, BlockDiagram):
+            made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
             raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi import contact
 from phipsi.algorithms.constrained.system import System
 from phipsi.core.backends.arguments import real_array
-from phipsi.core.model.numbers import as_list, whole_number
+from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.errors import InputError, is_whole
 from phipsi.simulation.compiled.one_trajectory import OwnForces, own_mechanism
 from phipsi.simulation.compiled.simulator_state import check_state

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
-from phipsi.core.arrays.law_values import Evaluation
+from phipsi.core.arrays.law_values import GraphEvaluator
 from phipsi.core.backends.arguments import joint_array
-from phipsi.core.model.numbers import as_floats
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.errors import InputError, SimulationError
 from phipsi.simulation import impacts
 from phipsi.simulation.runs.rollout import failure
@@ -172,7 +172,7 @@ class SimulatorState:
             return None
         now = self._rows["q"], self._rows["v"]
         if graph.has_own_bodies:
-            run, values = Evaluation([graph.energy(graph.start)]), self.graph_values()
+            run, values = GraphEvaluator([graph.energy(graph.start)]), self.graph_values()
             both = (run({**values, "q": q, "v": v})[0] for q, v in (now, self._begun))
             return np.subtract(*both).reshape(self.batch)
         return impacts.contact_steps.energy_change(sim.model, self._begun, now).reshape(self.batch)

@@ -4,7 +4,7 @@ A controller is called as ``controller(t, q, v)`` and returns joint efforts; a r
 function of time, the motion of joints or of a frame.
 """
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -13,11 +13,11 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     INVERSE_DYNAMICS,
 )
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_operations import given
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.backends.failures import DOUBTFUL
+from phipsi.core.arrays.law_operations import input
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.backends.errors_from_status import DOUBTFUL
 from phipsi.core.compiler import default_backend
 from phipsi.core.machine.machine import Machine, Memory
 from phipsi.core.model.entry_names import modal_rates
@@ -26,7 +26,7 @@ from phipsi.core.model.points import PointSet
 from phipsi.core.operators import J, Lambda, frame_pose, mass_matrix, tau
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.core.spatial.quaternions import log_of_matrix
-from phipsi.native.lane_function import LaneFunction, graph_function
+from phipsi.native.custom_kernel import CustomKernel, graph_function
 from phipsi.native.machine_call import MachineCall
 from phipsi.simulation.control.tracking import Tracking
 from phipsi.simulation.integrators.step_calls import ProgramCall
@@ -41,13 +41,13 @@ def _compiled(
     shapes: dict[str, tuple[int, ...]],
     formula: Callable[[dict[str, Any]], Sequence[Any]],
     failure: int = 0,
-) -> LaneFunction | NoCode:
+) -> CustomKernel | NoCode:
     """The machine code of a formula of named quantities, which the model keeps under a key."""
 
-    def build() -> LaneFunction | NoCode:
+    def build() -> CustomKernel | NoCode:
         if default_backend() != "native" or not model.nv:
             return NoCode()
-        found = formula({name: Traced(given(name, shape)) for name, shape in shapes.items()})
+        found = formula({name: Tracer(input(name, shape)) for name, shape in shapes.items()})
         results = {name: as_node(x) for name, x in zip(("tau", "doubtful"), found, strict=False)}
         return graph_function(shapes, results, failure)
 
@@ -60,7 +60,7 @@ def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
     return shapes | {"q": (model.nq,), "q_ref": (model.nq,)}
 
 
-def computed_torque(model: Model) -> LaneFunction | NoCode:
+def computed_torque(model: Model) -> CustomKernel | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
 
     def formula(at: dict[str, Any]) -> list[Array]:
@@ -126,7 +126,7 @@ def operational_efforts(
     force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
     if status:
         nodes = call(StopWhere(len(rows), status), as_node(np.stack(force)), as_node(doubtful))
-        force = cast(Any, Traced(nodes[0]))
+        force = cast(Any, Tracer(nodes[0]))
     whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
     (push,) = called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
     return second + push, doubtful
@@ -139,7 +139,7 @@ def joint_rates(model: Model) -> Any:
     return out
 
 
-def pd_gravity(model: Model) -> LaneFunction | NoCode:
+def pd_gravity(model: Model) -> CustomKernel | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
 
     def formula(at: dict[str, Any]) -> list[Array]:
@@ -156,7 +156,7 @@ def pd_gravity(model: Model) -> LaneFunction | NoCode:
 
 def operational_space(
     model: Model, where: PointSet, rows: tuple[int, ...], key: Hashable, *, own: bool
-) -> LaneFunction | NoCode:
+) -> CustomKernel | NoCode:
     """(q, v, goal, V_ref, A_ref, kp, kd, damping, settings[, τ₀]) → tau.
 
     `settings` are the damping of the null space and the least ratio of eigenvalues; `own`, whether
@@ -178,7 +178,7 @@ def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
     """Results of a program for traced arguments."""
     several = forms if isinstance(forms, tuple) else (forms,)
     found = call(ProgramCall(several, model, **options), *map(as_node, args))
-    return [Traced(x) for x in found]
+    return [Tracer(x) for x in found]
 
 
 def _solved(

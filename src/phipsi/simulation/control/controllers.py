@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
-from phipsi.core.arrays.trace import Traced, as_array
+from phipsi.core.arrays.trace import Tracer, as_array
 from phipsi.core.backends.arguments import joint_at
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.errors import InputError, true_or_false
+from phipsi.simulation.control.actuated_mechanism import DrivenMechanism
 from phipsi.simulation.control.compiled_control import computed_torque, pd_gravity
-from phipsi.simulation.control.drives import DrivenMechanism
 from phipsi.simulation.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.control.references import Constant, JointReference, joint_state_at
 from phipsi.simulation.control.tracking import Tracking
@@ -110,7 +110,7 @@ class ComputedTorque:
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         reference = joint_state_at(self.model, self.reference, t)
-        if self._mechanism.is_tree and not isinstance(q, Traced):
+        if self._mechanism.is_tree and not isinstance(q, Tracer):
             code = self.model.cache.get(computed_torque) or computed_torque(self.model)
             tau = code.fast(q, v, *reference, self.kp, self.kd, self.damping)
             if tau is not None:
@@ -180,7 +180,7 @@ class PDGravity:
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         reference = joint_state_at(self.model, self.reference, t)
-        if self._mechanism.is_tree and not isinstance(q, Traced):
+        if self._mechanism.is_tree and not isinstance(q, Tracer):
             code = self.model.cache.get(pd_gravity) or pd_gravity(self.model)
             tau = code.fast(q, v, *reference, self.kp, self.kd)
             if tau is not None:
@@ -229,7 +229,7 @@ class Saturated:
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
         tau = as_array(self.controller(t, as_array(q), as_array(v)))
-        if not isinstance(tau, Traced):  # inside a law nothing is counted
+        if not isinstance(tau, Tracer):  # inside a law nothing is counted
             cut = (tau > self.limits) | (tau < self._least(self.limits))
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
         return np.clip(tau, self._least(self.limits), self.limits)

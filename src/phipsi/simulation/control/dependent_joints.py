@@ -16,12 +16,12 @@ from phipsi.algorithms.constrained.assembly import (
 )
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.core.arrays.calls import call
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.arrays.traced_numbers import TRACED
+from phipsi.core.model.argument_checks import entries_of
 from phipsi.core.model.entry_names import rates_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import entries_of
 from phipsi.core.operators import pose
 from phipsi.errors import InputError
 from phipsi.simulation.control.compiled_control import StopWhere, called
@@ -98,7 +98,7 @@ class FollowingJoints:
 
     def __call__(self, t: Any, state: State) -> State:
         """The state at times (...,), or at a traced time, with the loops closed."""
-        return self._traced(t, state) if isinstance(t, Traced) else self.closed(t, state)
+        return self._traced(t, state) if isinstance(t, Tracer) else self.closed(t, state)
 
     def closed(self, t: ArrayLike, state: State) -> State:
         """The state at times (...,) with the dependent joints where they close the loops."""
@@ -159,7 +159,7 @@ class FollowingJoints:
             q = moved_by(system.model, q, (1 - held) * step)
             gap = self._gaps(q)
         far = np.where(np.max(np.abs(gap)) <= TOLERANCE, 0.0, 1.0)  # 1 if it is not a number
-        q = Traced(call(StopWhere(system.nq, OPEN_PATH), as_node(q), as_node(far))[0])
+        q = Tracer(call(StopWhere(system.nq, OPEN_PATH), as_node(q), as_node(far))[0])
         v = self._equations.solved(q, P, held * v, np.zeros(system.n_rows))
         return q, v, self._equations.solved(q, P, held * vdot, -self._equations.drift(q, v))
 
@@ -194,6 +194,6 @@ class FollowingJoints:
 
 def moved_by(model: Model, q: Any, z: Any) -> Any:
     """The configuration q ∘ exp(z), of arrays or of traced values."""
-    if isinstance(z, Traced):
-        return Traced(moved(model, as_node(q), z.node))
+    if isinstance(z, Tracer):
+        return Tracer(moved(model, as_node(q), z.node))
     return model.integrate(q, z)

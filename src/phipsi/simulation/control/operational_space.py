@@ -12,22 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
-from phipsi.core.arrays.trace import Traced
+from phipsi.core.arrays.trace import Tracer
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import as_floats, as_list
 from phipsi.core.model.capabilities import Refusal, supports
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, as_list
 from phipsi.core.model.points import point_set
 from phipsi.core.model.pose import Pose
 from phipsi.core.operators import I, J, Lambda, mass_matrix, pose
 from phipsi.core.spatial import so3_log
 from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false
+from phipsi.simulation.control.actuated_mechanism import DrivenMechanism
 from phipsi.simulation.control.compiled_control import (
     POINT_ACCELERATIONS,
     operational_efforts,
     operational_space,
 )
-from phipsi.simulation.control.drives import DrivenMechanism
 from phipsi.simulation.control.references import ConstantPose, PoseReference, pose_state_at
 from phipsi.simulation.runs.checks import checked_number
 from phipsi.simulation.runs.rollout import SINGULAR_TASK
@@ -195,7 +195,7 @@ class OperationalSpace:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        if isinstance(q, Traced):
+        if isinstance(q, Tracer):
             return self._traced(t, q, v)
         q, v = as_floats("q", q), as_floats("v", v)
         reference, null = pose_state_at(self.reference, t), self.null_space

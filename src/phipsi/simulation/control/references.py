@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.core.arrays.trace import Traced, as_array, holds_traced
+from phipsi.core.arrays.trace import Tracer, as_array, contains_tracer
 from phipsi.core.backends.arguments import joint_at, real_array
+from phipsi.core.model.argument_checks import as_floats, as_list, as_numbers, whole_number
 from phipsi.core.model.capabilities import UNAFFECTED, mechanism_of, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats, as_list, as_numbers, whole_number
 from phipsi.core.model.pose import Pose
 from phipsi.core.spatial import so3_log
 from phipsi.core.spatial.exponential_coefficients import sinc, versine
@@ -353,7 +353,7 @@ def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
     At rest before the first and after the last time. A time that is known only when a law runs
     chooses among all legs.
     """
-    if isinstance(t, Traced):
+    if isinstance(t, Tracer):
 
         def row(values: Array) -> Any:
             out: Any = values[0]
@@ -438,7 +438,7 @@ def joint_state_at(model: Model, reference: JointReference, t: Any) -> Any:
     given = _three(reference, t, "(q, v, vdot)", "q, 0 * v, 0 * v")
     sizes = {"q": model.nq, "v": model.nv, "vdot": model.nv}
     return tuple(
-        x if isinstance(x, Traced) else _part(reference, name, x, (size,))
+        x if isinstance(x, Tracer) else _part(reference, name, x, (size,))
         for (name, size), x in zip(sizes.items(), given, strict=True)
     )
 
@@ -449,11 +449,11 @@ def pose_state_at(reference: PoseReference, t: Any) -> Any:
         return reference(t)
     given = _three(reference, t, "(pose, velocity, acceleration)", "pose, np.zeros(6), np.zeros(6)")
     rest = [
-        x if holds_traced(x) else _part(reference, name, x, (6,))
+        x if contains_tracer(x) else _part(reference, name, x, (6,))
         for name, x in zip(("velocity", "acceleration"), given[1:], strict=True)
     ]
     pose = given[0].matrix if isinstance(given[0], Pose) else given[0]
-    return (pose if holds_traced(pose) else _pose_of(reference, pose), *rest)
+    return (pose if contains_tracer(pose) else _pose_of(reference, pose), *rest)
 
 
 def _pose_of(reference: PoseReference, given: Array) -> Array:

@@ -24,9 +24,9 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.core.machine.machine import Index, Machine, Memory, Number
 from phipsi.core.machine.solvers import factor_cholesky, solve_lower, solve_upper
@@ -69,7 +69,7 @@ class RowSolve(MachineCall):
         zeros = [ops.constant(np.zeros(shape)) for shape in self.shapes]
         bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
         by_c, by_e = call(self, P, G, *bars, scales)
-        x, f, y, g = (cast(Any, Traced(node)) for node in (*results, by_c, by_e))
+        x, f, y, g = (cast(Any, Tracer(node)) for node in (*results, by_c, by_e))
         return [as_node(-(y @ x.T)), as_node(-(g @ x.T) - f @ y.T), by_c, by_e, None]
 
     def text(self, m: Machine, args: Sequence[Memory]) -> Sequence[Memory]:
@@ -201,4 +201,4 @@ class RowEquations:
         else:
             G = np.zeros((1, self.nv))
         callee = RowSolve(self.nv, self.n_rows, c.shape[1], status)
-        return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
+        return Tracer(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.arrays.trace import as_array
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import Group
+from phipsi.core.spatial.joint_groups import LieGroup
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.core.spatial.rotation_groups import Rotation
 
@@ -42,13 +42,13 @@ class Tracking:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._flat: list[tuple[slice, slice]] = []
-        self._curved: list[_Place] = []
+        self._curved: list[_PoseSlices] = []
         for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True):
             for group, i, j in joint.parts(q.start, v.start):
                 if group.rotation is None:
                     self._flat.append((slice(i, i + group.nq), slice(j, j + group.nv)))
                 else:
-                    self._curved.append(_Place.of_group(group, group.rotation, i, j))
+                    self._curved.append(_PoseSlices.of_group(group, group.rotation, i, j))
         self._moving = [x for x in self._curved if x.of.start < x.of.stop]
 
     def errors(
@@ -100,7 +100,7 @@ class Tracking:
         return out
 
 
-class _Place(NamedTuple):
+class _PoseSlices(NamedTuple):
     """A rotation and the translation after it: `turn`, `of` in q, `rates`, `linear` in v."""
 
     rotation: Rotation
@@ -110,7 +110,7 @@ class _Place(NamedTuple):
     linear: slice
 
     @classmethod
-    def of_group(cls, group: Group, rotation: Rotation, i: int, j: int) -> _Place:
+    def of_group(cls, group: LieGroup, rotation: Rotation, i: int, j: int) -> _PoseSlices:
         r, w = i + rotation.size, j + rotation.rates
         return cls(
             rotation, slice(i, r), slice(r, i + group.nq), slice(j, w), slice(w, j + group.nv)

@@ -5,7 +5,7 @@ origins in body axes, as `f_ext` everywhere in the library. Conservative element
 energy, which `Trajectory.energy` contains.
 """
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 from phipsi.simulation.forces.force import Force as Force
 from phipsi.simulation.forces.force import State as State
 

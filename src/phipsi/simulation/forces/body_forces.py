@@ -9,13 +9,13 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.arrays.trace import Traced, as_array
+from phipsi.core.arrays.trace import Tracer, as_array
+from phipsi.core.model.argument_checks import floats_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import floats_of
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError, PhipsiError, is_real, one_of
-from phipsi.laws.circuit import JointRows
-from phipsi.simulation.forces.force import Array, Element, Force, State
+from phipsi.laws.block_diagram import JointRows
+from phipsi.simulation.forces.force import Array, Force, PrintedForce, State
 from phipsi.simulation.runs.user_functions import check_signature, name_of
 
 Point = Any
@@ -42,7 +42,7 @@ def over_time(function: Any, t: Any, size: int, what: str, who: object) -> Array
     if np.ndim(t):
         found = [over_time(function, x, size, what, who) for x in np.ravel(t)]
         return np.stack(found).reshape(*np.shape(t), size)
-    if not isinstance(t, Traced):
+    if not isinstance(t, Tracer):
         return checked_vector(function(float(t)), size, f"{what} at t = {float(t):.6g} s", who)
     found = as_array(function(t))
     if found.shape != (size,):
@@ -56,7 +56,7 @@ def _number(value: Any, what: str, who: str) -> float:
     return float(value)
 
 
-class Place(NamedTuple):
+class BodyFrame(NamedTuple):
     """A frame fixed in a body, or in the world (−1): its axes and its origin there."""
 
     body: int
@@ -64,16 +64,16 @@ class Place(NamedTuple):
     offset: Array
 
 
-def place_of_point(model: Model, point: Point, who: str) -> Place:
+def place_of_point(model: Model, point: Point, who: str) -> BodyFrame:
     """Where a point is, with the axes of its frame."""
     try:
         body, pose = model.resolve_point(point)
     except PhipsiError as error:
         raise InputError(f"{who}: {error}") from error
-    return Place(body, pose.rotation, pose.translation)
+    return BodyFrame(body, pose.rotation, pose.translation)
 
 
-def place_that_moves(model: Model, point: Point, who: str, what: str) -> Place:
+def place_that_moves(model: Model, point: Point, who: str, what: str) -> BodyFrame:
     """The same of a point that is not fixed in the world; `what` would act there."""
     place = place_of_point(model, point, who)
     if place.body < 0:
@@ -84,7 +84,7 @@ def place_that_moves(model: Model, point: Point, who: str, what: str) -> Place:
 _WORLD, _STILL = np.eye(4)[None], np.zeros((1, 6))
 
 
-class _Sum:
+class _LoadAccumulator:
     """Adds forces given per point up on the bodies; the world's share is dropped."""
 
     def __init__(self, bodies: Array, n: int) -> None:
@@ -111,7 +111,7 @@ def with_world(state: State) -> tuple[Array, Array]:
     return np.concatenate([X, world], axis=-3), np.concatenate([V, still], axis=-2)
 
 
-def ends_of(model: Model, element: Any, otherwise: str) -> tuple[Place, Place]:
+def ends_of(model: Model, element: Any, otherwise: str) -> tuple[BodyFrame, BodyFrame]:
     """Where the two points of an element are, which must be on two bodies."""
     a, b = (place_of_point(model, point, repr(element)) for point in (element.a, element.b))
     if a.body == b.body:
@@ -123,7 +123,7 @@ def ends_of(model: Model, element: Any, otherwise: str) -> tuple[Place, Place]:
 
 
 @final
-class PointSpring(Element):
+class PointSpring(PrintedForce):
     """Spring and damper along the line between two points.
 
     The pull along the line is k (l − l0) + c l̇, with l the distance; it stores ½ k (l − l0)². At
@@ -169,7 +169,7 @@ class PointSpring(Element):
 
 
 @final
-class Rope(Element):
+class Rope(PrintedForce):
     """A rope between two points: it pulls where it is taut, and never pushes.
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
@@ -308,7 +308,7 @@ class PointSprings(Force):
         self.offsets = np.array([end.offset for end in ends])
         self.arms = skew(self.offsets)  # offset × f as a matrix product; np.cross is slow
         self.k, self.rest, self.c = np.array([row[2] for row in rows]).T
-        self.sum = _Sum(self.bodies, n)
+        self.sum = _LoadAccumulator(self.bodies, n)
 
     def __repr__(self) -> str:
         return f"{self.kind} (all {len(self.k)})"
@@ -484,7 +484,7 @@ class GravityField(Force):
 
 
 @final
-class Wrench(Element):
+class Wrench(PrintedForce):
     """External force on a body, at one of its points: [moment (N·m), force (N)].
 
     **Arguments:** `point`, a body, a frame, or (name, offset in m); `wrench`, six numbers, or a

@@ -9,23 +9,23 @@ from typing import ClassVar, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import (
     FINITE,
     NOT_NEGATIVE,
     Allowed,
     Array,
-    Element,
     Force,
+    PrintedForce,
     State,
     per_rate,
 )
 
 
 @final
-class ElasticCoupling(Element):
+class ElasticCoupling(PrintedForce):
     """An elastic relation between joints: what `constraints.Coupling` is without the give.
 
     Its twist is x = Σ coefficient · q − offset. Within ±backlash/2 nothing is transmitted; beyond

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from phipsi.core.arrays.hidden_inputs import traced_twice
 from phipsi.core.arrays.law_errors import fail, place_of, traced_call
-from phipsi.core.arrays.named_numbers import named_numbers, with_numbers
+from phipsi.core.arrays.named_parameters import parameters_by_name, with_numbers
 from phipsi.core.arrays.trace import as_node
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import floats_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 from phipsi.laws.law import Law
-from phipsi.simulation.diagram.wiring import Wiring
+from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 Array = NDArray[Any]
 
@@ -134,13 +134,13 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
         return JointRows()
 
     @staticmethod
-    def wire_all(elements: Sequence[Any], wiring: Wiring) -> None:
+    def wire_all(elements: Sequence[Any], wiring: DiagramBuilder) -> None:
         """Trace the formulas of elements, as they are, into the circuit of a run."""
         for element in bind_forces(elements, wiring.model):
             _wire(element, wiring)
 
 
-class Element(Force):
+class PrintedForce(Force):
     """An element whose attributes have the names of its arguments, and is printed by them."""
 
     __slots__ = ()
@@ -207,13 +207,13 @@ def _name_of(element: Force) -> str:
     return element.name or "_".join(words).lower() or "force"
 
 
-def _wire(element: Force, wiring: Wiring) -> None:
+def _wire(element: Force, wiring: DiagramBuilder) -> None:
     """The methods of one bound element on traced values, its numbers being parameters."""
     model, name = wiring.model, wiring.unique(_name_of(element))
     fixed = element.unchangeable()
     given = {
         n: wiring.parameter(f"{name}.{n}", x, fixed.get(n))
-        for n, x in named_numbers(element).items()
+        for n, x in parameters_by_name(element).items()
     }
     traced = with_numbers(element, given)
     known = wiring.t, wiring.q, wiring.v, wiring.kinematics
@@ -266,7 +266,7 @@ def provides(element: Force, method: str) -> bool:
 
 
 @final
-class Elements:
+class BoundForces:
     """The force elements of a run, bound to a model: what they do together.
 
     With `rows`, elements that hold exactly are among them: they store no energy.
@@ -287,7 +287,7 @@ class Elements:
         self._on_bodies = [x for x in self.bound if provides(x, "body_forces")]
         self.act_on_bodies = bool(self._on_bodies)
 
-    def with_parameters(self, values: Mapping[str, Any]) -> Elements:
+    def with_parameters(self, values: Mapping[str, Any]) -> BoundForces:
         """The same elements with other numbers, by the names of parameters in runs."""
         count: Counter[str] = Counter()
         bound: list[Force] = []
@@ -295,7 +295,9 @@ class Elements:
             name = _name_of(element)
             count[name] += 1
             start = f"{name}." if count[name] == 1 else f"{name}_{count[name]}."
-            given = {n: values[start + n] for n in named_numbers(element) if start + n in values}
+            given = {
+                n: values[start + n] for n in parameters_by_name(element) if start + n in values
+            }
             bound.append(with_numbers(element, given))
         out = copy(self)
         out._take(tuple(bound))

@@ -15,7 +15,7 @@ from phipsi.core.spatial.exponential_coefficients import cot_gap
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import InputError
 from phipsi.simulation.forces.body_forces import (
-    Place,
+    BodyFrame,
     Point,
     checked_over_time,
     checked_vector,
@@ -24,10 +24,10 @@ from phipsi.simulation.forces.body_forces import (
     place_that_moves,
     with_world,
 )
-from phipsi.simulation.forces.force import Array, Element, Force, State
+from phipsi.simulation.forces.force import Array, Force, PrintedForce, State
 
 
-class _Motion(NamedTuple):
+class _FrameMotion(NamedTuple):
     """A frame in the world: rotation, origin, angular and linear velocity, world axes."""
 
     R: Array
@@ -37,12 +37,12 @@ class _Motion(NamedTuple):
     host: Array
 
 
-def _motion(state: State, frame: Place) -> _Motion:
+def _motion(state: State, frame: BodyFrame) -> _FrameMotion:
     poses, velocities = with_world(state)
     X, V = poses[..., frame.body, :, :], velocities[..., frame.body, :]
     host = X[..., :3, :3]
     w, u = V[..., :3], V[..., 3:] - _times(skew(frame.offset), V[..., :3])
-    return _Motion(
+    return _FrameMotion(
         host @ frame.rotation, X[..., :3, 3] + _times(host, frame.offset), _times(host, w),
         _times(host, u), host,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def _back(R: Any, x: Any) -> Any:
     return (x[..., None, :] @ R)[..., 0, :]
 
 
-def _loads(state: State, *acting: tuple[Place, _Motion, Any, Any]) -> Array:
+def _loads(state: State, *acting: tuple[BodyFrame, _FrameMotion, Any, Any]) -> Array:
     """Forces on bodies of moments and forces (world axes) at the origins of frames."""
     size = state.model.n_bodies
     out: Any = None
@@ -84,7 +84,7 @@ def _numbers(values: Any, size: int, what: str, who: str) -> Array:
 
 
 @final
-class Bushing(Element):
+class Bushing(PrintedForce):
     """Elastic mount between two frames: springs and dampers in six directions.
 
     With R = R_a* R_b, θ = log R and d the origin of b, both in the axes of a, it stores
@@ -117,7 +117,7 @@ class Bushing(Element):
         out._c = _numbers(self.damping, 6, "damping", who)
         return out
 
-    def _strain(self, a: _Motion, b: _Motion) -> tuple[Array, Array]:
+    def _strain(self, a: _FrameMotion, b: _FrameMotion) -> tuple[Array, Array]:
         return so3_log(np.swapaxes(a.R, -1, -2) @ b.R), _back(a.R, b.p - a.p)
 
     def body_forces(self, state: State) -> Array:
@@ -144,7 +144,7 @@ class Bushing(Element):
 
 
 @final
-class TorsionSpring(Element):
+class TorsionSpring(PrintedForce):
     """Spring and damper about one axis between two frames.
 
     The angle is that of b's x axis about a's z axis, from a's x axis, between −π and π. It stores
@@ -177,7 +177,7 @@ class TorsionSpring(Element):
         out._rest = checked_vector([self.rest], 1, "rest", who)[0]
         return out
 
-    def _turn(self, a: _Motion, b: _Motion) -> tuple[Array, Array]:
+    def _turn(self, a: _FrameMotion, b: _FrameMotion) -> tuple[Array, Array]:
         """Angle − rest, and the gradient of the angle by rotations of b, axes of a."""
         n = _back(a.R, b.R[..., 0])
         x, y, z = n[..., 0], n[..., 1], n[..., 2]
@@ -203,7 +203,7 @@ class TorsionSpring(Element):
 
 
 @final
-class WindDrag(Element):
+class WindDrag(PrintedForce):
     """Drag of the air at a point of a body: −½ ρ c A |u| u, u its velocity against the wind.
 
     **Arguments:** `point`, a body, a frame, or (name, offset in m): the centre of pressure; `area`

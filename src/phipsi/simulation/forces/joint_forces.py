@@ -17,7 +17,7 @@ from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.core.model.entry_names import rates_of
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError, true_or_false
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
 from phipsi.simulation.forces.joint_stops import JointStop, limited_joints
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of

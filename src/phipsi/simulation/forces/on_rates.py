@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.entry_names import known_joints, rates_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import (
     NOT_NEGATIVE,
     Allowed,
     Array,
-    Element,
     Force,
+    PrintedForce,
     arguments_of,
     per_rate,
 )
@@ -26,7 +26,7 @@ from phipsi.simulation.forces.force import (
 Joints = str | Iterable[str] | None
 
 
-class OnRates(Element):
+class OnRates(PrintedForce):
     """Elements with one number per rate in every field; bound, they cover all nv rates."""
 
     __slots__ = ("joints", "_v")

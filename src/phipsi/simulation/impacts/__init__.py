@@ -1,6 +1,6 @@
 """Steps of bodies that touch: impulses, impact, stick and slip."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

@@ -8,7 +8,7 @@ where Ċ is the change of the rows along the motion of witness points and normal
 traced geometry in the direction of the motion. The normal component of du/dt is the second
 derivative of the gap. Rigid stops, ropes and dry friction in joints are rows beside them, with the
 rates of their joints for hosts, as in fixed steps. Everything is one graph, compiled to one call
-for a state. Slots between faces follow their points (slot_places.py).
+for a state. Slots between faces follow their points (contact_tracking.py).
 
 **Source:** theory/contact 1, 6.
 """
@@ -29,15 +29,15 @@ from phipsi.contact.geometry.pair_formulas import slot_geometry
 from phipsi.contact.slot_rows import RowBlocks, row_blocks
 from phipsi.contact.solver.row_products import row_rates
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_derivatives import tangents
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.compiler import compile
 from phipsi.core.model.model import Model
 from phipsi.core.operators import J, Lambda, V, mass_matrix, pose, v, vdot
-from phipsi.laws.circuit import JointRows
-from phipsi.simulation.impacts.slot_places import Places, SlotPlaces, points_change
+from phipsi.laws.block_diagram import JointRows
+from phipsi.simulation.impacts.contact_tracking import ContactTracker, TrackedPoints, points_change
 from phipsi.simulation.integrators.step_calls import ProgramCall
 from phipsi.simulation.integrators.step_rows import motions_of_hosts
 from phipsi.simulation.runs.run_memory import RunMemory
@@ -71,7 +71,7 @@ class RowState(NamedTuple):
     b: Array
     admittance: Array
     push: Array | None = None
-    places: Places | None = None
+    places: TrackedPoints | None = None
     weight: Array | None = None
 
 
@@ -113,9 +113,9 @@ class ContactMotion:
             self._spreads = compile(forms, model, mode=("dense",) * 2, **at)
         if self.plan.rates:
             self._inverse = compile(mass_matrix.inv, model, mode="dense")
-        self._places_of: SlotPlaces | None = None
+        self._places_of: ContactTracker | None = None
         if contacts is not None and any(points_change(pair) for pair in contacts.pairs):
-            self._places_of = SlotPlaces(contacts, self.layout.n_heads)
+            self._places_of = ContactTracker(contacts, self.layout.n_heads)
         self._first_row = np.searchsorted(self.layout.heads, np.arange(self.layout.n_heads))
         key = (ContactMotion, contacts, self._is_dense)
         plan, self._constant = self._plan() if joints else model.cached(key, self._plan)
@@ -131,7 +131,7 @@ class ContactMotion:
     def _plan(self) -> tuple[RunProgram, dict[str, Array]]:
         model, contacts, rows, layout = self.model, self.contacts, self.plan, self.layout
         q_, v_, vdot_ = (
-            ops.given(*x) for x in (("q", (model.nq,)), ("v", (model.nv,)), ("vdot", (model.nv,)))
+            ops.input(*x) for x in (("q", (model.nq,)), ("v", (model.nv,)), ("vdot", (model.nv,)))
         )
         inputs = {"q": q_, "v": v_, "vdot": vdot_}
         poses = ProgramCall((pose,), model, mode=("blocks",))
@@ -143,22 +143,22 @@ class ContactMotion:
         if self._points:
             found |= self._at_points(inputs)
             motions = [found["V"], found["A"]]
-            X: Any = Traced(ops.pick(all_poses, chosen))
+            X: Any = Tracer(ops.gather(all_poses, chosen))
             origins = X[:, :3, 3]
-            rates = as_node(_pose_rates(X, Traced(found["V"])))  # of bodies that the rows read
+            rates = as_node(_pose_rates(X, Tracer(found["V"])))  # of bodies that the rows read
             if contacts is not None:
                 slots = slot_geometry(contacts, X[: len(contacts.bodies)])
         if self._joints is not None:
             (bodies,) = ProgramCall((V,), model, mode=("blocks",)).of(inputs)
             joints = self._joints(
-                Traced(q_), Traced(v_), lambda *_: (Traced(all_poses), Traced(bodies))
+                Tracer(q_), Tracer(v_), lambda *_: (Tracer(all_poses), Tracer(bodies))
             )
         blocks = row_blocks(rows, origins, slots, joints.pulls)
         nodes = [as_node(x) for x in blocks]
         zeros: Any = ops.constant(np.zeros((layout.n_rows, 6)))
         moving: Any = [zeros, zeros]
         if rates is not None:
-            change = {all_poses: ops.scatter(rates, chosen, all_poses.shape)}
+            change = {all_poses: ops.scatter_add(rates, chosen, all_poses.shape)}
             moving = [zeros if x is None else x for x in tangents(nodes, change)]
         V_, A_ = (
             motions_of_hosts(rows, x, r)
@@ -171,7 +171,7 @@ class ContactMotion:
             "axes": self._axes(slots),
             "rate": row_rates(rows, blocks, V_),
             "straight": row_rates(rows, blocks, A_),
-            "turning": row_rates(rows, RowBlocks(*map(Traced, moving)), V_),
+            "turning": row_rates(rows, RowBlocks(*map(Tracer, moving)), V_),
             "a": nodes[0],
             "b": nodes[1],
             "admittance": found["L"],
@@ -180,7 +180,7 @@ class ContactMotion:
             states["weight"] = np.concatenate([slots.weight, np.ones(layout.stops)])
         if self._places_of is not None and slots is not None:
             states["points"] = np.stack([slots.x_a, slots.x_b], axis=1)
-            states["poses"], states["motions"] = X, Traced(found["V"])
+            states["poses"], states["motions"] = X, Tracer(found["V"])
         fixed = {name: x for name, x in states.items() if isinstance(x, np.ndarray)}
         states = {name: x for name, x in states.items() if name not in fixed}
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
@@ -219,7 +219,7 @@ class ContactMotion:
             found = self._ordered(found, self._places_of.now(found.gap, *where))
         return self._dense(q, found) if self._is_dense else found
 
-    def _ordered(self, state: RowState, places: Places) -> RowState:
+    def _ordered(self, state: RowState, places: TrackedPoints) -> RowState:
         """The rows of slots in the order in which these follow their points."""
         order, heads = places.order, self.layout.heads
         if self._places_of is not None and order is self._places_of.same:
@@ -258,7 +258,7 @@ class ContactMotion:
         return state._replace(admittance=0.5 * (admittance + admittance.T), push=N)
 
     @property
-    def pairs_between(self) -> SlotPlaces | None:
+    def pairs_between(self) -> ContactTracker | None:
         """The pairs whose points may change places."""
         return self._places_of
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, kinetic_energy, potential_energy
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
+from phipsi.contact.certificate import TOTALS, WORST, Certificate, MaxResiduals, StepTotals
 from phipsi.contact.contact_rows import (
     GAINS_ENERGY,
     IMPULSES,
@@ -38,25 +38,36 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.contact.geometry.pair_formulas import REACH, Slots, slot_geometry
-from phipsi.contact.solver.cone_calls import ConeCall
-from phipsi.contact.solver.cone_derivatives import SmoothedCall
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
+from phipsi.contact.solver.contact_problem import (
+    ContactProblem,
+    ContactProblemLayout,
+    contact_rows,
+    residual,
+)
+from phipsi.contact.solver.contact_solver_calls import ContactSolve
+from phipsi.contact.solver.contact_solver_derivatives import SmoothedCall
 from phipsi.contact.solver.delassus import masks_of
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.backends.arguments import joint_array, real_array
 from phipsi.core.model.capabilities import supports
 from phipsi.core.model.model import Model
 from phipsi.core.operators import C_e, J, K_e, eta, pose, v
 from phipsi.errors import InputError, warn
-from phipsi.simulation.diagram.wire_laws import circuit
+from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.impacts.displacement import TIMES_DEEPER, farthest_allowed, farthest_move
 from phipsi.simulation.integrators.group_calls import euler_step, moved, placed_step, pushed_rates
 from phipsi.simulation.integrators.step_calls import ProgramCall
-from phipsi.simulation.integrators.step_graph import STEP, Forces, HostDynamics, Place, StepGraph
+from phipsi.simulation.integrators.step_graph import (
+    STEP,
+    Forces,
+    GraphState,
+    HostDynamics,
+    StepGraph,
+)
 from phipsi.simulation.integrators.step_rows import (
     TOLERANCE,
     Bounded,
@@ -121,10 +132,10 @@ class ContactSteps:
         if graph.contacts is not None:
             bounces |= bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
         masks = masks_of(self.plan.reached)
-        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
+        solver = ContactSolve(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
         self._solver = solver, SmoothedCall(layout, smoothing, masks) if smoothed else None
 
-    def step(self, start: Place) -> Place:
+    def step(self, start: GraphState) -> GraphState:
         """The place after a step."""
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
@@ -147,7 +158,7 @@ class ContactSteps:
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         lag = hit = deep = lift = None
         if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
-            hit = as_node(np.max(np.abs(Traced(rows.back))))
+            hit = as_node(np.max(np.abs(Tracer(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)
             (lag,) = where_needed(hit, [start.q, rows.back, *more], [lag])
         if lag is not None and rows.rebounds:
@@ -163,7 +174,7 @@ class ContactSteps:
             fixed = [start.q, *rows.fixed, *more]
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
-            below: Any = Traced(depth)
+            below: Any = Tracer(depth)
             lift = self._shortened(lift, below, start)
             farthest = as_node(np.maximum(_FARTHEST, TIMES_DEEPER * below))
             (lift,) = call(Bounded((model.nv,), WEDGED), lift, farthest)
@@ -178,13 +189,13 @@ class ContactSteps:
         worst = self._checked_gain(start, free, forces, found)._replace(moved=moved)
         worst = as_node(np.stack(worst))
         later[WORST] = ops.apply("maximum", start.states[WORST], worst)
-        work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
-        sums = Totals(found.dissipated, work, found.unsolved, bad, 1.0)
+        work = self._work(start, forces, inertia, Tracer(ops.apply("add", free, change)))
+        sums = StepTotals(found.dissipated, work, found.unsolved, bad, 1.0)
         totals = as_node(np.stack(sums))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         return graph.closed(start.after(q, rates, later))
 
-    def _shortened(self, lift: Node, below: Array, start: Place) -> Node:
+    def _shortened(self, lift: Node, below: Array, start: GraphState) -> Node:
         """A move (nv,) apart; in the first steps, a part of one that is farther than allowed.
 
         Where many bodies overlap deeply at the start, the least move along their normals may turn
@@ -194,12 +205,12 @@ class ContactSteps:
         """
         if any(self._graph.model.parent[k] >= 0 for k in self.plan.bodies):
             return lift
-        far: Any = np.max(np.abs(Traced(lift)))
-        taken: Any = Traced(start.states[TOTALS])[Totals._fields.index("taken")]
+        far: Any = np.max(np.abs(Tracer(lift)))
+        taken: Any = Tracer(start.states[TOTALS])[StepTotals._fields.index("taken")]
         allowed = np.maximum(_FARTHEST, TIMES_DEEPER * below)
         is_far = (far > allowed) & (far < _BIT_BY_BIT * allowed) & (taken < _FIRST_STEPS)
         share = np.where(is_far, np.maximum(_FARTHEST, below) / np.where(is_far, far, 1.0), 1.0)
-        return as_node(Traced(lift) * share)
+        return as_node(Tracer(lift) * share)
 
     def _moved(self, q: Node, moves: Sequence[tuple[Any, Any]], found: StepImpulses) -> Any:
         """How far a step moved a body beyond what velocities explain, m.
@@ -211,14 +222,16 @@ class ContactSteps:
             return 0.0
         needed: Any = 0.0
         for there, _ in moves:
-            needed = np.where(Traced(there) != 0.0, 1.0, needed)
+            needed = np.where(Tracer(there) != 0.0, 1.0, needed)
         along = [self._motions(q, z) for _, z in moves]
         way = as_node(farthest_move(self.plan, along, found.motions, found.worst.overlap))
         fixed = [as_node(x) for x in (found.worst.overlap, *found.motions)]
         (way,) = where_needed(as_node(needed), [q, *(z for _, z in moves), *fixed], [way])
-        return Traced(way)
+        return Tracer(way)
 
-    def _checked_gain(self, start: Place, free: Node, forces: Forces, found: StepImpulses) -> Worst:
+    def _checked_gain(
+        self, start: GraphState, free: Node, forces: Forces, found: StepImpulses
+    ) -> MaxResiduals:
         """The worst of a step that is a failure where contacts add energy beyond rounding.
 
         That is the kinetic energy T_f without contacts times `_GAIN`, and what is allowed.
@@ -228,22 +241,22 @@ class ContactSteps:
         here = start._replace(v=free)
         known = self._graph.evaluated((KINETIC_ENERGY,), here, forces)
         (there,) = where_needed(as_node(more), [start.q, free], known)
-        energy: Any = Traced(there)
+        energy: Any = Tracer(there)
         bound = as_node(found.allowed + _GAIN * energy)
         (gain,) = call(Bounded((), GAINS_ENERGY), as_node(gain), bound)
-        return found.worst._replace(gain=Traced(gain))
+        return found.worst._replace(gain=Tracer(gain))
 
     def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> tuple[Node, Node | None]:
         """Rates that forces (hosts, 6) on hosts cause, and what loops do."""
         m, rates = 6 * len(self._points), np.array(self.plan.rates, dtype=int)
-        wrenches = ops.pick(forces, np.arange(m).reshape(-1, 6)) if m else None
+        wrenches = ops.gather(forces, np.arange(m).reshape(-1, 6)) if m else None
         efforts = None
         if len(rates):
-            own = ops.pick(forces, m + np.arange(len(rates)))
-            efforts = ops.scatter(own, rates, (self._graph.model.nv,))
+            own = ops.gather(forces, m + np.arange(len(rates)))
+            efforts = ops.scatter_add(own, rates, (self._graph.model.nv,))
         return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia, self._gains)
 
-    def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
+    def _implicit(self, start: GraphState) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
 
         (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order. Elastic forces
@@ -266,18 +279,18 @@ class ContactSteps:
             return forces, None
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
-    def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Array:
+    def _work(self, start: GraphState, forces: Forces, inertia: Node | None, end: Any) -> Array:
         """Of efforts, loads and elastic forces, from v to the rates at the end in the same axes."""
-        v_0: Any = Traced(start.v)
+        v_0: Any = Tracer(start.v)
         efforts = forces.efforts
         if forces.loads is not None:
             efforts = ops.apply("add", efforts, self._graph.carried(start.q, forces.loads))
         if self._graph.model.is_flexible:
             (resists,) = self._graph.evaluated((_ELASTIC,), start, forces)
             efforts = ops.apply("sub", efforts, resists)
-        push: Any = Traced(ops.apply("mul", STEP, efforts))
+        push: Any = Tracer(ops.apply("mul", STEP, efforts))
         if inertia is not None:
-            push = push - Traced(inertia) * (end - v_0)
+            push = push - Tracer(inertia) * (end - v_0)
         return np.sum(0.5 * (v_0 + end) * push)
 
     def slots(self, q: Node, poses: Node | None = None) -> tuple[Slots, Any]:
@@ -290,11 +303,11 @@ class ContactSteps:
         if poses is None:
             (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
-        X: Any = Traced(ops.pick(poses, chosen))
+        X: Any = Tracer(ops.gather(poses, chosen))
         within = REACH * self._contacts.margin
         return slot_geometry(self._contacts, X, within), X[:, :3, 3]
 
-    def _rows(self, start: Place, known: HostDynamics) -> StepRows:
+    def _rows(self, start: GraphState, known: HostDynamics) -> StepRows:
         slots = origins = None
         if self.plan.n_slots:
             slots, origins = self.slots(start.q, known.poses)
@@ -320,8 +333,8 @@ class ContactSteps:
 def _moved_where(condition: Node, fixed: Sequence[Node], model: Model, q: Node, z: Node) -> Node:
     """q ∘ exp(z) where the condition () is not zero, which few steps need, and q elsewhere."""
     (there,) = where_needed(condition, fixed, [moved(model, q, z)])
-    needed: Any = Traced(condition)
-    return as_node(np.where(needed == 0.0, Traced(q), Traced(there)))
+    needed: Any = Tracer(condition)
+    return as_node(np.where(needed == 0.0, Tracer(q), Tracer(there)))
 
 
 def _modal_diagonals(model: Model) -> tuple[Node, Node]:
@@ -364,10 +377,10 @@ def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, floa
     u, errors, heads = W @ p + b, [], plan.layout.n_heads
     for i, rows in enumerate(contact_rows(plan.layout)):
         kinds = plan.layout.contacts[i : i + 1]
-        layout = ConeLayout(kinds, int(not kinds and i < heads), int(i >= heads))
+        layout = ContactProblemLayout(kinds, int(not kinds and i < heads), int(i >= heads))
         inner = W[rows, rows]
         alone = layout, inner, u[rows] - inner @ p[rows], s[i : i + 1][: layout.n_heads]
-        errors.append(float(residual(ConeProblem(*alone, coefficients[rows]), p[rows])))
+        errors.append(float(residual(ContactProblem(*alone, coefficients[rows]), p[rows])))
     worst = int(np.argmax(errors))
     return plan.names[worst], errors[worst]
 
@@ -482,25 +495,25 @@ def _check_model(function: Any, model: Any) -> None:
 
 
 @final
-class _Step:
+class _StepFunction:
     """The graph of a step, kept with the model."""
 
     def __init__(self, model: Model, tolerance: float, smoothing: float) -> None:
-        graph = StepGraph(model, circuit(model, (), 1e-3))
+        graph = StepGraph(model, block_diagram(model, (), 1e-3))
         options = {"tolerance": tolerance, "smoothing": smoothing, "smoothed": smoothing > 0}
         steps = ContactSteps(graph, **options)
         end = steps.step(graph.start)
         self.model, self.layout = model.model, steps.plan.layout
         self.smoothed, self.states = smoothing > 0, graph.row_states
         nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
-        self._evaluated = Evaluation([*nodes, *(steps.problem if self.smoothed else ())])
+        self._evaluated = GraphEvaluator([*nodes, *(steps.problem if self.smoothed else ())])
 
     def __call__(self, known: dict[str, Array]) -> ContactStep:
         q, v, world, worst, totals, *problem = self._evaluated(known)
         if self.smoothed:  # its residual is not that of the exact impulses
             *data, p = problem
-            worst[..., Worst._fields.index("residual")] = residual(
-                ConeProblem(self.layout, *data), p
+            worst[..., MaxResiduals._fields.index("residual")] = residual(
+                ContactProblem(self.layout, *data), p
             )
         change = energy_change(self.model, (known["q"], known["v"]), (q, v))
         return ContactStep(q, v, world, Certificate.of(worst, totals, change))
@@ -538,7 +551,7 @@ def _step(
     given = {"q": (places, 1), "v": (rates, 1), "tau": (efforts, 1), "impulses": (last, 2)}
     batch = common_batch(given)
     key = (contact_step, contacts, tolerance, smoothing)
-    step = model.cached(key, lambda: _Step(model, tolerance, smoothing))
+    step = model.cached(key, lambda: _StepFunction(model, tolerance, smoothing))
     zeros = {name: x for name, x in step.states.items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}

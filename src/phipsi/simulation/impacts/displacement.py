@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.certificate import TOTALS, WORST, Totals, Worst
+from phipsi.contact.certificate import TOTALS, WORST, MaxResiduals, StepTotals
 from phipsi.contact.contact_rows import DEEP, STOP_MARGIN, RowPlan
 from phipsi.contact.geometry.pair_formulas import Slots
-from phipsi.core.arrays.calls import Held, call
 from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import StopGradient, call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.simulation.integrators.step_graph import STEP
 from phipsi.simulation.runs.conditional import where_needed
 
@@ -38,7 +38,7 @@ def farthest_move(
     step, negative without any.
     """
     way = sum(_reach(plan, x) for x in moves)
-    h: Any = Traced(STEP)
+    h: Any = Tracer(STEP)
     for V in motions:
         way = way - h * _reach(plan, V)
     return _held(np.maximum(np.max(way) - TIMES_DEEPER * np.maximum(deep, 0.0), 0.0))
@@ -59,12 +59,12 @@ def is_buried(
     start, and what is less deep than penetration so far is being removed.
     """
     allowed = farthest_allowed(plan)
-    deepest: Any = Traced(last[WORST])[Worst._fields.index("overlap")]
-    taken: Any = Traced(last[TOTALS])[Totals._fields.index("taken")]
+    deepest: Any = Tracer(last[WORST])[MaxResiduals._fields.index("overlap")]
+    taken: Any = Tracer(last[TOTALS])[StepTotals._fields.index("taken")]
     is_deep = (np.max(depth) > np.maximum(deepest, allowed)) & (taken > 0.0)
     sides = plan.sides[: plan.n_slots]
     ways: Any = 0.0
-    h: Any = Traced(STEP)
+    h: Any = Tracer(STEP)
     for host, x in zip(sides.T, (slots.x_a, slots.x_b), strict=True):
         moves = (host >= 0).astype(float)[:, None]
         at = np.maximum(host, 0)
@@ -74,13 +74,13 @@ def is_buried(
     needed = as_node(np.where(is_deep, 1.0, 0.0))
     fixed = [as_node(x) for x in (depth, before, slots.x_a, slots.x_b, origins)]
     (found,) = where_needed(needed, fixed, [as_node(np.max(depth - ways))])
-    beyond: Any = Traced(found)
+    beyond: Any = Tracer(found)
     return _held(np.where(beyond > allowed, 1.0, 0.0))
 
 
 def _held(x: Any) -> Any:
     """A number of the certificate, which has no derivative: √x has none at rest."""
-    return Traced(call(Held(()), as_node(x))[0])
+    return Tracer(call(StopGradient(()), as_node(x))[0])
 
 
 def _reach(plan: RowPlan, motions: Array) -> Array:

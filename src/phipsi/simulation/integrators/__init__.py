@@ -1,6 +1,6 @@
 """Integrators: stages on configuration space, steps as graphs, implicit equations."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

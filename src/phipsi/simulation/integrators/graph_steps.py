@@ -14,13 +14,13 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call, graph_digest
 from phipsi.core.arrays.graph import Array, Node, in_order
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.law_values import Evaluation
-from phipsi.core.arrays.trace import Traced
-from phipsi.core.backends.failures import BLOCK
+from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
+from phipsi.core.arrays.trace import Tracer
+from phipsi.core.backends.errors_from_status import BLOCK
 from phipsi.core.machine.array_machine import ArrayMachine
 from phipsi.errors import PhipsiError
 from phipsi.simulation.integrators.fixed_point import FixedPoint
@@ -35,19 +35,19 @@ from phipsi.simulation.integrators.group_calls import (
 )
 from phipsi.simulation.integrators.implicit_steps import Image, MiddleNumbers, take_implicit_step
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA, lagrangian
-from phipsi.simulation.integrators.stage_loop import Arithmetic, take_step
-from phipsi.simulation.integrators.step_graph import STEP, Forces, Place, StepGraph
+from phipsi.simulation.integrators.stage_loop import StageArithmetic, take_step
+from phipsi.simulation.integrators.step_graph import STEP, Forces, GraphState, StepGraph
 from phipsi.simulation.integrators.tableaux import Method
 
 
 def step_of(
     graph: StepGraph,
     method: Method,
-    start: Place | None = None,
+    start: GraphState | None = None,
     *,
     smoothing: float = 0.0,
     differentiable: bool = False,
-) -> Place:
+) -> GraphState:
     """The place after a step; that of a system is on its constraints.
 
     With `smoothing` (J), derivatives are those of smoothed contacts; with `differentiable` the
@@ -61,23 +61,25 @@ def step_of(
 
 
 def _moved(
-    graph: StepGraph, method: Method, start: Place, smoothing: float, differentiable: bool
-) -> Place:
+    graph: StepGraph, method: Method, start: GraphState, smoothing: float, differentiable: bool
+) -> GraphState:
     """The place after a step, without what laws remember of its beginning."""
     if graph.row_states:
         from phipsi.simulation.impacts.contact_steps import ContactSteps
 
         return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
-    if method.halfway:
+    if method.is_midpoint:
         return graph.closed(take_implicit_step(method, _MiddleNodes(graph, start)))
-    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
+    return graph.closed(
+        take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.elastic_implicit
+    )
 
 
 @final
-class _Nodes(Arithmetic):
+class _Nodes(StageArithmetic):
     """A step in nodes: y = [z, v, continuous states of laws]."""
 
-    def __init__(self, graph: StepGraph, method: Method, start: Place) -> None:
+    def __init__(self, graph: StepGraph, method: Method, start: GraphState) -> None:
         self._graph, self._method, self._from = graph, method, start
         self._names = tuple(graph.circuit.rates)
         self.start = (None, start.v, *(start.states[name] for name in self._names))
@@ -98,7 +100,7 @@ class _Nodes(Arithmetic):
             out.append(change if y is None else ops.apply("add", y, change))
         return tuple(out)
 
-    def _place(self, y: Any, fraction: float) -> Place:
+    def _place(self, y: Any, fraction: float) -> GraphState:
         start, model = self._from, self._graph.model
         z, v, *rest = y
         q = start.q if z is None else moved(model, start.q, z)
@@ -106,7 +108,7 @@ class _Nodes(Arithmetic):
         if fraction:
             later = STEP if fraction == 1 else ops.apply("mul", STEP, ops.constant(fraction))
             t = ops.apply("add", t, later)
-        return Place(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
+        return GraphState(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
 
     def slope(self, i: int, y: Any) -> tuple[Node, ...]:
         """[ż, vdot, rates]."""
@@ -119,19 +121,19 @@ class _Nodes(Arithmetic):
         vdot = self._graph.accelerations(place, forces, stage=i)
         return (rate, vdot, *forces.rates.values())
 
-    def end(self, y: Sequence[Node]) -> Place:
+    def end(self, y: Sequence[Node]) -> GraphState:
         """The place after the step."""
         return self._place(y, 1.0)
 
-    def euler(self, h: float) -> Place:
+    def euler(self, h: float) -> GraphState:
         """The same, of a semi-implicit step; states of laws advance with their rates before it."""
         start, graph = self._from, self._graph
         forces = graph.forces(start)
-        inertia = graph.resistance(start) if self._method.damps else None
+        inertia = graph.resistance(start) if self._method.damping_implicit else None
         if inertia is not None:
             inertia = ops.apply("mul", STEP, inertia)
-        if self._method.bends:
-            vdot = graph.ahead(start, forces)
+        if self._method.elastic_implicit:
+            vdot = graph.linearly_implicit_acceleration(start, forces)
         else:
             vdot = graph.accelerations(start, forces, inertia)
         q, v = euler_step(graph.model, start.q, start.v, vdot, STEP)
@@ -140,93 +142,93 @@ class _Nodes(Arithmetic):
 
 @final
 class _MiddleNodes(MiddleNumbers):
-    """A step with its equation at the middle, in nodes; arithmetic is that of `Traced`.
+    """A step with its equation at the middle, in nodes; arithmetic is that of `Tracer`.
 
     States of laws are unknowns too, x, a node for each in the order of their names.
     """
 
-    def __init__(self, graph: StepGraph, start: Place) -> None:
+    def __init__(self, graph: StepGraph, start: GraphState) -> None:
         self._graph, self._model, self.start = graph, graph.model, start
         self._names = tuple(graph.circuit.rates)
-        self.q, self.v, self.h = Traced(start.q), Traced(start.v), Traced(STEP)
+        self.q, self.v, self.h = Tracer(start.q), Tracer(start.v), Tracer(STEP)
         self._half = _times(STEP, ops.constant(0.5))
         self._t = _plus(start.t, self._half)
         modal = bool(self._model.has_more_rows)
         self._plain, self._loaded = (lagrangian(modal, loads) for loads in (False, True))
 
-    def dot(self, x: Any, y: Any) -> Traced:
+    def dot(self, x: Any, y: Any) -> Tracer:
         """Σ x y."""
-        return Traced(ops.total((x * y).node, None))
+        return Tracer(ops.reduce_sum((x * y).node, None))
 
     # ---- the group
 
-    def moved(self, z: Any) -> Traced:
+    def moved(self, z: Any) -> Tracer:
         """q ∘ exp(z)."""
-        return Traced(moved(self._model, self.start.q, z.node))
+        return Tracer(moved(self._model, self.start.q, z.node))
 
-    def middle(self, w: Any) -> Traced:
+    def middle(self, w: Any) -> Tracer:
         """The configuration at the middle of a variational step."""
-        return Traced(middle_of(self._model, self.start.q, w.node, STEP))
+        return Tracer(middle_of(self._model, self.start.q, w.node, STEP))
 
-    def end(self, w: Any) -> Traced:
+    def end(self, w: Any) -> Tracer:
         """The configuration at its end."""
-        return Traced(end_of(self._model, self.start.q, w.node, STEP))
+        return Tracer(end_of(self._model, self.start.q, w.node, STEP))
 
-    def wanted(self, w: Any, p: Any, force: Any, now: Any) -> Traced:
+    def wanted(self, w: Any, p: Any, force: Any, now: Any) -> Tracer:
         """The momenta at its middle that follow."""
         known = p.node, force.node, now.node
-        return Traced(wanted_momenta(self._model, w.node, STEP, *known))
+        return Tracer(wanted_momenta(self._model, w.node, STEP, *known))
 
-    def after(self, w: Any, p: Any, force: Any) -> Traced:
+    def after(self, w: Any, p: Any, force: Any) -> Tracer:
         """The momenta at its end."""
-        return Traced(momenta_after(self._model, self.start.q, w.node, STEP, p.node, force.node))
+        return Tracer(momenta_after(self._model, self.start.q, w.node, STEP, p.node, force.node))
 
     # ---- the mechanism
 
-    def at_middle(self, q: Any, w: Any, x: Any) -> Place:
+    def at_middle(self, q: Any, w: Any, x: Any) -> GraphState:
         """The place at the middle of the step."""
         states = {**self.start.states, **dict(zip(self._names, x, strict=True))}
-        return Place(self._t, q.node, w.node, states)
+        return GraphState(self._t, q.node, w.node, states)
 
-    def at_end(self, q: Any, v: Any, x: Any) -> Place:
+    def at_end(self, q: Any, v: Any, x: Any) -> GraphState:
         """The place after the step; states of laws are mirrored at their values in the middle."""
         olds = (self.start.states[name] for name in self._names)
         ends = (_minus(_times(y, ops.constant(2.0)), old) for y, old in zip(x, olds, strict=True))
         return self.start.after(q.node, v.node, dict(zip(self._names, ends, strict=True)))
 
-    def forces(self, place: Place) -> Forces:
+    def forces(self, place: GraphState) -> Forces:
         """Efforts, loads, and rates of states of laws."""
         return self._graph.forces(place)
 
-    def resistance(self, place: Place) -> Traced | None:
+    def resistance(self, place: GraphState) -> Tracer | None:
         """How efforts resist."""
         found = self._graph.resistance(place, self._half)
-        return None if found is None else Traced(found)
+        return None if found is None else Tracer(found)
 
     def accelerations(
-        self, place: Place, forces: Forces, more: Any = None, inertia: Any = None
-    ) -> Traced:
+        self, place: GraphState, forces: Forces, more: Any = None, inertia: Any = None
+    ) -> Tracer:
         """Those that keep the constraints."""
         if more is not None:
             forces = forces._replace(efforts=_plus(forces.efforts, more.node))
         added = None if inertia is None else inertia.node
-        return Traced(self._graph.accelerations(place, forces, added, stage=1))
+        return Tracer(self._graph.accelerations(place, forces, added, stage=1))
 
-    def lagrangian(self, place: Place, forces: Forces) -> tuple[Traced, Traced]:
+    def lagrangian(self, place: GraphState, forces: Forces) -> tuple[Tracer, Tracer]:
         """μ and λ, by one program."""
         forms = self._plain if forces.loads is None else self._loaded
         mu, slope = self._graph.evaluated(forms, place, forces)
-        return Traced(mu), Traced(_plus(slope, forces.efforts))
+        return Tracer(mu), Tracer(_plus(slope, forces.efforts))
 
-    def momenta(self, place: Place) -> Traced:
+    def momenta(self, place: GraphState) -> Tracer:
         """ℳ v; the program is that of `lagrangian`, so that a run has one less."""
-        return Traced(self._graph.evaluated(self._plain, place, self._only(place.v))[0])
+        return Tracer(self._graph.evaluated(self._plain, place, self._only(place.v))[0])
 
-    def rates(self, place: Place, momenta: Any, inertia: Any = None) -> Traced:
+    def rates(self, place: GraphState, momenta: Any, inertia: Any = None) -> Tracer:
         """(ℳ + inertia)⁻¹ momenta."""
         added = None if inertia is None else inertia.node
         form, acting = (RATES_OF_MOMENTA,), self._only(momenta.node)
-        return Traced(self._graph.evaluated(form, place, acting, added)[0])
+        return Tracer(self._graph.evaluated(form, place, acting, added)[0])
 
     def _only(self, efforts: Node) -> Forces:
         return Forces(efforts, None, {})
@@ -235,22 +237,22 @@ class _MiddleNodes(MiddleNumbers):
 
     def solve(
         self, middle: Callable[[Any], Any], image: Image, what: str
-    ) -> tuple[Traced, list[Node]]:
+    ) -> tuple[Tracer, list[Node]]:
         """A call that iterates."""
-        w = ops.given("rates at the middle", self.start.v.shape)
+        w = ops.input("rates at the middle", self.start.v.shape)
         olds = [self.start.states[name] for name in self._names]
         x = [
-            ops.given(f"{name} at the middle", old.shape)
+            ops.input(f"{name} at the middle", old.shape)
             for name, old in zip(self._names, olds, strict=True)
         ]
-        found = image(middle(Traced(w)), Traced(w), x)
+        found = image(middle(Tracer(w)), Tracer(w), x)
         rates = found.forces.rates.values()
         images = [_plus(y, _times(self._half, r)) for y, r in zip(olds, rates, strict=True)]
         measures = [(found.measure[0].node, found.measure[1].node)]
         measures += map(_measure, x, images, olds)
         unknowns, guesses = [w, *x], [self.start.v, *olds]
         solved = solution(unknowns, [found.rates.node, *images], guesses, measures)
-        return Traced(solved[0]), list(solved[1:])
+        return Tracer(solved[0]), list(solved[1:])
 
 
 def _plus(x: Node, y: Node) -> Node:
@@ -266,7 +268,7 @@ def _times(x: Node, y: Node) -> Node:
 
 
 def _square(x: Node) -> Node:
-    return ops.total(_times(x, x), None)
+    return ops.reduce_sum(_times(x, x), None)
 
 
 def _measure(x: Node, new: Node, old: Node) -> Measure:
@@ -307,7 +309,7 @@ def solution(
     used = dict.fromkeys(y for x in in_order(results) if x in moving for y in x.args)
     used |= dict.fromkeys(results)
     fixed = [x for x in used if x not in moving and x.operation.name != "constant"]
-    inside = {x: ops.given(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
+    inside = {x: ops.input(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
     body = substituted(results, inside)
     callee = Iteration(tuple(unknowns), tuple(inside.values()), tuple(body))
     return call(callee, *guesses, *fixed)
@@ -318,7 +320,7 @@ def _squares(x: Node, new: Node) -> Measure:
 
 
 @final
-class Iteration(Callee):
+class Iteration(Primitive):
     """The fixed point of a graph.
 
     **Attributes:** `unknowns` and `fixed`, the inputs of the graph, which are the arguments of the
@@ -388,7 +390,7 @@ class Iteration(Callee):
         known = dict(zip(self.unknowns, results, strict=True))
         known |= dict(zip(self.fixed, args[n:], strict=True))
         bars = ops.filled(weights, self.shapes)
-        to = [ops.given(f"to {x.data[0]}", x.shape) for x in self.unknowns]
+        to = [ops.input(f"to {x.data[0]}", x.shape) for x in self.unknowns]
         found = adjoints(self.images, to, (*self.unknowns, *self.fixed))
         moving = [i for i, x in enumerate(found) if x is not None]
         there = substituted([x for x in found if x is not None], known)
@@ -407,7 +409,7 @@ class _IterationOnArrays:
 
     def __init__(self, callee: Iteration, m: ArrayMachine, fixed: Sequence[Array]) -> None:
         self._callee, self._m, self._error = callee, m, None
-        self._body = Evaluation(callee.body)
+        self._body = GraphEvaluator(callee.body)
         n = sum(x.size for x in callee.unknowns)
         self._x, self._image = m.array(n), m.array(n, kept=False)
         self._measures = m.array(len(callee.measures), 2, kept=False)

@@ -16,18 +16,18 @@ import numpy as np
 
 from phipsi.algorithms.kinematics.exponential_chart import chart_of
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_operations import substituted
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import Primitive, call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.arrays.traced_numbers import TRACED
 from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import Group, flat
+from phipsi.core.spatial.joint_groups import LieGroup, flat
 
 
-class Formula(NamedTuple):
+class GroupFormula(NamedTuple):
     """A formula of every group: its name, and the layout of arguments and results.
 
     A layout is "q", "v", or "one" for a number. `own` is computed in place of the method of groups
@@ -39,7 +39,7 @@ class Formula(NamedTuple):
     gives: tuple[str, ...]
     own: Callable[..., Any] | None = None
 
-    def compute(self, group: Group, *given: Any) -> Sequence[Any]:
+    def compute(self, group: LieGroup, *given: Any) -> Sequence[Any]:
         """The results at one joint; the last of what is `given` computes with its numbers."""
         *parts, numbers = given
         args = [x[0] if kind == "one" else x for x, kind in zip(parts, self.takes, strict=True)]
@@ -50,35 +50,35 @@ class Formula(NamedTuple):
         return found if len(self.gives) > 1 else (found,)
 
 
-def _unit(group: Group, q: Any, numbers: Any) -> Any:
+def _unit(group: LieGroup, q: Any, numbers: Any) -> Any:
     if group.rotation is None or group.rotation.size != 4:
         return q
     length = numbers.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return (*(x / length for x in q[:4]), *q[4:])
 
 
-def _pushed(group: Group, v: Any, vdot: Any, h: Any, numbers: Any) -> Any:
+def _pushed(group: LieGroup, v: Any, vdot: Any, h: Any, numbers: Any) -> Any:
     return group.pushed(v, vdot, h)
 
 
-def _same(group: Group, q: Any, x: Any, numbers: Any) -> Any:
+def _same(group: LieGroup, q: Any, x: Any, numbers: Any) -> Any:
     """Of joints with q̇ = v; that of others is made from the tangents of `MOVE`."""
     return x
 
 
-MOVE = Formula("move", ("q", "v"), ("q",))
-RATE = Formula("rate", ("v", "v"), ("v",))
-EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"))
-PLACED = Formula("placed", ("q", "v", "v", "v", "one"), ("q", "v"))
-PUSHED = Formula("pushed", ("v", "v", "one"), ("v",), _pushed)
-MIDDLE = Formula("middle", ("q", "v", "one"), ("q",))
-END = Formula("end", ("q", "v", "one"), ("q",))
-WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",))
-AFTER = Formula("after", ("q", "v", "one", "v", "v"), ("v",))
-UNIT = Formula("unit", ("q",), ("q",), _unit)
-LIFT = Formula("lift", ("q", "v"), ("q",), _same)
-LOWER = Formula("lower", ("q", "q"), ("v",), _same)
-VELOCITY = Formula("velocity", ("q", "v"), ("q",), _same)
+MOVE = GroupFormula("move", ("q", "v"), ("q",))
+RATE = GroupFormula("rate", ("v", "v"), ("v",))
+EULER = GroupFormula("euler", ("q", "v", "v", "one"), ("q", "v"))
+PLACED = GroupFormula("placed", ("q", "v", "v", "v", "one"), ("q", "v"))
+PUSHED = GroupFormula("pushed", ("v", "v", "one"), ("v",), _pushed)
+MIDDLE = GroupFormula("middle", ("q", "v", "one"), ("q",))
+END = GroupFormula("end", ("q", "v", "one"), ("q",))
+WANTED = GroupFormula("wanted", ("v", "one", "v", "v", "v"), ("v",))
+AFTER = GroupFormula("after", ("q", "v", "one", "v", "v"), ("v",))
+UNIT = GroupFormula("unit", ("q",), ("q",), _unit)
+LIFT = GroupFormula("lift", ("q", "v"), ("q",), _same)
+LOWER = GroupFormula("lower", ("q", "q"), ("v",), _same)
+VELOCITY = GroupFormula("velocity", ("q", "v"), ("q",), _same)
 _BY_TANGENTS = (LIFT, LOWER, VELOCITY)
 
 
@@ -90,28 +90,28 @@ class _Graph:
     results: tuple[tuple[Node, ...], ...]
 
 
-def _size(group: Group, kind: str) -> int:
+def _size(group: LieGroup, kind: str) -> int:
     return {"q": group.nq, "v": group.nv, "one": 1}[kind]
 
 
 @cache
-def _graph(formula: Formula, group: Group) -> _Graph:
+def _graph(formula: GroupFormula, group: LieGroup) -> _Graph:
     inputs = tuple(
-        tuple(ops.given(f"{i}.{j}", ()) for j in range(_size(group, kind)))
+        tuple(ops.input(f"{i}.{j}", ()) for j in range(_size(group, kind)))
         for i, kind in enumerate(formula.takes)
     )
-    numbers = [[Traced(x) for x in part] for part in inputs]
+    numbers = [[Tracer(x) for x in part] for part in inputs]
     found = formula.compute(group, *numbers, TRACED)
     return _Graph(inputs, tuple(tuple(as_node(x) for x in part) for part in found))
 
 
 @cache
-def _pulled_graph(formula: Formula, group: Group) -> _Graph:
+def _pulled_graph(formula: GroupFormula, group: LieGroup) -> _Graph:
     """Arguments, then weights of the results → weights of the arguments."""
     graph = _tangent_graph(formula, group) if formula is VELOCITY else _graph(formula, group)
     first = len(graph.inputs)
     weights = tuple(
-        tuple(ops.given(f"{first + i}.{j}", ()) for j in range(len(part)))
+        tuple(ops.input(f"{first + i}.{j}", ()) for j in range(len(part)))
         for i, part in enumerate(graph.results)
     )
     flat = [x for part in graph.results for x in part]
@@ -122,7 +122,7 @@ def _pulled_graph(formula: Formula, group: Group) -> _Graph:
 
 
 @cache
-def _tangent_graph(formula: Formula, group: Group) -> _Graph:
+def _tangent_graph(formula: GroupFormula, group: LieGroup) -> _Graph:
     """(q, v) → T v, (q, g) → T (T*T)⁻¹ g, or (q, w) → T* w; the columns of T are orthogonal."""
     graph = _graph(MOVE, group)
     q, z = graph.inputs
@@ -131,9 +131,9 @@ def _tangent_graph(formula: Formula, group: Group) -> _Graph:
     for along in z:
         change = tangents(graph.results[0], {along: ops.constant(1.0)})
         columns.append(substituted([x or ops.constant(0.0) for x in change], at_zero))
-    given = tuple(ops.given(f"1.{j}", ()) for j in range(_size(group, formula.takes[1])))
-    g: list[Any] = [Traced(x) for x in given]
-    T: list[list[Any]] = [[Traced(x) for x in column] for column in columns]
+    given = tuple(ops.input(f"1.{j}", ()) for j in range(_size(group, formula.takes[1])))
+    g: list[Any] = [Tracer(x) for x in given]
+    T: list[list[Any]] = [[Tracer(x) for x in column] for column in columns]
     if formula is LIFT:
         g = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
     if formula is LOWER:
@@ -144,12 +144,12 @@ def _tangent_graph(formula: Formula, group: Group) -> _Graph:
 
 
 @final
-class GroupCall(Callee):
+class GroupCall(Primitive):
     """A formula at every joint of a model; `pulls`, the weights of its arguments instead."""
 
     any_width = True
 
-    def __init__(self, formula: Formula, model: Model, *, pulls: bool = False) -> None:
+    def __init__(self, formula: GroupFormula, model: Model, *, pulls: bool = False) -> None:
         self.formula, self.model, self.pulls = formula, model, pulls
         self.name = f"{formula.name} pulled" if pulls else formula.name
         self._takes = (*formula.takes, *formula.gives) if pulls else formula.takes
@@ -158,7 +158,7 @@ class GroupCall(Callee):
         self.shapes = tuple((sizes[x],) for x in self._gives)
         self.key = (formula.name, pulls, id(model))
 
-    def _graph(self, group: Group) -> _Graph:
+    def _graph(self, group: LieGroup) -> _Graph:
         if not self.pulls:
             by_tangents = self.formula in _BY_TANGENTS
             return (_tangent_graph if by_tangents else _graph)(self.formula, group)
@@ -206,11 +206,11 @@ class GroupCall(Callee):
         return [None if kind == "one" else next(found) for kind in self.formula.takes]
 
 
-def _at_joints(formula: Formula, model: Model, *args: Node) -> tuple[Node, ...]:
+def _at_joints(formula: GroupFormula, model: Model, *args: Node) -> tuple[Node, ...]:
     """A formula at every joint; where q̇ = v for all of them, on whole vectors at once."""
     if not chart_of(model).is_flat:
         return call(GroupCall(formula, model), *args)
-    found = formula.compute(flat(1), *([Traced(x)] for x in args), TRACED)
+    found = formula.compute(flat(1), *([Tracer(x)] for x in args), TRACED)
     return tuple(as_node(x) for (x,) in found)
 
 

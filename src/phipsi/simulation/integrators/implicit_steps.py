@@ -157,7 +157,7 @@ class MiddleNumbers(ABC):
 
 def take_implicit_step(method: Method, n: MiddleNumbers) -> Any:
     """The place after a step of a method with its equation at the middle."""
-    return _variational(n) if method.conserves else _midpoint(n)
+    return _variational(n) if method.is_variational else _midpoint(n)
 
 
 def _measure(n: MiddleNumbers) -> Callable[[Any, Any], tuple[Any, Any]]:

@@ -5,10 +5,10 @@ exponential_chart.py, ẏ = [dexp⁻¹(z) v, vdot]. The loop only asks for slope
 what y is made of decides what a step computes:
 
     values      arrays (..., n)                                   the state after the step
-    `Tangent`   an array and its derivative matrix                the derivatives of the step
+    `TangentArray`   an array and its derivative matrix                the derivatives of the step
     nodes       of graphs (graph_steps.py)                        machine code, and its adjoint
 
-`Arithmetic` is what a kind of number supplies; `Values` and `Tangents` are two.
+`StageArithmetic` is what a kind of number supplies; `StageValues` and `Tangents` are two.
 
 Reasons: docs/decisions/0035.
 """
@@ -30,7 +30,7 @@ from phipsi.simulation.integrators.tableaux import Method
 Array = NDArray[Any]
 
 
-class Arithmetic(ABC):
+class StageArithmetic(ABC):
     """A step from one state, or from many, in one kind of number."""
 
     start: Any
@@ -57,7 +57,7 @@ class Arithmetic(ABC):
         """What a semi-implicit step gives: v⁺ = v + h vdot, then q⁺ with the rates v⁺."""
 
 
-def take_step(method: Method, numbers: Arithmetic, h: float) -> Any:
+def take_step(method: Method, numbers: StageArithmetic, h: float) -> Any:
     """A step of an explicit method, of length h.
 
     y + h Σ b_i k_i with k_i = slope(i, y + h Σ_j a_ij k_j).
@@ -75,7 +75,7 @@ def take_step(method: Method, numbers: Arithmetic, h: float) -> Any:
 
 
 @final
-class Values(Arithmetic):
+class StageValues(StageArithmetic):
     """The state after a step, and what `n` quadratures w gain.
 
     ``slope(i, y)`` returns [ż, vdot, ẇ] (..., 2 nv + n) of y = [z, v, w] in stage i.
@@ -119,17 +119,17 @@ class Values(Arithmetic):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Tangent:
+class TangentArray:
     """An array (..., n) and its derivatives (..., n, columns)."""
 
     value: Array
     change: Array
 
-    def __add__(self, other: Tangent) -> Tangent:
-        return Tangent(self.value + other.value, self.change + other.change)
+    def __add__(self, other: TangentArray) -> TangentArray:
+        return TangentArray(self.value + other.value, self.change + other.change)
 
-    def __rmul__(self, factor: float) -> Tangent:
-        return Tangent(factor * self.value, factor * self.change)
+    def __rmul__(self, factor: float) -> TangentArray:
+        return TangentArray(factor * self.value, factor * self.change)
 
 
 class Effort(NamedTuple):
@@ -146,7 +146,7 @@ class Effort(NamedTuple):
 
 
 @final
-class Tangents(Arithmetic):
+class Tangents(StageArithmetic):
     """Derivatives of states (n, nq), (n, nv) after a step, columns δq, δv and δtau.
 
     With δq_i = T_i δq + Jr_i δz_i, slopes change by
@@ -164,7 +164,7 @@ class Tangents(Arithmetic):
         self._moved = np.zeros((nv, columns))
         change = np.zeros((*v.shape[:-1], 2 * nv, columns))
         self._moved[:, :nv] = change[..., nv:, nv : 2 * nv] = motion.chart.eye
-        self.start = Tangent(np.concatenate([motion.chart.start(q), v], axis=-1), change)
+        self.start = TangentArray(np.concatenate([motion.chart.start(q), v], axis=-1), change)
 
     def _columns(self, i: int, q: Array, v: Array, vdot: Array) -> slice:
         """Those of the efforts that act in stage i."""
@@ -173,7 +173,7 @@ class Tangents(Arithmetic):
             self.efforts.append(Effort(q, v, vdot, True))
         return slice((2 + own) * nv, (3 + own) * nv)
 
-    def slope(self, i: int, y: Tangent) -> Tangent:
+    def slope(self, i: int, y: TangentArray) -> TangentArray:
         """[ż, vdot]."""
         chart, nv = self._motion.chart, self._motion.chart.nv
         z, v, dz, dv = (
@@ -190,7 +190,7 @@ class Tangents(Arithmetic):
             rate, drate = (R @ v[..., None])[..., 0], R @ dv + chart.rate_change(z, v) @ dz
         dvdot = by_q @ self._place(z, dz) + by_v @ dv
         dvdot[..., self._columns(i, q, v, vdot)] += by_tau
-        return Tangent(
+        return TangentArray(
             np.concatenate([rate, vdot], axis=-1), np.concatenate([drate, dvdot], axis=-2)
         )
 
@@ -202,7 +202,7 @@ class Tangents(Arithmetic):
         blocks = chart.blocks(z)
         return chart.dense(z, blocks.transport) @ self._moved + chart.dense(z, blocks.right) @ dz
 
-    def end(self, y: Tangent) -> Array:
+    def end(self, y: TangentArray) -> Array:
         """The derivatives (n, 2 nv, 3 nv) of q⁺ and v⁺, of a system after the projection."""
         chart, nv = self._motion.chart, self._motion.chart.nv
         z, v, dz = y.value[..., :nv], y.value[..., nv:], y.change[..., :nv, :]

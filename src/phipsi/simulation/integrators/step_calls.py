@@ -16,9 +16,9 @@ from phipsi.algorithms.dynamics.dynamics_expressions import forward, linearly_im
 from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.core import calculus
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call
 from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.trace import Traced, as_node
+from phipsi.core.arrays.primitive_calls import Primitive, call
+from phipsi.core.arrays.trace import Tracer, as_node
 from phipsi.core.backends.backend import backend_of, has_machine_code
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import build, compile
@@ -78,14 +78,14 @@ def reproducible_source(native: KernelSource) -> KernelSource:
 
 
 @final
-class ProgramCall(Callee):
+class ProgramCall(Primitive):
     """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
-    `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
-    With `inspects`, only inputs of these names are looked at, and no results, for numbers that are
-    not finite and matrices that are not symmetric: in a step whose states these end in.
-    With `unrolls`, the program is one without inverses, which cannot fail: in small mechanisms it
-    is written without loops.
+    `allowed` are codes of errors_from_status.py that do not stop a trajectory; `options` those of
+    `compile`. With `inspects`, only inputs of these names are looked at, and no results, for
+    numbers that are not finite and matrices that are not symmetric: in a step whose states these
+    end in. With `unrolls`, the program is one without inverses, which cannot fail: in small
+    mechanisms it is written without loops.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class ProgramCall(Callee):
         out: dict[str, Node] = {}
         for j in range(columns):
             inputs = {**given, name: ops.constant(np.eye(columns)[j])}
-            column = ops.pick(W, j + columns * np.arange(rows))
+            column = ops.gather(W, j + columns * np.arange(rows))
             _add_to(out, self._along(X @ u, inputs, column))
         return out
 
@@ -256,7 +256,7 @@ class ProgramCall(Callee):
     ) -> Node:
         """Efforts of forces, six entries in each row."""
         forces = as_node([x for row in rows for x in row])
-        place = {"q": given["q"], "x": ops.pick(forces, np.arange(forces.size).reshape(-1, 6))}
+        place = {"q": given["q"], "x": ops.gather(forces, np.arange(forces.size).reshape(-1, 6))}
         return ProgramCall((form,), self.model, **options).of(place)[0]
 
 
@@ -288,7 +288,7 @@ def _column_of(X: Expr) -> tuple[str, Expr] | None:
 
 def _entries_of_poses(poses: Node, weight: Node) -> list[tuple[Any, Any]]:
     """Of every pose and its weights, the first three rows."""
-    X, W = (Traced(ops.pick(x, np.arange(x.size))) for x in (poses, weight))
+    X, W = (Tracer(ops.gather(x, np.arange(x.size))) for x in (poses, weight))
     rows = np.arange(12).reshape(3, 4)
     return [(X[16 * k + rows], W[16 * k + rows]) for k in range(poses.shape[0])]
 
@@ -310,7 +310,7 @@ def products(
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
     shaped = {
-        x: ops.pick(place[x], np.arange(place[x].size).reshape(shapes[x])) for x in callee.inputs
+        x: ops.gather(place[x], np.arange(place[x].size).reshape(shapes[x])) for x in callee.inputs
     }
     out = dict(zip(names, callee.of(shaped), strict=True))
     if "M" in out:
@@ -331,10 +331,10 @@ def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node | None = Non
                 columns.append(j)
                 places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
     if rates is None:
-        product = ops.pick(by_tau, np.array(rows) * model.nv + np.array(columns))
+        product = ops.gather(by_tau, np.array(rows) * model.nv + np.array(columns))
     else:
-        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
-    return ops.scatter(ops.apply("neg", product), np.array(places), shape)
+        product = ops.apply("mul", ops.gather(by_tau, rows), ops.gather(rates, columns))
+    return ops.scatter_add(ops.apply("neg", product), np.array(places), shape)
 
 
 # ---- inertias of bodies --------------------------------------------------------------------------
@@ -356,14 +356,14 @@ def inertias(parameters: Node, n: int) -> Node:
     """M (n, 6, 6) of the inertial parameters (n, 10)."""
     places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
     signs = np.broadcast_to(_SIGN, (n, 6, 6))
-    return ops.apply("mul", ops.pick(parameters, places), ops.constant(signs))
+    return ops.apply("mul", ops.gather(parameters, places), ops.constant(signs))
 
 
 def weights_of_inertias(weights: Node, n: int) -> Node:
     """Weights (n, 6, 6) of M whose sums are those (n, 10) of the inertial parameters."""
     shares = np.append(1.0 / _TIMES, 0.0)[_WHICH] * _SIGN
     places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
-    flat = ops.pick(weights, np.arange(10 * n).reshape(n, 10))
+    flat = ops.gather(weights, np.arange(10 * n).reshape(n, 10))
     return ops.apply(
-        "mul", ops.pick(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
+        "mul", ops.gather(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
     )

@@ -23,29 +23,29 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, first_moment
 from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_derivatives import diagonal
 from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
 from phipsi.core.compiler import compile
 from phipsi.core.expressions.node import Expr
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.core.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 from phipsi.errors import InputError
-from phipsi.laws.circuit import INERTIA, Circuit, Evaluation
+from phipsi.laws.block_diagram import INERTIA, AlgebraBlock, BlockDiagram
 from phipsi.simulation.integrators.step_calls import ProgramCall, inertias
 from phipsi.simulation.integrators.stiff_modes import modal_blocks
 
 _OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
 _MOST_TANGENTS = 16
-STEP = ops.given("h", ())
+STEP = ops.input("h", ())
 """The length of a step, s."""
 
 
-class Place(NamedTuple):
+class GraphState(NamedTuple):
     """Where a trajectory is: time, configuration, rates, and states of laws by name."""
 
     t: Node
@@ -53,9 +53,9 @@ class Place(NamedTuple):
     v: Node
     states: Mapping[str, Node]
 
-    def after(self, q: Node, v: Node, states: Mapping[str, Node]) -> Place:
+    def after(self, q: Node, v: Node, states: Mapping[str, Node]) -> GraphState:
         """The place after a step, with these states changed."""
-        return Place(ops.apply("add", self.t, STEP), q, v, {**self.states, **states})
+        return GraphState(ops.apply("add", self.t, STEP), q, v, {**self.states, **states})
 
     def along(self, rates: Mapping[str, Node]) -> dict[str, Node]:
         """States after a step with these rates."""
@@ -101,7 +101,7 @@ class StepGraph:
     def __init__(
         self,
         mechanism: Model,
-        circuit: Circuit,
+        circuit: BlockDiagram,
         given: Sequence[str] = (),
         *,
         prescribed: bool = False,
@@ -113,7 +113,7 @@ class StepGraph:
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in self._named))
         self._check_given(mechanism)
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
-        self.tau = ops.given("tau", (model.nv,))
+        self.tau = ops.input("tau", (model.nv,))
         self.contacts = mechanism.contact_pairs
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
         loops = mechanism.n_rows
@@ -121,9 +121,9 @@ class StepGraph:
         if self.contacts is not None or circuit.joint_rows:
             first = contact.contact_rows.row_states
             self.row_states = first(self.contacts, circuit.joint_rows, model.nv, loops)
-        states |= {name: ops.given(name, x.shape) for name, x in self.row_states.items()}
-        t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
-        self.start = Place(t, q, v, states)
+        states |= {name: ops.input(name, x.shape) for name, x in self.row_states.items()}
+        t, q, v = (ops.input(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
+        self.start = GraphState(t, q, v, states)
         external, self._is_hybrid = circuit.loads is not None, prescribed
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
@@ -192,7 +192,7 @@ class StepGraph:
         """Whether trajectories have their own masses or gravity."""
         return bool(self._given)
 
-    def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
+    def values(self, place: GraphState, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
         known = self._known(place)
         for one in self.circuit.evaluations:
@@ -204,13 +204,13 @@ class StepGraph:
                 known[self.circuit.quantities[name].node] = node
         return substituted(nodes, known)
 
-    def _known(self, place: Place) -> dict[Node, Node]:
+    def _known(self, place: GraphState) -> dict[Node, Node]:
         """What the nodes of the start are at another place."""
         start = self.start
         known = {start.t: place.t, start.q: place.q, start.v: place.v}
         return known | {node: place.states[name] for name, node in start.states.items()}
 
-    def _program_of(self, one: Evaluation) -> ProgramCall:
+    def _program_of(self, one: AlgebraBlock) -> ProgramCall:
         options: Any = {"mode": one.modes, "points": one.points}
         if not one.constrained:
             if one.nominal:
@@ -233,8 +233,8 @@ class StepGraph:
         shapes = callee.native.program.input_shapes
         if INERTIA in self._named:
             n = self.model.n_bodies
-            inputs = {**inputs, "M": inertias(ops.given(INERTIA, (n, 10)), n)}
-        given = {x: ops.given(x, tuple(shapes[x])) for x in callee.inputs if x not in inputs}
+            inputs = {**inputs, "M": inertias(ops.input(INERTIA, (n, 10)), n)}
+        given = {x: ops.input(x, tuple(shapes[x])) for x in callee.inputs if x not in inputs}
         return callee.of({**inputs, **given})
 
     def apply_forms(
@@ -246,17 +246,17 @@ class StepGraph:
         """
         return self._called(ProgramCall(forms, self.model, given=self._given, **options), inputs)
 
-    def energy(self, place: Place) -> Node:
+    def energy(self, place: GraphState) -> Node:
         """Kinetic energy and that of gravity (), J, with what trajectories have of their own."""
         known = {"q": place.q, "v": place.v}
         kinetic = self._called(self._own_call((KINETIC_ENERGY,)), known)[0]
         (whole,) = self._called(self._own_call((WHOLE_INERTIA,), mode=("dense",)), known)
-        inertia: Any = Traced(whole)
+        inertia: Any = Tracer(whole)
         own = "gravity" in self._given
-        g = ops.given("gravity", (3,)) if own else ops.constant(self.model.gravity)
-        return as_node(Traced(kinetic) - first_moment(inertia) @ Traced(g))
+        g = ops.input("gravity", (3,)) if own else ops.constant(self.model.gravity)
+        return as_node(Tracer(kinetic) - first_moment(inertia) @ Tracer(g))
 
-    def forces(self, place: Place) -> Forces:
+    def forces(self, place: GraphState) -> Forces:
         """What the laws say at a place, and efforts that are given."""
         circuit = self.circuit
         wanted = [x for x in (circuit.efforts, circuit.loads) if x is not None]
@@ -268,7 +268,7 @@ class StepGraph:
         return Forces(efforts, loads, dict(zip(circuit.rates, found, strict=True)))
 
     def accelerations(
-        self, place: Place, forces: Forces, inertia: Node | None = None, stage: int = 0
+        self, place: GraphState, forces: Forces, inertia: Node | None = None, stage: int = 0
     ) -> Node:
         """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
         if self._system is None:
@@ -276,7 +276,7 @@ class StepGraph:
         return self._closed_accelerations(place, forces, inertia, stage)[0]
 
     def _closed_accelerations(
-        self, place: Place, forces: Forces, inertia: Node | None, stage: int
+        self, place: GraphState, forces: Forces, inertia: Node | None, stage: int
     ) -> tuple[Node, Node]:
         """Accelerations that keep the constraints, and the multipliers."""
         efforts = forces.efforts
@@ -304,12 +304,12 @@ class StepGraph:
         known: dict[str, Node] = {}
         if INERTIA in self._named:
             n = self.model.n_bodies
-            known["M"] = inertias(ops.given(INERTIA, (n, 10)), n)
+            known["M"] = inertias(ops.input(INERTIA, (n, 10)), n)
         if inertia is not None:
             known["Jr"] = self._rotors(inertia, callee.given_shape("Jr"))
-        return [known.get(x) or ops.given(x, callee.given_shape(x)) for x in callee.given]
+        return [known.get(x) or ops.input(x, callee.given_shape(x)) for x in callee.given]
 
-    def ahead(self, place: Place, forces: Forces) -> Node:
+    def linearly_implicit_acceleration(self, place: GraphState, forces: Forces) -> Node:
         """(v⁺ − v)/h (nv,) of a step from here, with elastic forces at its end.
 
         Of a tree by one program; otherwise as accelerations with h C_e + h² K_e beside the inertia
@@ -321,7 +321,7 @@ class StepGraph:
             program = ProgramCall((K_e @ v,), self.model)
             less = ops.apply("mul", STEP, self._called(program, {"v": place.v})[0])
             if self._is_hybrid:
-                less = ops.apply("mul", less, ops.given("free", less.shape))
+                less = ops.apply("mul", less, ops.input("free", less.shape))
             forces = forces._replace(efforts=ops.apply("sub", forces.efforts, less))
             return self.accelerations(place, forces, self._modal_inertia())
         form = loaded(linearly_implicit, external=forces.loads is not None)
@@ -340,14 +340,14 @@ class StepGraph:
         return ops.apply("mul", STEP, ops.apply("add", ops.constant(C), inner))
 
     def evaluated(
-        self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
+        self, forms: Sequence[Expr], place: GraphState, forces: Forces, inertia: Node | None = None
     ) -> tuple[Node, ...]:
         """Expressions of the algebra, with `inertia` (nv,) added to that of the rotors."""
         program = ProgramCall(forms, self.model, given=self._given)
         return self._evaluated(program, place, forces, inertia)
 
     def _evaluated(
-        self, program: ProgramCall, place: Place, forces: Forces, inertia: Node | None
+        self, program: ProgramCall, place: GraphState, forces: Forces, inertia: Node | None
     ) -> tuple[Node, ...]:
         inputs = {"q": place.q, "v": place.v, "tau": forces.efforts, "vdot": forces.efforts}
         if forces.loads is not None:
@@ -358,7 +358,7 @@ class StepGraph:
         self,
         points: Sequence[str],
         rates: Sequence[int],
-        place: Place,
+        place: GraphState,
         forces: Forces,
         inertia: Node | None,
         *,
@@ -416,11 +416,11 @@ class StepGraph:
         """Λ (m, m), ℳ⁻¹ J* and ℳ⁻¹, or that alone, as one matrix; see `dynamics_at`."""
         nv = self.model.nv
         size, own = m + 6 * -(-len(rates) // 6), m + np.arange(len(rates))
-        values = [ops.pick(found[-1], rates[:, None] * nv + rates)]
+        values = [ops.gather(found[-1], rates[:, None] * nv + rates)]
         places = [own[:, None] * size + own]
         if m:
             every = np.arange(m)
-            side = ops.pick(found[1], rates[:, None] * m + every)
+            side = ops.gather(found[1], rates[:, None] * m + every)
             values += [found[0], side, ops.transpose(side)]
             places += [
                 every[:, None] * size + every,
@@ -428,7 +428,7 @@ class StepGraph:
                 every[:, None] * size + own,
             ]
         where = np.concatenate([x.ravel() for x in places])
-        return ops.scatter(ops.join(values, (len(where),)), where, (size, size))
+        return ops.scatter_add(ops.concat(values, (len(where),)), where, (size, size))
 
     def pushed_at(
         self,
@@ -484,21 +484,21 @@ class StepGraph:
         shape = tuple(shape)
         if len(inertia.shape) == 3:
             own = ops.constant(compile(Jr, self.model, mode="blocks")().reshape(shape))
-            return ops.apply("add", ops.given("Jr", shape) if "Jr" in self._given else own, inertia)
+            return ops.apply("add", ops.input("Jr", shape) if "Jr" in self._given else own, inertia)
         places = [
             k * shape[1] ** 2 + i * (shape[1] + 1)
             for k, at in enumerate(self.model.v_slices)
             for i in range(at.stop - at.start)
         ]
         if "Jr" in self._given:
-            more = ops.scatter(inertia, np.array(places), shape)
-            return ops.apply("add", ops.given("Jr", shape), more)
+            more = ops.scatter_add(inertia, np.array(places), shape)
+            return ops.apply("add", ops.input("Jr", shape), more)
         own = compile(Jr, self.model, mode="blocks")().ravel()
         known = np.flatnonzero(own)
-        whole = ops.join([ops.constant(own[known]), inertia], (len(known) + inertia.size,))
-        return ops.scatter(whole, np.concatenate([known, places]), shape)
+        whole = ops.concat([ops.constant(own[known]), inertia], (len(known) + inertia.size,))
+        return ops.scatter_add(whole, np.concatenate([known, places]), shape)
 
-    def resistance(self, place: Place, length: Node | None = None) -> Node | None:
+    def resistance(self, place: GraphState, length: Node | None = None) -> Node | None:
         """How efforts resist a change of rates: max(0, −∂τᵢ/∂vᵢ) (nv,), N·m·s or N·s/m.
 
         With `length`, in s, also a change of configuration by `length` times as much, where joints
@@ -513,7 +513,7 @@ class StepGraph:
             return None
         return self._positive(place, slopes[0] if len(slopes) == 1 else ops.apply("add", *slopes))
 
-    def stiffness(self, place: Place) -> Node | None:
+    def stiffness(self, place: GraphState) -> Node | None:
         """How efforts resist a change of configuration: max(0, −∂τᵢ/∂qᵢ) (nv,), N·m or N/m.
 
         Of joints with q̇ = v, with the same exceptions as `resistance`; None if nothing does.
@@ -528,7 +528,7 @@ class StepGraph:
         places = self._places_of_rates() if by == "q" else None
         return diagonal(self.circuit.efforts, getattr(self.start, by), places, _MOST_TANGENTS)
 
-    def _positive(self, place: Place, slope: Node) -> Node:
+    def _positive(self, place: GraphState, slope: Node) -> Node:
         """max(0, −slope) at a place."""
         return self.values(
             place, [ops.apply("maximum", ops.apply("neg", slope), ops.constant(0.0))]
@@ -544,39 +544,38 @@ class StepGraph:
                     out[j : j + group.nv] = range(i, i + group.nq)
         return out
 
-    def sampled(self, place: Place, updates: Mapping[str, Node]) -> dict[str, Node]:
+    def sampled(self, place: GraphState, updates: Mapping[str, Node]) -> dict[str, Node]:
         """New values of states at a place, by name."""
         return dict(zip(updates, self.values(place, list(updates.values())), strict=True))
 
-    def moved_to(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
+    def moved_to(self, place: GraphState, nodes: Sequence[Node]) -> list[Node]:
         """Nodes that are about the start, about another place."""
         return substituted(nodes, self._known(place))
 
-    def after_samples(self) -> Place:
-        """The place from which the step begins: samples are taken where their step has come.
-
-        All new values are from the old ones, whatever their periods.
-        """
+    def after_samples(self) -> GraphState:
+        """The state from which the step begins, with samples taken, all from the old values."""
         start, states = self.start, dict(self.start.states)
         for one in self.circuit.samplings:
-            due = is_due(ops.given("step", ()), one.period)
+            due = is_due(ops.input("step", ()), one.period)
             for name, x in self.sampled(start, one.updates).items():
                 states[name] = ops.apply("where", due, x, start.states[name])
         return start._replace(states=states)
 
-    def delayed(self, place: Place) -> dict[str, Node]:
-        """What states of `Circuit.delays` are after a step from a place, by name."""
+    def delayed(self, place: GraphState) -> dict[str, Node]:
+        """What states of `BlockDiagram.delays` are after a step from a place, by name."""
         out: dict[str, Node] = {}
         for one in self.circuit.delays:
             new = self.sampled(place, one.updates)
             if one.period > 1:
-                later = ops.apply("add", ops.given("step", ()), ops.constant(1.0))
+                later = ops.apply("add", ops.input("step", ()), ops.constant(1.0))
                 due = is_due(later, one.period)
                 new = {n: ops.apply("where", due, x, place.states[n]) for n, x in new.items()}
             out |= new
         return out
 
-    def closed(self, place: Place, *, stiff: bool = False, rotors_given: bool = False) -> Place:
+    def closed(
+        self, place: GraphState, *, stiff: bool = False, rotors_given: bool = False
+    ) -> GraphState:
         """The place on the constraints nearest to this one; of a tree, the same.
 
         Nearest in the mass metric; of a `stiff` step in that of ℳ + h C_e + h² K_e. With

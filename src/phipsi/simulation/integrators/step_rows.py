@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.certificate import TOTALS, WORST, Worst
+from phipsi.contact.certificate import TOTALS, WORST, MaxResiduals
 from phipsi.contact.contact_rows import (
     COLUMNS,
     IMPULSES,
+    JOINT_FRICTION,
     MATERIALS,
     RESTITUTION,
     ROPES,
-    RUBS,
     STOPS,
     UNSOLVED_CONTACTS,
     ProblemParts,
@@ -33,17 +33,17 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.geometry.pair_formulas import Slots
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
-from phipsi.contact.solver.cone_calls import ConeCall, ConeProduct
-from phipsi.contact.solver.cone_derivatives import SmoothedCall
-from phipsi.contact.solver.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.solver.delassus import Delassus, RowCones, fits, masks_of
+from phipsi.contact.solver.contact_problem import INACTIVE, ContactProblemLayout
+from phipsi.contact.solver.contact_solver_calls import ContactProduct, ContactSolve
+from phipsi.contact.solver.contact_solver_derivatives import SmoothedCall
+from phipsi.contact.solver.delassus import Delassus, RowContactSolver, fits, masks_of
 from phipsi.contact.solver.row_products import host_motions, row_forces, row_rates
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, Held, call
 from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.trace import Traced, as_node
-from phipsi.core.backends.failures import NOT_FINITE
-from phipsi.laws.circuit import JointRows
+from phipsi.core.arrays.primitive_calls import Primitive, StopGradient, call
+from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.backends.errors_from_status import NOT_FINITE
+from phipsi.laws.block_diagram import JointRows
 from phipsi.native.lane_machine import LaneMachine
 from phipsi.native.runs.run_kernel import RunKernel
 from phipsi.simulation.impacts.displacement import is_buried
@@ -76,7 +76,7 @@ class StepImpulses(NamedTuple):
 
     forces: Node
     states: dict[str, Node]
-    worst: Worst
+    worst: MaxResiduals
     dissipated: Any
     unsolved: Any
     allowed: Any
@@ -85,7 +85,7 @@ class StepImpulses(NamedTuple):
 
 
 class StepProblem(NamedTuple):
-    """The contact problem of a step and its solution, nodes: as for `ConeProblem`."""
+    """The contact problem of a step and its solution, nodes: as for `ContactProblem`."""
 
     W: Node
     b: Node
@@ -121,14 +121,14 @@ class StepRows:
         self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
         self._admittance, self._origins = admittance, origins
         gaps, slacks, pulls, self._bounds = (
-            None if x is None else Traced(x)
+            None if x is None else Tracer(x)
             for x in (joints.gaps, joints.slacks, joints.pulls, joints.bounds)
         )
         self._blocks: RowBlocks = row_blocks(plan, origins, slots, pulls)
         parts, made = [], []
         if slots is not None:
             parts.append(slots.gap)
-            own = Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS))))
+            own = Tracer(ops.input(MATERIALS, (plan.n_slots, len(COLUMNS))))
             made.append(weighted(own, slots.weight))
         parts += [x for x in (gaps, slacks) if x is not None]
         if plan.layout.stops:
@@ -150,28 +150,28 @@ class StepRows:
         """Where the search begins: with the impulses of the last step."""
         plan, parts = self._plan, []
         if self._slots is not None:
-            world = Traced(self._last[IMPULSES])
+            world = Tracer(self._last[IMPULSES])
             parts.append(slot_impulses(plan, self._slots, world))
         last = {
-            name: Traced(ops.pick(self._last[name], rates)) * signs
+            name: Tracer(ops.gather(self._last[name], rates)) * signs
             for name, _, rates, signs in plan.joint_parts()
         }
         if STOPS in last:
             parts.append(np.maximum(last[STOPS], 0.0))
         if ROPES in self._last:
-            parts.append(Traced(self._last[ROPES]))
-        if RUBS in last:
-            parts.append(last[RUBS])
+            parts.append(Tracer(self._last[ROPES]))
+        if JOINT_FRICTION in last:
+            parts.append(last[JOINT_FRICTION])
         return _joined(parts)
 
     def impulses(
-        self, before: Any, free: Any, solver: ConeCall, smoothed: SmoothedCall | None
+        self, before: Any, free: Any, solver: ContactSolve, smoothed: SmoothedCall | None
     ) -> StepImpulses:
         """The impulses of a step, from motions of hosts before it and after it without them."""
         plan, layout = self._plan, self._layout
         b = row_rates(plan, self._blocks, free)
         u = row_rates(plan, self._blocks, before) if solver.rebounds else None
-        h: Any = Traced(STEP)
+        h: Any = Tracer(STEP)
         parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
         if self.caused is not None and layout.n_heads:
             parts = self._followed_gaps(parts, h)
@@ -191,8 +191,8 @@ class StepRows:
         p, error, iterations, status = self._solved(solver, [*given, *calm, *known])
         if smoothed is not None:
             weight = ops.constant(np.zeros(layout.n_rows))
-            p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
-        f: Any = Traced(self._forces(p))
+            p, *_, status = (Tracer(x) for x in call(smoothed, *given, known[0], weight))
+        f: Any = Tracer(self._forces(p))
         change, s = self._change(f.node), parts.s
         overlap: Any = 0.0
         angle: Any = 0.0
@@ -205,7 +205,7 @@ class StepRows:
                 moves = self._moves(solver, smoothed, parts, W, free, change, known[0], p)
                 error, status = np.maximum(error, moves.error), np.maximum(status, moves.status)
                 iterations = iterations + moves.iterations
-                placing = Traced(self._forces(np.where(moves.there, moves.p, p)))
+                placing = Tracer(self._forces(np.where(moves.there, moves.p, p)))
                 along = np.where(moves.there, moves.change, change)
                 self.back = as_node(h * (f - placing))  # zero without a rebound
             after = row_rates(plan, self._blocks, free + along, normals=True)
@@ -216,10 +216,10 @@ class StepRows:
                 error, status = np.maximum(error, hit.error), np.maximum(status, hit.status)
                 iterations = iterations + hit.iterations
                 change = np.where(hit.there, hit.change, change)
-                later: Any = Traced(self._forces(p))
+                later: Any = Tracer(self._forces(p))
                 self.back = as_node(h * (later - placing))  # zero without a hit
                 f = later
-            self._W = Traced(W)[np.ix_(normals, normals)]
+            self._W = Tracer(W)[np.ix_(normals, normals)]
             turning, depth = plan.turning, np.where(near, -self._start_gap, 0.0)
             overlap = np.max(np.where(turning, 0.0, depth) if turning.any() else depth)
             if turning.any():
@@ -239,17 +239,17 @@ class StepRows:
         bound = as_node(WRONG * np.maximum(speed, 1.0))
         (error,) = call(Bounded((), UNSOLVED_CONTACTS), as_node(error), bound)
         gain = np.maximum(gained, 0.0)
-        worst = Worst(overlap, Traced(error), gain, iterations, angle, 0.0)
+        worst = MaxResiduals(overlap, Tracer(error), gain, iterations, angle, 0.0)
         dissipated = -0.5 * np.sum(f * (before + free + change))
         if self.back is not None:  # the work of all forces along this move, which has no rates
-            dissipated = dissipated - np.sum((free - before) * Traced(self.back)) / h
+            dissipated = dissipated - np.sum((free - before) * Tracer(self.back)) / h
         unsolved = np.where(status == 0.0, 0.0, 1.0)
         known = as_node(f), self._recorded(p), worst, dissipated, unsolved, allowed
         return StepImpulses(*known, buried, (before, free, free + change))
 
     def _moves(
         self,
-        solver: ConeCall,
+        solver: ContactSolve,
         smoothed: SmoothedCall | None,
         parts: ProblemParts,
         W: Node,
@@ -268,7 +268,7 @@ class StepRows:
         the bodies, impulses are (1 − λ) p.
         """
         plan, layout = self._plan, self._layout
-        h: Any = Traced(STEP)
+        h: Any = Tracer(STEP)
         u_f = row_rates(plan, self._blocks, free)
         u = row_rates(plan, self._blocks, free + change)
         of_rows = np.minimum(layout.heads, layout.n_heads - 1)
@@ -282,12 +282,12 @@ class StepRows:
         start = as_node((1.0 - late) * first)
         there = np.max(np.where(parts.bounces, 1.0, 0.0))
         if smoothed is None:
-            plain = ConeCall(
+            plain = ContactSolve(
                 layout, solver.tolerance, smoothing=solver.smoothing, masks=solver.masks
             )
             return self._again(there, plain, [W, b, s], [mu, start])
         weight = ops.constant(np.zeros(layout.n_rows))
-        p, *_, status = (Traced(x) for x in call(smoothed, W, b, s, mu, weight))
+        p, *_, status = (Tracer(x) for x in call(smoothed, W, b, s, mu, weight))
         return _Again(there > 0.0, p, 0.0, 0.0, status, self._change(self._forces(p)))
 
     def _followed_gaps(self, parts: ProblemParts, h: Any) -> ProblemParts:
@@ -297,16 +297,16 @@ class StepRows:
         way the step closes the gap, and rounding must not decide whether its derivative does.
         """
         gap = self._start_gap
-        (fixed,) = call(Held(gap.shape), as_node(gap))
+        (fixed,) = call(StopGradient(gap.shape), as_node(gap))
         rests = is_rigid(self._materials) & parts.near & (np.abs(gap) <= _OVERLAP)
-        none = (gap - Traced(fixed)) / h
+        none = (gap - Tracer(fixed)) / h
         s, inelastic = (
             x + np.where(rests & (x == 0.0), none, 0.0) for x in (parts.s, parts.inelastic)
         )
         return parts._replace(s=s, inelastic=inelastic)
 
     def _hit(
-        self, solver: ConeCall, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any
+        self, solver: ContactSolve, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any
     ) -> tuple[_Again, Any]:
         """Impulses and s of a step in which a contact without restitution closes suddenly.
 
@@ -316,18 +316,18 @@ class StepRows:
         have the rates of the impulses with s = 0 at the contacts that closed.
         """
         W, b, s = given
-        h: Any = Traced(STEP)
+        h: Any = Tracer(STEP)
         gap = self._start_gap
         stops = is_rigid(self._materials) & (self._materials[:, RESTITUTION] <= 0.0)
         closed = stops & self._near & (self._gap <= _CLOSED * np.abs(gap))
         there = np.where(np.max(np.where(closed, gap, 0.0)) > _SUDDEN * h * h, 1.0, 0.0)
-        stopped = as_node(np.where(closed, 0.0, Traced(s)))
+        stopped = as_node(np.where(closed, 0.0, Tracer(s)))
         calm = [as_node(np.where(closed, 0.0, parts.inelastic))] if solver.rebounds else []
         again = self._again(there, solver, [W, b, stopped, *calm], [mu, as_node(first)])
-        return again, Traced(stopped)
+        return again, Tracer(stopped)
 
     def _again(
-        self, there: Any, solver: ConeCall, given: Sequence[Node], more: Sequence[Node]
+        self, there: Any, solver: ContactSolve, given: Sequence[Node], more: Sequence[Node]
     ) -> _Again:
         """Another problem of the same rows, solved where it is there."""
         W, *known = given
@@ -338,7 +338,7 @@ class StepRows:
         fixed += [*blocks, soft, *self.known]
         results = [as_node(x) for x in (p, error, iterations, status, change)]
         found = where_needed(as_node(there), fixed, results)
-        return _Again(there > 0.0, *(Traced(x) for x in found))
+        return _Again(there > 0.0, *(Tracer(x) for x in found))
 
     def _change(self, forces: Node) -> Any:
         """Motions of hosts that forces on them cause."""
@@ -359,7 +359,7 @@ class StepRows:
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
         masks = masks_of(self._plan.reached)[:k]
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
+        solver = ContactSolve(ContactProblemLayout(("normal",) * k), TOLERANCE, masks=masks)
         known = [as_node(x) for x in (self._W, self._gap, s)]
         fixed = known if self._factors is None else [*known[1:], *self._factors]
         self.fixed = [*fixed, *(as_node(x) for x in self._blocks)]
@@ -369,27 +369,27 @@ class StepRows:
 
     def _whole(self, p: Any, rows: Array | None) -> Any:
         """Impulses of all rows, from those of some."""
-        return p if rows is None else Traced(ops.scatter(p.node, rows, (self._layout.n_rows,)))
+        return p if rows is None else Tracer(ops.scatter_add(p.node, rows, (self._layout.n_rows,)))
 
     def _solved(
-        self, solver: ConeCall, given: Sequence[Node], rows: Array | None = None
+        self, solver: ContactSolve, given: Sequence[Node], rows: Array | None = None
     ) -> list[Any]:
         """Impulses of these rows, residual, iterations and status."""
         if self._factors is not None and rows is None:
-            cones = RowCones(self._plan, solver)
-            return [Traced(x) for x in call(cones, *self._factors, *given[1:])]
+            cones = RowContactSolver(self._plan, solver)
+            return [Tracer(x) for x in call(cones, *self._factors, *given[1:])]
         found = call(solver, *given)
         if self.caused is not None:
             followed = solver.followed(given, found)
-            fixed = self._whole(Traced(call(Held(followed.shape), followed)[0]), rows)
+            fixed = self._whole(Tracer(call(StopGradient(followed.shape), followed)[0]), rows)
             moves = row_rates(self._plan, self._blocks, self.caused(self._forces(fixed)))
             if self._layout.n_heads:  # what W has on its diagonal
                 normals = self._layout.normals
                 soft = as_node(self._compliance * fixed[normals])
-                moves = moves + Traced(ops.scatter(soft, normals, (self._layout.n_rows,)))
+                moves = moves + Tracer(ops.scatter_add(soft, normals, (self._layout.n_rows,)))
             product = as_node(moves if rows is None else moves[rows])
-            found = (*call(ConeProduct(solver), *found, *given, product), *found[1:])
-        return [Traced(x) for x in found[:4]]
+            found = (*call(ContactProduct(solver), *found, *given, product), *found[1:])
+        return [Tracer(x) for x in found[:4]]
 
     def _forces(self, p: Any) -> Node:
         """C* p (hosts, 6)."""
@@ -402,7 +402,7 @@ class StepRows:
             out[IMPULSES] = world_impulses(plan, self._slots, p)
         for name, rows, rates, signs in plan.joint_parts():
             own = as_node(p[rows] * signs)
-            out[name] = ops.scatter(own, rates, (plan.model.nv,))
+            out[name] = ops.scatter_add(own, rates, (plan.model.nv,))
         if len(plan.rope_rows):
             out[ROPES] = as_node(p[plan.rope_rows])
         return out
@@ -412,10 +412,10 @@ def motions_of_hosts(plan: RowPlan, frames: Node | None, rates: Node) -> Any:
     """Motions of hosts (hosts, 6), traced: of frames, and of `rates` (nv,) those with rows."""
     parts = [] if frames is None else [frames]
     if plan.rates:
-        own = ops.pick(rates, np.array(plan.rates))
+        own = ops.gather(rates, np.array(plan.rates))
         others = plan.n_hosts - len(plan.bodies)
-        parts.append(ops.scatter(own, np.arange(own.size), (others, 6)))
-    return Traced(parts[0] if len(parts) == 1 else ops.join(parts, (plan.n_hosts, 6)))
+        parts.append(ops.scatter_add(own, np.arange(own.size), (others, 6)))
+    return Tracer(parts[0] if len(parts) == 1 else ops.concat(parts, (plan.n_hosts, 6)))
 
 
 def _joined(parts: Sequence[Any]) -> Any:
@@ -426,7 +426,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 @final
-class Bounded(Callee):
+class Bounded(Primitive):
     """Numbers whose sizes are at most a bound; in a run, a step with larger ones is a failure.
 
     `status` is that of such a failure.
@@ -463,7 +463,7 @@ def finite(x: Node, *others: Node) -> Node:
 
 
 @final
-class Finite(Callee):
+class Finite(Primitive):
     """The first of several arrays; in a run, a step where one is not finite is a failure."""
 
     def __init__(self, shapes: tuple[tuple[int, ...], ...]) -> None:

@@ -68,7 +68,7 @@ def metric_of_steps(model: Model, h: float) -> Callable[[Array], Array]:
     return lambda q: mass_matrix(model, q) + h * (C + h * K)
 
 
-def ahead_of(
+def linearly_implicit_acceleration(
     model: Model,
     rows: ClosureRows | None,
     moving: Array | None,

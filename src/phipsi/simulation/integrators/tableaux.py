@@ -45,26 +45,25 @@ class Method:
     """One integrator.
 
     **Attributes:** `name`; `order` of the method (the largest one, for variable order); `tableau`,
-    None for all but Runge–Kutta; `halfway`, whether it solves an equation for the rates at the
-    middle of a step; `conserves`, whether that is the one of momenta by a variational principle, so
-    that it is symplectic and keeps momenta to rounding; `damps`, whether
+    None for all but Runge–Kutta; `is_midpoint`, whether it solves an equation for the rates at the
+    middle of a step; `is_variational`, whether that is the one of momenta by a variational
+    principle, so that it is symplectic and keeps momenta to rounding; `damping_implicit`, whether
     it takes joint damping implicitly, from the derivatives of laws, which a `Simulator` has;
-    `touches`, whether bodies that touch push each other; `bends`, whether it takes the elastic
-    forces of flexible bodies implicitly;
-    `solver`, the class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of
-    its dense output; `recentre`, whether SciPy's object can go on from changed coordinates ("step":
-    after every step) or has to be built again ("turn": when a rotation has become large);
-    `remark`, a line for the documentation.
+    `handles_contact`, whether bodies that touch push each other; `elastic_implicit`, whether it
+    takes the elastic forces of flexible bodies implicitly; `solver`, the class in `scipy.integrate`
+    of an adaptive method; `degree` of the polynomials of its dense output; `recentre`, whether
+    SciPy's object can go on from changed coordinates ("step": after every step) or has to be built
+    again ("turn": when a rotation has become large); `remark`, a line for the documentation.
     """
 
     name: str
     order: int
     tableau: Tableau | None = None
-    halfway: bool = False
-    conserves: bool = False
-    damps: bool = False
-    touches: bool = False
-    bends: bool = False
+    is_midpoint: bool = False
+    is_variational: bool = False
+    damping_implicit: bool = False
+    handles_contact: bool = False
+    elastic_implicit: bool = False
     solver: str | None = None
     degree: int = 0
     recentre: str = "step"
@@ -100,20 +99,20 @@ METHODS: dict[str, Method] = {
         Method("rk4", 4, tableau=RK4_TABLEAU, remark="classical Runge–Kutta on the group"),
         Method("semi_implicit", 1, remark="Euler: rates first, then the configuration with them"),
         Method(
-            "linearly_implicit", 1, bends=True,
+            "linearly_implicit", 1, elastic_implicit=True,
             remark="the same with elastic forces of flexible bodies at the end; for stiff modes",
         ),
         Method(
-            "implicit_damping", 1, damps=True,
+            "implicit_damping", 1, damping_implicit=True,
             remark="semi-implicit Euler with joint damping implicit; in a Simulator",
         ),
         Method(
-            "time_stepping", 1, damps=True, touches=True,
+            "time_stepping", 1, damping_implicit=True, handles_contact=True,
             remark="the same with contacts: impulses with exact Coulomb friction",
         ),
-        Method("implicit_midpoint", 2, halfway=True, remark="symmetric, implicit"),
+        Method("implicit_midpoint", 2, is_midpoint=True, remark="symmetric, implicit"),
         Method(
-            "variational", 2, halfway=True, conserves=True,
+            "variational", 2, is_midpoint=True, is_variational=True,
             remark="midpoint rule for the action: symplectic, symmetric, keeps momenta; implicit",
         ),
     )

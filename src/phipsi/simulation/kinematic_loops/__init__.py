@@ -1,6 +1,6 @@
 """Closed kinematic loops in a step: accelerations that keep constraints, and projection."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

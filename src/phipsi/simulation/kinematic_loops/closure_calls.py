@@ -35,11 +35,11 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     ROW_MATRIX,
 )
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call, graph_digest
 from phipsi.core.arrays.graph import Array, Node
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL
+from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
+from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
 from phipsi.core.compiler import compile
 from phipsi.core.expressions.node import Expr
 from phipsi.core.machine.machine import Index, Mask
@@ -54,11 +54,11 @@ from phipsi.simulation.integrators.step_calls import ProgramCall, kernel_source,
 from phipsi.simulation.kinematic_loops.closure_code import (
     Closures,
     Eliminated,
-    InOnePiece,
+    StraightLineSolve,
     closure_programs,
     residual_tables,
 )
-from phipsi.simulation.kinematic_loops.closure_terms import Unrolled, way_of
+from phipsi.simulation.kinematic_loops.closure_terms import Unrolled, choose_closure_solver
 
 _MULTIPLIERS = ROW_MATRIX.inv @ (A @ J @ MASS_MATRIX_INVERSE @ tau - Udot)
 _SOLUTION = (MASS_MATRIX_INVERSE @ (tau - J.T @ A.T @ _MULTIPLIERS), _MULTIPLIERS)
@@ -66,7 +66,7 @@ _RATES, _MOTION, _MOMENTA = A @ J @ v, A @ J @ vdot, mass_matrix @ vdot
 _OPEN = (DOUBTFUL, CONTRADICTION)  # redundant rows that disagree are not a failure here
 
 
-class _SystemCall(Callee):
+class _SystemCall(Primitive):
     """A call about a system, written by `Closures`, of which a run has one for all its calls.
 
     `given` names quantities of the algebra that are the last arguments of the call.
@@ -76,7 +76,7 @@ class _SystemCall(Callee):
 
     def __init__(self, system: System, given: Sequence[str] = ()) -> None:
         self.system, self.given = system, tuple(given)
-        self.way = way_of(system, self.given)
+        self.way = choose_closure_solver(system, self.given)
         self.key = (self.what, id(system), self.given)
         natives = [kernel_source(program) for program in closure_programs(system, self.given)]
         if None in natives:
@@ -216,7 +216,7 @@ class SolutionCall(_SystemCall):
         at = self._given(code, args, ("q", "tau", "g"))
         for place in (at.tau, at.g):
             at.m.each(0, place.shape[0])(partial(_negate, place))
-        assert isinstance(at.solution, (Eliminated, InOnePiece))
+        assert isinstance(at.solution, (Eliminated, StraightLineSolve))
         at.solution.solve()
         return _results(code, at.m, at.x, at.f)
 
@@ -305,7 +305,7 @@ class ProjectionAdjoint(_SystemCall):
 
     def __init__(self, system: System, given: Sequence[str] = ()) -> None:
         super().__init__(system, given)
-        self._more = [ops.given(name, self.given_shape(name)) for name in self.given]
+        self._more = [ops.input(name, self.given_shape(name)) for name in self.given]
         self.shapes = (system.nq,), (system.nv,), *(x.shape for x in self._more)
         self.natives, digest = graph_digest([*self._rates, *self._step], self.natives)
         self.name += f" {digest}"
@@ -314,7 +314,7 @@ class ProjectionAdjoint(_SystemCall):
     def _inputs(self) -> dict[str, Node]:
         nq, nv, rows = self.system.nq, self.system.nv, self.system.n_rows
         sizes = {"q": nq, "v": nv, "g": rows, "to q": nq, "to v": nv}
-        return {name: ops.given(name, (size,)) for name, size in sizes.items()}
+        return {name: ops.input(name, (size,)) for name, size in sizes.items()}
 
     def _solved(self, u: Node) -> Node:
         """x with ℳ x + G* f = 0, G x = u."""

@@ -26,7 +26,7 @@ import numpy as np
 from phipsi.algorithms.constrained.loop_projection import LoopProjection
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
-from phipsi.core.backends.failures import CONTRADICTION, DOUBTFUL
+from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile
 from phipsi.core.machine.machine import Index, Mask, Memory, Number
@@ -41,9 +41,9 @@ from phipsi.simulation.integrators.motion import NEWTON, TOLERANCE
 from phipsi.simulation.kinematic_loops.closure_terms import (
     ELIMINATION,
     MODES,
+    ClosureSolver,
     Unrolled,
-    Way,
-    way_of,
+    choose_closure_solver,
 )
 from phipsi.simulation.kinematic_loops.unrolled_elimination import (
     Elimination,
@@ -67,7 +67,7 @@ def closure_programs(system: System, given: Sequence[str] = ()) -> list[Program]
     Code without loops calls none; the one that there is has the tables of the joints.
     """
     options: Any = {"backend": "native", "given": tuple(given)}
-    way = way_of(system, given)
+    way = choose_closure_solver(system, given)
     if isinstance(way, Unrolled):
         return [compile(pose, system, backend="native")]
     if way is None:
@@ -114,7 +114,7 @@ def residual_tables(system: System) -> ResidualTables:
 class Solution(Protocol):
     """Solves the equations of a step: accelerations, the step of Newton's method, the change of v.
 
-    `look` and `correct` are those of `RowEquations`; what corrects q and v is left in `x` and `y`.
+    `look` and `correct` are those of `ProjectedRows`; what corrects q and v is left in `x` and `y`.
     """
 
     def accelerate(self, stage: int) -> None:
@@ -222,7 +222,7 @@ class Eliminated:
 
 
 @final
-class InOnePiece:
+class StraightLineSolve:
     """By code without loops from q and v to the solution."""
 
     def __init__(self, c: Closures, way: Unrolled) -> None:
@@ -334,7 +334,7 @@ class Closures:
         self,
         kernel: RunKernel,
         system: System,
-        way: Way,
+        way: ClosureSolver,
         natives: Sequence[KernelSource],
         given: Mapping[str, int],
         number: int,
@@ -366,7 +366,7 @@ class Closures:
         self._projection = LoopProjection(m, self, TOLERANCE, NEWTON)
         self.solution: Solution
         if isinstance(way, Unrolled):
-            self.solution = InOnePiece(self, way)
+            self.solution = StraightLineSolve(self, way)
         else:
             self.solution = Sweeps(self) if way is None else Eliminated(self, way)
 
@@ -474,15 +474,15 @@ class Closures:
         self.m.fail(self._projection.done.value < 1.0, OPEN)
 
     def look(self) -> Number:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         return self.solution.look()
 
     def correct(self, moves: Mask, final: Mask) -> None:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         self.solution.correct(final)
 
     def move(self) -> None:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         q, x = self.q, self.x
 
         def joint(part: JointPart) -> None:
@@ -492,7 +492,7 @@ class Closures:
         self.kernel.each_part(joint)
 
     def change_rates(self) -> None:
-        """See `RowEquations`."""
+        """See `ProjectedRows`."""
         v, y = self.v, self.y
 
         @self.m.each(0, self.nv)

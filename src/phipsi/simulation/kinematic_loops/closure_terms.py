@@ -63,11 +63,11 @@ class Unrolled:
         return [x for part in parts for x in part.ravel()]
 
 
-Way = Elimination | Unrolled | None
+ClosureSolver = Elimination | Unrolled | None
 """How a system is solved: by code without loops, by that and programs of its terms, by sweeps."""
 
 
-def way_of(system: System, given: Sequence[str] = ()) -> Way:
+def choose_closure_solver(system: System, given: Sequence[str] = ()) -> ClosureSolver:
     """The shortest code that there is."""
     elimination = elimination_of(system, given)
     if elimination is None or system.n_bodies > MOST_BODIES:

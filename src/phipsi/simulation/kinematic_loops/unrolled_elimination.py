@@ -20,7 +20,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.core.backends import failures, rank_limits
+from phipsi.core.backends import errors_from_status, rank_limits
 from phipsi.core.compiler import compile
 from phipsi.core.machine.machine import Mask, Number
 from phipsi.core.operators import mass_matrix
@@ -310,9 +310,9 @@ class Solver:
         total, x = zero, self._motion(carried, f)
         for value in x:
             total = at.fma(at.number(value), zero, total)
-        status = status.kept(at.equal(total, 0.0), failures.NOT_FINITE)
+        status = status.kept(at.equal(total, 0.0), errors_from_status.NOT_FINITE)
         if self.light is not None:
-            status = status.replaced(self.light, failures.HINGE)
+            status = status.replaced(self.light, errors_from_status.HINGE)
         known = dict(zip(self.system.rows, f, strict=True))
         return Solved(x, status, [known.get(row, 0.0) for row in range(self.system.n_rows)])
 
@@ -336,9 +336,9 @@ class Solver:
                 f[p] = self._added(x, f[j], f[p])
             unused, gap = ~self.used[p], at.abs(f[p])
             over, near = (unused & (gap > bound) for bound in (limit, doubt))
-            number = failures.CODES * (self.system.rows[p] + 1)
-            wrong = wrong.replaced(over, failures.CONTRADICTION + number)
-            doubtful = doubtful.replaced(near, failures.DOUBTFUL + number)
+            number = errors_from_status.CODES * (self.system.rows[p] + 1)
+            wrong = wrong.replaced(over, errors_from_status.CONTRADICTION + number)
+            doubtful = doubtful.replaced(near, errors_from_status.DOUBTFUL + number)
         f = [x * recip for x, recip in zip(f, self.row_recips, strict=True)]
         for p in reversed(range(len(f))):
             for j, x in self.lower[p].items():

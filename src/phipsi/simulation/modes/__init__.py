@@ -1,6 +1,6 @@
 """Contact modes of simulate: events of bodies that touch, located and acted upon."""
 
-from phipsi.loaded import offer
+from phipsi.package_state import offer
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

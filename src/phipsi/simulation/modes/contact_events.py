@@ -28,7 +28,7 @@ from phipsi.contact.contact_rows import turns_at_joints
 from phipsi.simulation.impacts.contact_motion import RowState
 from phipsi.simulation.modes.contact_modes import AT_REST, INSTANT, ContactModes, Free
 from phipsi.simulation.modes.contact_phase import Decision, Margins, Modes
-from phipsi.simulation.simulate.stepper import Diverged, Step
+from phipsi.simulation.simulate.stepper import Diverged, TimeStep
 from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ _CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
 """Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
 
 
-class Happened(NamedTuple):
+class EventOutcome(NamedTuple):
     """The state after an event; its names; energy that impacts added, ≤ 0; rests (time, name)."""
 
     q: Array
@@ -61,14 +61,14 @@ class Happened(NamedTuple):
     rests: list[tuple[float, str]]
 
 
-class Found(NamedTuple):
+class LocatedEvent(NamedTuple):
     """When an event happens, and whether friction is not smooth behind it: a slip that stops."""
 
     t: float
     stops: bool
 
 
-class _Sample(NamedTuple):
+class _MarginSample(NamedTuple):
     t: float
     state: RowState
     margins: Margins
@@ -87,7 +87,7 @@ class ContactEvents:
     def __init__(self, contacts: ContactModes, free: Free, end: float) -> None:
         self.contacts, self._free, self._end = contacts, free, end
         self._armed = np.zeros(contacts.at.k, bool)
-        self._last: _Sample | None = None
+        self._last: _MarginSample | None = None
         self._recent: list[float] = []
         self._calm, self._before = 0, -math.inf
         self.count, self.deepest, self.outside, self.gained = 0, 0.0, 0.0, 0.0
@@ -95,7 +95,7 @@ class ContactEvents:
 
     # ---- locating -----------------------------------------------------------------------------
 
-    def first(self, step: Step) -> Found | None:
+    def first(self, step: TimeStep) -> LocatedEvent | None:
         """The first event in a step; None if there is none."""
         before = self._last
         if before is None or before.t != step.t0:
@@ -119,10 +119,10 @@ class ContactEvents:
         self._last = before
         if (before.margins.begin < 0).any():  # a slip has begun: other steps go on from here
             self._last = None
-            return Found(step.t1, False)
+            return LocatedEvent(step.t1, False)
         return None
 
-    def _earliest(self, step: Step, before: _Sample, found: Found) -> Found:
+    def _earliest(self, step: TimeStep, before: _MarginSample, found: LocatedEvent) -> LocatedEvent:
         """The event, or the first closing of a slot that is inside then and has none behind it.
 
         Deeper in a body there may be no such contact, so that both ends of a long step are open.
@@ -137,11 +137,11 @@ class ContactEvents:
             found = min(sooner)
         return found
 
-    def _sample(self, step: Step, t: float) -> _Sample:
+    def _sample(self, step: TimeStep, t: float) -> _MarginSample:
         q, v = step.at(t)
-        return _Sample(t, *self.contacts.margins(q, v, self._free(t, q, v)))
+        return _MarginSample(t, *self.contacts.margins(q, v, self._free(t, q, v)))
 
-    def _may_hide(self, before: _Sample, after: _Sample, way: float) -> bool:
+    def _may_hide(self, before: _MarginSample, after: _MarginSample, way: float) -> bool:
         """Whether bodies that are apart at two samples, and move farther, may touch in between.
 
         The corner of a box that grazes another one shows at no slot before and after. With the
@@ -170,7 +170,7 @@ class ContactEvents:
         free = ~(pairs.solid & held.any(axis=1))
         return bool((free & (moved > way) & (apart < moved)).any())
 
-    def _note(self, sample: _Sample) -> None:
+    def _note(self, sample: _MarginSample) -> None:
         closed, soft = self.contacts.modes.closed, self.contacts.at.soft
         gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)
         angles = self._angles
@@ -180,16 +180,18 @@ class ContactEvents:
         worst = min(float(m.push.min(initial=0.0)), float(m.stick.min(initial=0.0)))
         self.outside = max(self.outside, -worst)
 
-    def _changes(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+    def _changes(
+        self, step: TimeStep, before: _MarginSample, after: _MarginSample
+    ) -> list[LocatedEvent]:
         """When modes of closed slots end."""
-        found: list[Found] = []
+        found: list[LocatedEvent] = []
         for kind, name in enumerate(Margins._fields):
             if name == "begin":
                 continue
             x, y = before.margins[kind], after.margins[kind]
             for i in np.flatnonzero(y < 0):
                 if x[i] <= 0:
-                    found.append(Found(before.t, False))
+                    found.append(LocatedEvent(before.t, False))
                     continue
 
                 def value(t: float, kind: int = kind, i: int = int(i)) -> float:
@@ -199,10 +201,12 @@ class ContactEvents:
                 # behind a leap; a normal that begins to turn would have a rate there
                 if name == "there" and not self.contacts.at.bends[i]:
                     at = _behind(value, at, after.t)
-                found.append(Found(at, name == "slip"))
+                found.append(LocatedEvent(at, name == "slip"))
         return found
 
-    def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+    def _closings(
+        self, step: TimeStep, before: _MarginSample, after: _MarginSample
+    ) -> list[LocatedEvent]:
         """When open slots close."""
         normals = self.contacts.normals
         g0, g1 = (self.contacts.reach(x.state) for x in (before, after))
@@ -217,7 +221,7 @@ class ContactEvents:
         if below.any():
             below &= dips | hops | ~self.contacts.grazes(after.state)
         found = [
-            Found(t, False)
+            LocatedEvent(t, False)
             for i in np.flatnonzero(below | (open_ & (dips | hops)))
             for t in self._closing(step, int(i), before, after, bool(dips[i] or hops[i]))
         ]
@@ -225,7 +229,7 @@ class ContactEvents:
         return found
 
     def _closing(
-        self, step: Step, i: int, before: _Sample, after: _Sample, turns: bool
+        self, step: TimeStep, i: int, before: _MarginSample, after: _MarginSample, turns: bool
     ) -> list[float]:
         """When slot i closes between two samples; with a turning point of its gap, in two parts."""
         row = self.contacts.normals[i]
@@ -304,7 +308,7 @@ class ContactEvents:
 
     # ---- acting -------------------------------------------------------------------------------
 
-    def begin(self, t: float, q: Array, v: Array, *, again: bool = True) -> Happened:
+    def begin(self, t: float, q: Array, v: Array, *, again: bool = True) -> EventOutcome:
         """Modes after an event, or at the start, with impacts where bodies approach each other."""
         self._guard(t)
         self._last = None
@@ -363,7 +367,7 @@ class ContactEvents:
         names += self._changed(before, modes, hit)
         self._armed = contacts.reach(contacts.state(q, v, np.zeros(len(v)))) > _LEFT
         self.count += bool(names)
-        return Happened(q, v, names, gain, rests)
+        return EventOutcome(q, v, names, gain, rests)
 
     def _chatters(self, t: float, q: Array, v: Array, touching: Array) -> bool:
         """Whether a body that touches with several points only trembles on them.

@@ -25,21 +25,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem
-from phipsi.contact.solver.cone_solver import solve, solve_rebound
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
+from phipsi.contact.solver.contact_solver import solve, solve_rebound
+from phipsi.core.model.argument_checks import all_finite
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import all_finite
 from phipsi.simulation.impacts.contact_motion import ContactMotion, Rows, RowState
-from phipsi.simulation.impacts.slot_places import NO_CONTACT
+from phipsi.simulation.impacts.contact_tracking import NO_CONTACT
 from phipsi.simulation.modes.contact_phase import (
+    ContactPhase,
     Decision,
     Impact,
     Margins,
     Modes,
-    Phase,
-    RowNumbers,
+    RowIndices,
 )
-from phipsi.simulation.modes.undetermined_forces import (
+from phipsi.simulation.modes.indeterminate_forces import (
     RANK,
     TOLERANCE,
     farthest_inside,
@@ -105,7 +105,7 @@ class ContactModes:
         self.contacts, self.tolerance, self._loops = contacts, tolerance, loops
         metric = None if loops is None else loops.metric
         self.motion = ContactMotion(contacts, metric, model=model, joints=joints)
-        self.at = RowNumbers(self.motion.plan)
+        self.at = RowIndices(self.motion.plan)
         self.normals, self.restitution = self.at.normals, self.at.restitution
         self.names = self.motion.plan.names
         self._none = self.at.no_modes()
@@ -122,7 +122,7 @@ class ContactModes:
     @modes.setter
     def modes(self, modes: Modes) -> None:
         self._modes = modes
-        self.phase = Phase(self.at, modes)
+        self.phase = ContactPhase(self.at, modes)
 
     # ---- projection, in the manner of RunConstraints -------------------------------------------
 
@@ -240,7 +240,7 @@ class ContactModes:
             known[at.rubbing] = lean[at.rubs] * state.bounds[at.joints]
             free = free + (W @ known)[at.keep]
             if at.leaning.size:
-                T = at.leaned(lean)
+                T = at.with_friction(lean)
                 size = np.sqrt(np.sum(T * T, axis=0))
         WT = (W @ T)[at.keep]
         if at.gives.size:  # a known force in place of an equation
@@ -299,7 +299,7 @@ class ContactModes:
         """W_nn − μ W_nt e of the slots (k,) beside W_nn."""
         at, regular = self.phase, np.ones(self.at.k)
         if at.leaning.size:
-            T = at.leaned(self._lean(state))
+            T = at.with_friction(self._lean(state))
             rows, normals = at.keep[at.normal], at.normal
             own, whole = np.sum(W[rows] * T[:, normals].T, axis=1), W[rows, rows]
             if at.gives.size:  # its own force is known
@@ -444,11 +444,11 @@ class ContactModes:
 
     def _problem(
         self, heads: Array, W: Array, b: Array, s: Array, coefficients: Array, limits: bool = False
-    ) -> ConeProblem:
+    ) -> ContactProblem:
         plan, cut = self.motion.layout, self.at.slots
         kinds = tuple(plan.contacts[i] for i in np.flatnonzero(heads[:cut]))
-        layout = ConeLayout(kinds, int(heads[cut:].sum()), plan.limits if limits else 0)
-        return ConeProblem(layout, W, b, s, coefficients)
+        layout = ContactProblemLayout(kinds, int(heads[cut:].sum()), plan.limits if limits else 0)
+        return ContactProblem(layout, W, b, s, coefficients)
 
     def impact(
         self, q: Array, v: Array, state: RowState, slots: Array, *, lasting: float = 0.0

@@ -20,7 +20,7 @@ from phipsi.contact.contact_rows import (
     row_coefficients,
     slot_materials,
 )
-from phipsi.contact.solver.cone_problem import ConeLayout
+from phipsi.contact.solver.contact_problem import ContactProblemLayout
 
 Array = NDArray[Any]
 
@@ -69,7 +69,7 @@ class Margins(NamedTuple):
 
 
 @final
-class RowNumbers:
+class RowIndices:
     """Numbers of rows and groups of a run that never change.
 
     A head is a slot, a stop or a rope, with a force f ≥ 0; a group is what has one bound: μ f of
@@ -84,7 +84,7 @@ class RowNumbers:
     """
 
     def __init__(self, plan: RowPlan) -> None:
-        layout: ConeLayout = plan.layout
+        layout: ContactProblemLayout = plan.layout
         n, self.k, self.slots = layout.n_rows, layout.n_heads, plan.n_slots
         materials = np.zeros((0, len(plan.stop_materials.T)))
         self.coefficients = np.ones(n)
@@ -190,7 +190,7 @@ class RowNumbers:
 
 
 @final
-class Phase:
+class ContactPhase:
     """Numbers of rows while the modes stay the same.
 
     **Attributes:** `rows` with forces; `held`, those of them that have an equation: normals, and
@@ -205,7 +205,7 @@ class Phase:
     known.
     """
 
-    def __init__(self, at: RowNumbers, modes: Modes) -> None:
+    def __init__(self, at: RowIndices, modes: Modes) -> None:
         has_force = np.concatenate([modes.closed, np.ones(int(at.is_limit.sum()), bool)])
         closed = has_force[at.row_heads]
         stuck = (at.group >= 0) & closed
@@ -236,7 +236,7 @@ class Phase:
         self.still = np.delete(self.held, self.gives)
         self.is_regular: bool | None = None if self.held.size else True
 
-    def leaned(self, lean: Array) -> Array:
+    def with_friction(self, lean: Array) -> Array:
         """`unit` with the friction of groups that slip, −μ e of `moving` rows."""
         out = self.unit.copy()
         out[self.leaning, self.columns] = lean[self.leans]

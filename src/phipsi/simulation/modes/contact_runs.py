@@ -23,21 +23,21 @@ from phipsi.contact.contact_rows import (
     row_impulses,
     slot_materials,
 )
-from phipsi.contact.solver.cone_problem import ConeLayout, ConeProblem, Groups
-from phipsi.contact.solver.cone_solver import solve
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout, Groups
+from phipsi.contact.solver.contact_solver import solve
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.capabilities import prescribed_message
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.errors import InputError, warn
-from phipsi.laws.circuit import JointRows
+from phipsi.laws.block_diagram import JointRows
 from phipsi.laws.law import Law
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_results import recorded_run
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.impacts.contact_motion import Rows
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.modes.contact_modes import ContactModes
-from phipsi.simulation.modes.undetermined_forces import TOLERANCE
+from phipsi.simulation.modes.indeterminate_forces import TOLERANCE
 from phipsi.simulation.runs.checks import (
     check_count,
     check_pairs,
@@ -49,7 +49,7 @@ from phipsi.simulation.simulate.prescribed import WITH_CONTACTS
 from phipsi.simulation.simulate.quadratures import CONTACTS
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.run_options import run_options
-from phipsi.simulation.simulate.traced_parts import is_traced
+from phipsi.simulation.simulate.traced_parts import can_be_traced
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.support.progress import make_progress
 
@@ -98,10 +98,10 @@ def separated(contacts: ContactModes, q: Array) -> Array:
         if not (state.gap[near] < -1e-14).any():
             break
         rows = contacts.normals[near]
-        layout = ConeLayout(("normal",) * len(rows))
+        layout = ContactProblemLayout(("normal",) * len(rows))
         C = contacts.motion.spread(state, rows)
         W, ones = contacts.motion.delassus(state, C), np.ones(len(rows))
-        problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
+        problem = ContactProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
         z = solve(problem, tolerance=TOLERANCE).p
         q = contacts.motion.model.integrate(q, contacts.motion.pushed(q, state, C, z))
         state = contacts.state(q, zero, zero)
@@ -178,7 +178,9 @@ def simulate_steps(
     check_count(end, longest)
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
     is_law = isinstance(controller, Law)
-    traced = [controller] if is_law or (controller is not None and is_traced(controller)) else []
+    traced = (
+        [controller] if is_law or (controller is not None and can_be_traced(controller)) else []
+    )
     h = end / steps
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     pairs = system.contact_pairs
@@ -191,7 +193,7 @@ def simulate_steps(
     else:
         found, proof = _driven(sim, controller, start, steps, names, make_progress(progress, end))
     complete = len(found["t"]) == steps + 1
-    elements = Elements(forces, system.model, rows=True)
+    elements = BoundForces(forces, system.model, rows=True)
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
     if controller is not None and not is_law:

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.kinematics.exponential_chart import Chart
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.entry_names import place_name
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.errors import InputError, number_of, one_of
-from phipsi.laws.circuit import JointRows, Quantity
+from phipsi.laws.block_diagram import JointRows, Quantity
 from phipsi.simulation.integrators.tableaux import METHODS, Method
 
 Array = NDArray[Any]
@@ -121,7 +121,7 @@ def checked_word(integrator: str) -> str:
 def checked_method(integrator: str) -> Method:
     """The integrator of `simulate` by its name."""
     method = METHODS[checked_word(integrator)]
-    if method.damps:
+    if method.damping_implicit:
         raise InputError(
             f"integrator={integrator!r} needs the derivatives of laws, which functions in "
             "Python do not have. Run it in a simulator, with the dampers as laws:\n"
@@ -133,7 +133,7 @@ def checked_method(integrator: str) -> Method:
 
 def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
     """Reject a variational integrator where no unconstrained Lagrangian exists."""
-    if not method.conserves or not (rows or prescribed):
+    if not method.is_variational or not (rows or prescribed):
         return
     why, what = (
         "joints whose accelerations are given do not follow from a Lagrangian, so there is nothing "
@@ -155,19 +155,19 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
 def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = None) -> None:
     """Reject contacts, rigid stops and dry friction where their impulses are not known."""
     touching = mechanism.contact_pairs is not None
-    if joints and not method.touches:
+    if joints and not method.handles_contact:
         raise InputError(
             f"integrator={method.name!r} does not know rigid stops and ropes (stiffness=inf) and "
             "dry friction (velocity_scale=0). Use the one that does, or give them a finite "
             "stiffness and a velocity_scale above 0:\n    integrator='time_stepping'"
         )
-    if touching and not method.touches:
+    if touching and not method.handles_contact:
         raise InputError(
             f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "
             f"the one that does:\n    integrator='time_stepping'"
         )
     check_pairs(mechanism)
-    if method.touches and not touching and not joints:
+    if method.handles_contact and not touching and not joints:
         raise InputError(
             "integrator='time_stepping' needs a system whose bodies may touch:\n"
             "    pp.System(model, contacts=pp.Contacts(model))\n"

@@ -13,11 +13,11 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import Callee, call, graph_digest
 from phipsi.core.arrays.graph import Array, Node, in_order
 from phipsi.core.arrays.law_derivatives import adjoints
 from phipsi.core.arrays.law_operations import substituted
 from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.lane_machine import LaneMachine
 from phipsi.native.runs.run_kernel import RunKernel
@@ -32,7 +32,7 @@ def where_needed(
     where the condition holds.
     """
     fixed = list(dict.fromkeys(fixed))
-    known = {x: ops.given(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
+    known = {x: ops.input(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
     body = substituted(list(results), known)
     inner = set(known.values())
     inputs = [x for x in in_order(body) if x.operation.name == "input" and x not in inner]
@@ -40,7 +40,7 @@ def where_needed(
 
 
 @final
-class Conditional(Callee):
+class Conditional(Primitive):
     """A graph under a condition: condition, inputs of the graph → its results, or zeros."""
 
     takes_views = True
@@ -77,7 +77,7 @@ class Conditional(Callee):
     ) -> Sequence[Node | None]:
         """The adjoint of the graph under the same condition."""
         wanted = [i for i, w in enumerate(weights) if w is not None]
-        to = [ops.given(f"to {i}", self.body[i].shape) for i in wanted]
+        to = [ops.input(f"to {i}", self.body[i].shape) for i in wanted]
         found = adjoints([self.body[i] for i in wanted], to, self.inputs)
         moving = [i for i, x in enumerate(found) if x is not None]
         if not moving:

@@ -20,13 +20,13 @@ from phipsi.core.backends.arguments import real_array
 from phipsi.core.backends.backend import has_machine_code
 from phipsi.core.backends.program import Program
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import whole_number
 from phipsi.core.operators import Jr
 from phipsi.errors import InputError, true_or_false
 from phipsi.identification.regressors import inertial_parameters, regressor_form
-from phipsi.laws.circuit import INERTIA, Circuit
+from phipsi.laws.block_diagram import INERTIA, BlockDiagram
 from phipsi.simulation.analysis.step_derivatives import (
     PRESCRIBED,
     checked_differentiable,
@@ -186,7 +186,9 @@ class _Costs:
         if self._running is not None and stop > start:
             tau = self._motion.efforts(start, stop)
             numbers = np.arange(start, stop)
-            cost, sources = _charged(self._running, numbers, q[..., :-1, :], v[..., :-1, :], tau)
+            cost, sources = _running_cost(
+                self._running, numbers, q[..., :-1, :], v[..., :-1, :], tau
+            )
             self.cost = self.cost + cost
             outs = by_q[..., :-1, :], by_v[..., :-1, :], self.by_tau[..., start:stop, :]
             for out, source in zip(outs, sources, strict=True):
@@ -293,7 +295,7 @@ class _CostedMotion:
 
         def build() -> RunGradient:
             given = (INERTIA, "Jr") if parameters else ()
-            graph = StepGraph(self._mechanism, Circuit({}), given, prescribed=prescribed)
+            graph = StepGraph(self._mechanism, BlockDiagram({}), given, prescribed=prescribed)
             records = {"q": graph.start.q, "v": graph.start.v}
             own = graph.parameters
             if prescribed:
@@ -319,7 +321,7 @@ class _CostedMotion:
     def gradient_of_steps(self, costs: _Costs, parameters: bool, length: int) -> Gradients:
         """λ = A* λ⁺ + ∂l, and B* λ⁺ by the efforts of every stage, with `length` steps kept."""
         batch, nv, steps, tree = self.batch, self.tree.nv, self.steps, self.tree
-        bends = METHODS[self._integrator].bends
+        bends = METHODS[self._integrator].elastic_implicit
         motion = Motion(self._mechanism, self._free, ahead=self._dt if bends else None)
         firsts = range(0, steps, length)
         kept = [(self._q, self._v)]
@@ -385,7 +387,7 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
     return cost + _shaped("final", "cost", value, batch), adjoint
 
 
-def _charged(
+def _running_cost(
     running: Running | None, numbers: Array, q: Array, v: Array, tau: Array
 ) -> tuple[Any, list[Array | None]]:
     """Cost of some steps, and its derivatives."""

@@ -15,7 +15,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.core.backends.arguments import joint_at
 from phipsi.core.backends.backend import has_machine_code
-from phipsi.core.backends.failures import (
+from phipsi.core.backends.errors_from_status import (
     BLOCK,
     CONTRADICTION,
     DOUBTFUL,
@@ -24,16 +24,16 @@ from phipsi.core.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
+from phipsi.core.model.argument_checks import whole_number
 from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
 from phipsi.core.model.deflections import bent_too_far
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import whole_number
 from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false, warn
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.block_diagram import BlockDiagram
 from phipsi.simulation.integrators.fixed_point import UNSOLVED
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.motion import Motion
-from phipsi.simulation.integrators.stage_loop import Values, take_step
+from phipsi.simulation.integrators.stage_loop import StageValues, take_step
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import COMPILED, METHODS, Method
 from phipsi.simulation.runs.checks import check_room, checked_time, reject_unfit
@@ -156,7 +156,7 @@ def whole_rollout(
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
-        ahead = dt if method.bends else None
+        ahead = dt if method.elastic_implicit else None
         motion = Motion(model, None if prescribed is None else mask, ahead=ahead)
         run = _SystemRun(model, motion, method, batch, records, effort, dt, steps, every)
         run.all(start_q, start_v, threads, reproducible)
@@ -204,7 +204,7 @@ def _plan(
     def build() -> Any:
         from phipsi.simulation.runs.run_program import RunProgram
 
-        graph = StepGraph(mechanism, Circuit({}), prescribed=prescribed)
+        graph = StepGraph(mechanism, BlockDiagram({}), prescribed=prescribed)
         end, own = step_of(graph, method), {"free": mechanism.nv} if prescribed else {}
         states, records = ({"q": x.q, "v": x.v} for x in (end, graph.start))
         parts = graph.native, states, {"tau": mechanism.nv}, own, {}, (), records
@@ -376,7 +376,7 @@ def projected_step(
         vdot = motion.accelerations(chart.point(q, z), rates, tau)
         return np.concatenate([chart.rate(z, rates), vdot], axis=-1)
 
-    end = motion.project(*take_step(method, Values(chart, q, v, slope), dt)[:2])
+    end = motion.project(*take_step(method, StageValues(chart, q, v, slope), dt)[:2])
     return end.q, end.v
 
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, final
 
 from phipsi.core.arrays.graph import Node
-from phipsi.core.backends.failures import NOT_FINITE
-from phipsi.native.kernel.law_code import Area, LawCode, lasting
+from phipsi.core.backends.errors_from_status import NOT_FINITE
+from phipsi.native.kernel.law_code import Area, LawCode, loop_invariant
 from phipsi.native.lane_machine import LaneMachine
 from phipsi.native.lane_values import LaneIndex
 from phipsi.native.native_backend import KernelSource
@@ -77,7 +77,7 @@ class RunEmitter:
         given = {name: k.rows_of(name) for name in plan.inputs}
         for name, rows in given.items():
             k.read_input(name, rows)
-        same = lasting(plan.states.values(), {*plan.own, *plan.shared, "h"})
+        same = loop_invariant(plan.states.values(), {*plan.own, *plan.shared, "h"})
         self._lasting = dict(zip(same, self._code(k.index(0)).write(same), strict=True))
         out = {name: k.rows_of(f"record {name}") for name in (*plan.records, *plan.gives)}
         samples_last = bool(plan.samples and plan.records)

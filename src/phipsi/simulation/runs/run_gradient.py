@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.backends.failures import NOT_FINITE
+from phipsi.core.backends.errors_from_status import NOT_FINITE
 from phipsi.errors import SimulationError
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.group_calls import lifted, lower
@@ -43,7 +43,7 @@ _BLOCK = 8  # steps back before factors are multiplied, whatever the batch
 
 
 @dataclass(frozen=True)
-class Pulled:
+class Cotangents:
     """What a gradient is by: rows of trajectories first.
 
     **Attributes:** `states`, by name, by q (n, nv) along the rates; `tau`
@@ -195,7 +195,7 @@ class RunGradient:
         inputs = {name: x.size for name, x in self.states.items()}
         inputs |= {"t": 1, "tau": graph.tau.size}
         inputs |= {f"weights of {name}": self._weights_of(name).size for name in records}
-        weights = {name: ops.given(f"to {name}", x.shape) for name, x in ends.items()}
+        weights = {name: ops.input(f"to {name}", x.shape) for name, x in ends.items()}
         self.backward = self._reverse(weights, ends, inputs, mine, shared)
         self.last = self._reverse(weights, None, inputs, mine, shared)
 
@@ -203,7 +203,7 @@ class RunGradient:
         """The input with the weights of a record."""
         along = self._along_rates and name == "q"
         shape = (self._graph.model.nv,) if along else self.records[name].shape
-        return ops.given(f"weights of {name}", shape)
+        return ops.input(f"weights of {name}", shape)
 
     def _reverse(
         self,
@@ -215,7 +215,7 @@ class RunGradient:
     ) -> _Reverse:
         """One step back; without `ends`, only the records of the last state."""
         graph = self._graph
-        given = {name: ops.given(name, self._shapes[name]) for name in self._wrt}
+        given = {name: ops.input(name, self._shapes[name]) for name in self._wrt}
         results, bars = [], []
         if ends is not None:
             results += list(ends.values())
@@ -242,7 +242,7 @@ class RunGradient:
             for i, factors in enumerate(products[name]):
                 gives |= dict(zip(_names(name, i), factors, strict=True))
             if len(later) < len(terms):
-                total = ops.given(f"sum {name}", x.shape)
+                total = ops.input(f"sum {name}", x.shape)
                 for y in terms:
                     total = total if y in later else ops.apply("add", total, y)
                 after[f"sum {name}"] = total
@@ -262,7 +262,7 @@ class RunGradient:
         segment: int | None = None,
         threads: int = 1,
         first_trajectory: int = 0,
-    ) -> tuple[Pulled, RunMemory]:
+    ) -> tuple[Cotangents, RunMemory]:
         """The gradient of Σ w r, and the memory of the forward run with the status of both runs.
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
@@ -321,7 +321,7 @@ class RunGradient:
         if not fine and not forward.status.any():
             raise _not_finite()
         by_tau = by_tau.sum(axis=1) if given.ndim == 2 else by_tau[:, :steps]
-        return Pulled(states, by_tau, sums), forward
+        return Cotangents(states, by_tau, sums), forward
 
     def _pulled_rows(self, count: int) -> dict[str, Array]:
         """Zeros (n, size) for what the steps back change, by name."""

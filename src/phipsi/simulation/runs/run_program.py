@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from phipsi.core.arrays.calls import listing, natives_of
 from phipsi.core.arrays.graph import Node, in_order
+from phipsi.core.arrays.primitive_calls import listing, natives_of
 from phipsi.native.native_backend import KernelSource
 from phipsi.native.targets.target import MachineCode
 from phipsi.simulation.integrators.step_calls import reproducible_source
 
 
 @dataclass(frozen=True)
-class Sample:
+class PeriodicUpdate:
     """Updates of states before steps whose numbers are multiples of `period`, all at once."""
 
     period: int
@@ -64,7 +64,7 @@ class RunProgram:
     inputs: Mapping[str, int]
     own: Mapping[str, int]
     shared: Mapping[str, int]
-    samples: tuple[Sample, ...]
+    samples: tuple[PeriodicUpdate, ...]
     records: Mapping[str, Node]
     restart: Restart | None = None
     gives: Mapping[str, Node] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.simulation.integrators.tableaux import Method
 from phipsi.simulation.simulate.equations import Equations
 from phipsi.simulation.simulate.run_constraints import RunConstraints
-from phipsi.simulation.simulate.stepper import Array, Diverged, Step, Stepper, check_speed
+from phipsi.simulation.simulate.stepper import Array, Diverged, Stepper, TimeStep, check_speed
 from phipsi.simulation.trajectory.interpolation import NODES, DenseRecord, nodes_of
 from phipsi.support.optional_imports import import_optional
 
@@ -47,7 +47,7 @@ _UNRELIABLE = (
 
 
 @final
-class AdaptiveStep(Step):
+class AdaptiveStep(TimeStep):
     """A step of a SciPy solver with its dense output."""
 
     def __init__(self, chart: Chart, base: Array, t0: float, t1: float, method: Method) -> None:
@@ -145,7 +145,7 @@ class Adaptive(Stepper):
         out[: self._nv] += self._rtol * self.chart.size(self._base)
         return out
 
-    def step(self) -> Step:
+    def step(self) -> TimeStep:
         """One accepted step, however many SciPy tries for it."""
         solver, nv = self._solver, self._nv
         if solver.status == "finished":  # LSODA was built again at the very end
@@ -161,13 +161,13 @@ class Adaptive(Stepper):
             raise Diverged(f"at t = {solver.t:.9g} s: {text[0].lower()}{text[1:]}{_UNRELIABLE}")
         step = AdaptiveStep(self.chart, self._base, solver.t_old, float(solver.t), self.method)
         if self._looks_into(step):
-            with np.errstate(all="ignore"), self.equations.aside():
+            with np.errstate(all="ignore"), self.equations.probe():
                 step.look_inside(solver.dense_output())
         y = solver.y
         step.v1, step.w1 = y[nv : 2 * nv].copy(), y[2 * nv :].copy()
         check_speed(step.v1, step.t1)
         step.q1 = np.array(self.chart.point(self._base, y[:nv]))
-        keeper = self.equations.keeper
+        keeper = self.equations.projector
         if keeper is not None and keeper.projects:
             self._project(solver, step, keeper)
         self.q, self.v, self.w = step.q1, step.v1, step.w1

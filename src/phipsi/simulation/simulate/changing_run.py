@@ -26,12 +26,12 @@ from phipsi.algorithms.dynamics.energy import (
     potential_energy,
 )
 from phipsi.core.compiler import program_of
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.closure_names import ends
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.core.operators import mass_matrix as MASS_MATRIX
 from phipsi.errors import InputError, PhipsiError, SimulationError
-from phipsi.simulation.forces.force import Elements, Force, State
+from phipsi.simulation.forces.force import BoundForces, Force, State
 from phipsi.simulation.runs.user_functions import name_of
 from phipsi.simulation.simulate.events import Change, Event, changes_of
 from phipsi.simulation.simulate.quadratures import Quadratures
@@ -70,7 +70,7 @@ class ChangeRecord:
 
 
 @final
-class Phase:
+class TopologyPhase:
     """A stretch of a run during which the topology stays the same.
 
     **Attributes:** `t0`, `t1`, s; `topology`; `system` on the reduced model; `trajectory` in the
@@ -125,7 +125,7 @@ class Phase:
 class Carried(Force):
     """Force elements of the whole mechanism on the reduced model of a phase."""
 
-    def __init__(self, phase: Phase, elements: Elements) -> None:
+    def __init__(self, phase: TopologyPhase, elements: BoundForces) -> None:
         self._phase, self._elements = phase, elements
         whole, model = phase.topology.model, phase.model
         self._host = np.full(whole.n_bodies, -1)
@@ -214,12 +214,12 @@ class _Runner:
         times = output_times
         self.times = None if times is None else np.asarray(times, dtype=np.float64)
         self.controller, model = setup.controller, self.topology.model
-        self.elements = Elements(setup.forces, model)
+        self.elements = BoundForces(setup.forces, model)
         self.prescribed = setup.prescribed or {}
         Quadratures(model, setup.quadratures, False)  # reject invalid ones before the run
         self.quadratures: Mapping[str, Any] = setup.quadratures or {}
         self.progress = make_progress(progress, duration)
-        self.phases: list[Phase] = []
+        self.phases: list[TopologyPhase] = []
         self.records: list[EventRecord] = []
         self.stages = Stages()
 
@@ -236,7 +236,7 @@ class _Runner:
         if at_once:
             q, v = self._change(at_once, t)
         while True:
-            phase = Phase(self.topology, t, q, v, self.stages)
+            phase = TopologyPhase(self.topology, t, q, v, self.stages)
             phase.has_all_steps = self.times is None
             if t > 0:
                 broken = self._broken(phase, q, v)
@@ -267,7 +267,7 @@ class _Runner:
             if t >= self.end:
                 return self._joined(complete=True)
 
-    def _phase(self, phase: Phase, q: Array, v: Array) -> Trajectory:
+    def _phase(self, phase: TopologyPhase, q: Array, v: Array) -> Trajectory:
         t0, times, own = phase.t0, None, dict(self.setup.own)
         moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
         moved = {n: self._function(phase, x) for n, x in moved.items()}
@@ -293,7 +293,7 @@ class _Runner:
 
     # ---- functions of the user see all coordinates and the time of the whole run -----------------
 
-    def _function(self, phase: Phase, function: Any) -> Any:
+    def _function(self, phase: TopologyPhase, function: Any) -> Any:
         if not callable(function):
             return function
 
@@ -303,12 +303,12 @@ class _Runner:
         carried.__qualname__ = name_of(function)
         return carried
 
-    def _beside(self, phase: Phase, quadrature: Any) -> Any:
+    def _beside(self, phase: TopologyPhase, quadrature: Any) -> Any:
         if isinstance(quadrature, Force):
-            return Carried(phase, Elements([quadrature], self.topology.model))
+            return Carried(phase, BoundForces([quadrature], self.topology.model))
         return self._function(phase, quadrature)
 
-    def _controller(self, phase: Phase) -> Any:
+    def _controller(self, phase: TopologyPhase) -> Any:
         size = self.topology.model.nv
 
         def controller(t: float, q: Array, v: Array) -> Array:
@@ -325,7 +325,7 @@ class _Runner:
         controller.__qualname__ = name_of(self.controller)
         return controller
 
-    def _watched(self, phase: Phase, i: int, event: Event) -> Event:
+    def _watched(self, phase: TopologyPhase, i: int, event: Event) -> Event:
         """The event in the coordinates of a phase, with its place in its name."""
         action: Any = event.action
         if changes_of(action):
@@ -339,12 +339,12 @@ class _Runner:
             function = self._function(phase, function)
         return Event(function, event.direction, action, f"{i}:{event.name}")
 
-    def _margin(self, phase: Phase, function: ContactMargin) -> Any:
+    def _margin(self, phase: TopologyPhase, function: ContactMargin) -> Any:
         control = None if self.controller is None else self._controller(phase)
         carried = [Carried(phase, self.elements)] if self.elements else []
         return function.within(phase.system, control, carried)
 
-    def _acting(self, phase: Phase, user: Callable[..., Any]) -> Any:
+    def _acting(self, phase: TopologyPhase, user: Callable[..., Any]) -> Any:
         def action(t: float, q: Array, v: Array) -> Any:
             given = user(phase.t0 + t, *phase.lift(q, v))
             return None if given is None else phase.lower(*(np.asarray(x) for x in given))
@@ -353,7 +353,7 @@ class _Runner:
 
     # ---- changes ------------------------------------------------------------------------------
 
-    def _log(self, phase: Phase) -> list[tuple[Event, EventRecord]]:
+    def _log(self, phase: TopologyPhase) -> list[tuple[Event, EventRecord]]:
         """Events of a phase; those that change the topology at its end are returned."""
         found = phase.trajectory
         phase.t1 = phase.t0 + (float(found.t[-1]) if len(found) else 0.0)
@@ -416,7 +416,7 @@ class _Runner:
         self.topology = now
         return new_q, new_v
 
-    def _broken(self, phase: Phase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
+    def _broken(self, phase: TopologyPhase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
         """Contacts that a change leaves broken: they trigger at once, without a zero to cross."""
         for event in self.events:
             if isinstance(event.function, ContactMargin) and changes_of(event.action):
@@ -457,7 +457,7 @@ class _Runner:
         names = {c.name for c in old.constraints}
         fresh = {c.name for c in now.constraints if c.name not in names}
         bridge = replace(now, locked={n: x for n, x in now.locked.items() if n in old.locked})
-        phase = Phase(bridge, 0.0, q, v, self.stages)
+        phase = TopologyPhase(bridge, 0.0, q, v, self.stages)
         at, rates = phase.lower(q, v)
         _check_closed(phase.system, at, fresh)
         out = np.zeros_like(v)
@@ -468,7 +468,7 @@ class _Runner:
                 rates, impulses = self._impulse(phase.system, at, rates)
             out[phase.at_v] = rates
             return out, phase.system.row_names, impulses
-        held = Phase(now, 0.0, q, v, self.stages)
+        held = TopologyPhase(now, 0.0, q, v, self.stages)
         momentum_of = program_of(MASS_MATRIX, phase.model)
         before = np.zeros_like(v)
         before[phase.at_v] = momentum_of(at, rates)
@@ -497,7 +497,7 @@ class _Runner:
 
     def _mechanical(self, topology: Topology, q: Array, v: Array) -> tuple[float, Array]:
         """Kinetic and potential energy, and momentum, of what is there."""
-        phase = Phase(topology, 0.0, q, v)
+        phase = TopologyPhase(topology, 0.0, q, v)
         at, rates = phase.lower(q, v)
         energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
         if phase.model.is_flexible:

@@ -30,27 +30,27 @@ from phipsi.core.arrays.graph import Node, in_order
 from phipsi.core.arrays.hidden_inputs import traced_twice
 from phipsi.core.arrays.law_errors import traced_call
 from phipsi.core.arrays.trace import as_node
-from phipsi.core.backends.failures import DOUBTFUL
+from phipsi.core.backends.errors_from_status import DOUBTFUL
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.model import Model
 from phipsi.core.operators import V
 from phipsi.errors import LawError
-from phipsi.laws.circuit import Circuit, Evaluation, Quantity
+from phipsi.laws.block_diagram import AlgebraBlock, BlockDiagram, Quantity
 from phipsi.laws.law import Law
-from phipsi.simulation.diagram.wire_laws import circuit
-from phipsi.simulation.diagram.wiring import Wiring, replaced
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.diagram_builder import DiagramBuilder, replaced
+from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.group_calls import moved, rate_of
 from phipsi.simulation.integrators.step_calls import ProgramCall
-from phipsi.simulation.integrators.step_graph import Forces, Place, StepGraph
+from phipsi.simulation.integrators.step_graph import Forces, GraphState, StepGraph
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.runs.run_memory import RunMemory
 from phipsi.simulation.runs.run_program import RunProgram
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import Quadrature, Quadratures
-from phipsi.simulation.simulate.stepper import Stretch, Stretched
-from phipsi.simulation.simulate.traced_parts import is_traced
+from phipsi.simulation.simulate.stepper import CompiledStates, CompiledSteps
+from phipsi.simulation.simulate.traced_parts import can_be_traced
 from phipsi.simulation.trajectory.trajectory import WORK
 
 Array = NDArray[Any]
@@ -87,21 +87,23 @@ class CompiledEquations:
         self.model, self._prescribed, self._system = model, prescribed, system
         self._quadratures = quadratures or Quadratures(model, None, False)
         traces = Traces(
-            controller if is_traced(controller) else None,
-            tuple(x for x in forces if is_traced(x)),
-            {} if prescribed is None else {n: f for n, f in prescribed.functions if is_traced(f)},
-            {n: x for n, x in self._quadratures.given.items() if is_traced(x)},
+            controller if can_be_traced(controller) else None,
+            tuple(x for x in forces if can_be_traced(x)),
+            {}
+            if prescribed is None
+            else {n: f for n, f in prescribed.functions if can_be_traced(f)},
+            {n: x for n, x in self._quadratures.given.items() if can_be_traced(x)},
         )
         for fewer in (traces, traces._replace(controller=None), Traces(None, (), {}, {})):
             try:
-                made = circuit(system or model, _listed(fewer), 1.0)
+                made = block_diagram(system or model, _listed(fewer), 1.0)
                 break
             except LawError:  # a formula with branches, such as that of a path with loops
                 continue
         self._traces = fewer
         self.own_controller = controller is not None and fewer.controller is None
         own = [x for x in forces if x not in fewer.forces]
-        self.own_forces = Elements(own, model) if own else None
+        self.own_forces = BoundForces(own, model) if own else None
         functions = () if prescribed is None else prescribed.functions
         self.own_accelerations = any(n not in fewer.prescribed for n, _ in functions)
         self.traced_accelerations = fewer.prescribed
@@ -142,7 +144,9 @@ class CompiledEquations:
         # inside a step loops are open by the error of a stage
         return ProgramCall(forms, mechanism, allowed=(DOUBTFUL,) if system else ()).of(inputs)
 
-    def _accelerations(self, graph: StepGraph, place: Place, forces: Forces) -> tuple[Node, ...]:
+    def _accelerations(
+        self, graph: StepGraph, place: GraphState, forces: Forces
+    ) -> tuple[Node, ...]:
         """vdot, and the multipliers of a system."""
         nv, loops = self.model.nv, self._system is not None
         form = accelerations(loops, self._prescribed is not None, forces.loads is not None)
@@ -150,13 +154,13 @@ class CompiledEquations:
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
         if self._prescribed is not None:
-            inputs["free"] = ops.given("free", (nv,))
+            inputs["free"] = ops.input("free", (nv,))
             inputs["vdot"] = self._given_accelerations(graph, place)
         return self._called(form, inputs, loops)
 
-    def _given_accelerations(self, graph: StepGraph, place: Place) -> Node:
+    def _given_accelerations(self, graph: StepGraph, place: GraphState) -> Node:
         """Those of prescribed joints (nv,), by numbers and functions, and by laws."""
-        out = ops.given("vdot", (self.model.nv,))
+        out = ops.input("vdot", (self.model.nv,))
         names = [_prescribed_by(name) for name in self._traces.prescribed]
         found = graph.values(place, [self._circuit.records[x] for x in names])
         for name, node in zip(self._traces.prescribed, found, strict=True):
@@ -166,16 +170,16 @@ class CompiledEquations:
     def _scattered(self, joint: str, value: Node) -> Node:
         """The value of a joint among all rates (nv,)."""
         at = np.arange(self.model.nv)[self.model.v_slice(joint)]
-        return ops.scatter(ops.expand(value, at.shape), at, (self.model.nv,))
+        return ops.scatter_add(ops.expand(value, at.shape), at, (self.model.nv,))
 
-    def _needed(self, place: Place, vdot: Node, loads: Node | None) -> Node:
+    def _needed(self, place: GraphState, vdot: Node, loads: Node | None) -> Node:
         """The efforts (nv,) of all joints that a motion needs."""
         inputs = {"q": place.q, "v": place.v, "vdot": vdot}
         if loads is not None:
             inputs["f_ext"] = loads
         return self._called((loaded(inverse, external=loads is not None),), inputs, False)[0]
 
-    def _rates(self, place: Place, forces: Forces, vdot: Node) -> list[Node]:
+    def _rates(self, place: GraphState, forces: Forces, vdot: Node) -> list[Node]:
         """Those of the quadratures; 0 where functions of the user give them."""
         known = dict(forces.rates)
         if self._quadratures.has_work and self._driven:
@@ -192,16 +196,16 @@ class CompiledEquations:
 
     def _stage_plan(self) -> RunProgram:
         model, nv = self.model, self.model.nv
-        y, base = ops.given("y", (self.size,)), ops.given("base", (model.nq,))
-        z, v = ops.pick(y, np.arange(nv)), ops.pick(y, np.arange(nv, 2 * nv))
+        y, base = ops.input("y", (self.size,)), ops.input("base", (model.nq,))
+        z, v = ops.gather(y, np.arange(nv)), ops.gather(y, np.arange(nv, 2 * nv))
         q = z if Chart(model).is_flat else moved(model, base, z)
         graph = StepGraph(model, self._circuit)
         states = dict.fromkeys(graph.start.states, ops.constant(0.0))
-        place = Place(graph.start.t, q, v, states)
+        place = GraphState(graph.start.t, q, v, states)
         forces = graph.forces(place)
         vdot, *multipliers = self._accelerations(graph, place, forces)
         parts = [rate_of(model, z, v), vdot, *self._rates(place, forces, vdot)]
-        found = {"rates": ops.join(parts, (self.size,))}
+        found = {"rates": ops.concat(parts, (self.size,))}
         found |= dict(zip(("multipliers",), multipliers, strict=False))
         own = {"t": 1, "base": model.nq, "y": self.size, "tau": nv, "vdot": nv, "free": nv}
         own["loads"] = 6 * model.n_bodies
@@ -247,7 +251,7 @@ class CompiledEquations:
         graph = StepGraph(self._mechanism, made, prescribed=held)
         end = step_of(graph, METHODS[method])
         states = {"q": end.q, "v": end.v, "t": end.t, **end.states}
-        records = {name: ops.given(name, node.shape) for name, node in states.items()}
+        records = {name: ops.input(name, node.shape) for name, node in states.items()}
         if self._traces.controller is not None:
             name = _recorded_as(self._traces.controller)
             (records["tau"],) = graph.values(graph.start, [made.records[name]])
@@ -258,12 +262,12 @@ class CompiledEquations:
             graph.native, states, {"tau": self.model.nv}, own, self._sizes(), (), records
         )
 
-    def _with_given_accelerations(self) -> Circuit:
+    def _with_given_accelerations(self) -> BlockDiagram:
         """Accelerations of prescribed joints in the places of their efforts, as `StepGraph` wants.
 
         Those by numbers come as efforts from outside.
         """
-        made, free = self._circuit, ops.given("free", (self.model.nv,))
+        made, free = self._circuit, ops.input("free", (self.model.nv,))
         out = ops.constant(np.zeros(self.model.nv))
         if made.efforts is not None:
             out = ops.apply("mul", free, made.efforts)
@@ -280,10 +284,10 @@ class CompiledEquations:
         if efforts is not None:  # without those of the elements
             (elements,) = graph.values(graph.start, [efforts])
             needed = ops.apply("sub", needed, ops.apply("sub", elements, tau))
-        is_free = ops.apply("less", ops.constant(0.0), ops.given("free", (self.model.nv,)))
+        is_free = ops.apply("less", ops.constant(0.0), ops.input("free", (self.model.nv,)))
         return ops.apply("where", is_free, tau, needed)
 
-    def stretch(self, method: str, dt: float) -> Stretch:
+    def stretch(self, method: str, dt: float) -> CompiledSteps:
         """(t, q, v, w, steps) → those of all steps, of an integrator with the fixed step dt."""
         plan = self._mechanism.cached(
             (*self.key, "stretch", method), lambda: self._stretch_plan(method)
@@ -291,7 +295,7 @@ class CompiledEquations:
         model, names = self.model, [_state_of(x) for x in self._quadratures.names]
         given = np.zeros(model.nv) if self._prescribed is None else self._prescribed.numbers
 
-        def stretch(t: float, q: Array, v: Array, w: Array, steps: int) -> Stretched | None:
+        def stretch(t: float, q: Array, v: Array, w: Array, steps: int) -> CompiledStates | None:
             arrays: dict[str, Array] = {"t": np.array([t]), "q": q[None].copy()}
             arrays |= {"v": v[None].copy(), "tau": given[None].copy(), **self._numbers}
             arrays |= {name: np.array([x]) for name, x in zip(names, w, strict=True)}
@@ -305,7 +309,7 @@ class CompiledEquations:
                 return None
             sums = np.array([found[name][0] for name in names]).reshape(len(names), steps + 1).T
             tau = found["tau"][0] if "tau" in found else None
-            return Stretched(found["q"][0], found["v"][0], sums, tau)
+            return CompiledStates(found["q"][0], found["v"][0], sums, tau)
 
         return stretch
 
@@ -366,28 +370,28 @@ def _recorded_as(controller: Any) -> str:
 
 
 def _listed(traces: Traces) -> list[Any]:
-    """What `circuit` takes."""
+    """What `block_diagram` takes."""
     out = [*traces.forces, *(_Quadrature(*x) for x in traces.quadratures.items())]
     out += [_Acceleration(*x) for x in traces.prescribed.items()]
     return out if traces.controller is None else [*out, traces.controller]
 
 
-class _Aside:
+class _SideOutput:
     """A number that is computed beside the motion."""
 
     def __init__(self, name: str, of: Any) -> None:
         self.name, self.of = name, of
 
     @staticmethod
-    def wire_all(several: Sequence[_Aside], wiring: Wiring) -> None:
+    def wire_all(several: Sequence[_SideOutput], wiring: DiagramBuilder) -> None:
         """Trace all of them."""
         for one in several:
             one.wire(wiring)
 
-    def wire(self, wiring: Wiring) -> None:
+    def wire(self, wiring: DiagramBuilder) -> None:
         """Trace its formula."""
 
-    def value(self, wiring: Wiring) -> Node:
+    def value(self, wiring: DiagramBuilder) -> Node:
         """The value of a law."""
         law = self.of
         return traced_twice(
@@ -399,27 +403,27 @@ class _Aside:
 
 
 @final
-class _Acceleration(_Aside):
+class _Acceleration(_SideOutput):
     """That of a prescribed joint."""
 
-    def wire(self, wiring: Wiring) -> None:
+    def wire(self, wiring: DiagramBuilder) -> None:
         """A record."""
         wiring.record(_prescribed_by(self.name), self.value(wiring))
 
 
 @final
-class _Quadrature(_Aside):
+class _Quadrature(_SideOutput):
     """The rate of a quadrature: a law, or the power of a force element."""
 
-    def wire(self, wiring: Wiring) -> None:
+    def wire(self, wiring: DiagramBuilder) -> None:
         """A continuous state."""
         wiring.state(_state_of(self.name), 0.0)
         element = isinstance(self.of, Force)
         rate = self._power(wiring) if element else self.value(wiring)
         wiring.change(_state_of(self.name), rate)
 
-    def _power(self, wiring: Wiring) -> Node:
-        alone = _Terms(wiring)
+    def _power(self, wiring: DiagramBuilder) -> Node:
+        alone = _TermCollector(wiring)
         Force.wire_all([self.of], alone)  # type: ignore[arg-type]
         motions = wiring.kinematics()[1].node if alone.loads else None
         parts = (alone.total(alone.efforts), motions, alone.total(alone.loads))
@@ -427,10 +431,10 @@ class _Quadrature(_Aside):
 
 
 @final
-class _Terms:
+class _TermCollector:
     """A wiring whose efforts and loads are collected, and do not act."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: DiagramBuilder) -> None:
         self._wiring = wiring
         self.efforts, self.loads, self.energy = list[Node](), list[Node](), list[Node]()
 
@@ -455,19 +459,19 @@ def _power(v: Node, efforts: Node | None, motions: Node | None, loads: Node | No
     out = ops.constant(0.0)
     for x, y in ((v, efforts), (motions, loads)):
         if x is not None and y is not None:
-            out = ops.apply("add", out, ops.total(ops.apply("mul", x, y), None))
+            out = ops.apply("add", out, ops.reduce_sum(ops.apply("mul", x, y), None))
     return out
 
 
-def _with_loads(made: Circuit, more: Quantity) -> Circuit:
+def _with_loads(made: BlockDiagram, more: Quantity) -> BlockDiagram:
     """A circuit with forces on bodies that are given."""
     loads = more.node if made.loads is None else ops.apply("add", made.loads, more.node)
     return replace(made, loads=loads, quantities={**made.quantities, more.name: more})
 
 
-def _with_work(made: Circuit, model: Model) -> Circuit:
+def _with_work(made: BlockDiagram, model: Model) -> BlockDiagram:
     """A circuit with the power of all that acts as the rate of a state."""
-    tau, v = (ops.given(name, (model.nv,)) for name in ("tau", "v"))
+    tau, v = (ops.input(name, (model.nv,)) for name in ("tau", "v"))
     name = _state_of(WORK)
     state = Quantity(name, "state", (), np.zeros(()))
     motions = Quantity("motions of bodies", "result", (model.n_bodies, 6))
@@ -476,12 +480,12 @@ def _with_work(made: Circuit, model: Model) -> Circuit:
     quantities, evaluations = {**made.quantities, name: state}, made.evaluations
     if made.loads is not None:
         quantities[motions.name] = motions
-        evaluations = (*evaluations, Evaluation((V,), (motions.name,), ("apply",)))
+        evaluations = (*evaluations, AlgebraBlock((V,), (motions.name,), ("apply",)))
     rates = {**made.rates, name: power}
     return replace(made, quantities=quantities, evaluations=evaluations, rates=rates)
 
 
-def _with_numbers_as_inputs(made: Circuit) -> Circuit:
+def _with_numbers_as_inputs(made: BlockDiagram) -> BlockDiagram:
     """A circuit whose arrays of numbers are parameters, so that its code does not contain them."""
     operands = [x for one in made.evaluations for x in one.operands.values()]
     arrays = [

@@ -14,24 +14,24 @@ from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.dynamics.hybrid import accelerations
 from phipsi.algorithms.kinematics.exponential_chart import Chart
 from phipsi.core.backends.backend import never
-from phipsi.core.backends.failures import is_failure
+from phipsi.core.backends.errors_from_status import is_failure
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import all_finite, as_floats
 from phipsi.core.model.deflections import bent_too_far
 from phipsi.core.model.entry_names import place_name
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import all_finite, as_floats
 from phipsi.errors import InputError, PhipsiError
 from phipsi.laws.law import Law
 from phipsi.simulation import analysis
-from phipsi.simulation.forces.force import Elements, Force, State, provides
+from phipsi.simulation.forces.force import BoundForces, Force, State, provides
 from phipsi.simulation.integrators.motion import TOLERANCE
 from phipsi.simulation.runs.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import Quadratures
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.sampled_control import SampledControl
-from phipsi.simulation.simulate.stepper import Stretch, Stretched
-from phipsi.simulation.simulate.traced_parts import is_traced
+from phipsi.simulation.simulate.stepper import CompiledStates, CompiledSteps
+from phipsi.simulation.simulate.traced_parts import can_be_traced
 
 if TYPE_CHECKING:
     from phipsi.simulation.modes.contact_modes import ContactModes
@@ -47,8 +47,8 @@ def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {given!r}."
         )
-    if isinstance(given, Law) and isinstance(model, Model) and not is_traced(given):
-        return given if stepping else analysis.acting_laws.LawControl(model.model, given)
+    if isinstance(given, Law) and isinstance(model, Model) and not can_be_traced(given):
+        return given if stepping else analysis.law_linearization.LawControl(model.model, given)
     if given is not None:
         check_signature(given, f"controller {name_of(given)!r}", "t", "q", "v")
     return given
@@ -85,7 +85,7 @@ class Equations:
         self.quadratures = quadratures or Quadratures(model, None, False)
         self.model, self.controller = model, controller
         self.chart = Chart(model)
-        self.forces = Elements(forces, model, rows=contacts is not None)
+        self.forces = BoundForces(forces, model, rows=contacts is not None)
         self._form = prescribed is not None, self.forces.act_on_bodies
         self._program = compile(accelerations(False, *self._form)[0], model)
         self._ways: tuple[Callable[..., Any], Callable[..., Any]] | None = None
@@ -125,7 +125,7 @@ class Equations:
 
         return CompiledEquations(self.model, *given)
 
-    def stretch(self, method: str, dt: float) -> Stretch | None:
+    def stretch(self, method: str, dt: float) -> CompiledSteps | None:
         """Many fixed steps in machine code; None if they cannot be."""
         found = self.compiled()
         if found is None or not found.can_stretch:
@@ -137,7 +137,7 @@ class Equations:
             return None
         take = found.stretch(method, dt)
 
-        def closed(t: float, q: Array, v: Array, w: Array, steps: int) -> Stretched | None:
+        def closed(t: float, q: Array, v: Array, w: Array, steps: int) -> CompiledStates | None:
             if not loops.is_far:
                 return None
             found = take(t, q, v, w, steps)
@@ -164,22 +164,22 @@ class Equations:
         return alone and inside and not len(self.quadratures)
 
     @property
-    def keeper(self) -> RunConstraints | ContactModes | None:
+    def projector(self) -> RunConstraints | ContactModes | None:
         """What brings the end of a step back to where it has to be."""
         return self.loops if self.contacts is None else self.contacts
 
-    def aside(self) -> Aside:
+    def probe(self) -> Probe:
         """For states that the run does not go on from, such as those at output times.
 
         What is judged about constraints there does not last, and evaluations do not count: the
         steps that follow are the same with such states and without them.
         """
-        return Aside(self)
+        return Probe(self)
 
     @property
     def _is_direct(self) -> bool:
         """Whether a stage is no more than a call of forward dynamics, and of a user's function."""
-        return self._is_bare and self.chart.is_flat and not is_traced(self.controller)
+        return self._is_bare and self.chart.is_flat and not can_be_traced(self.controller)
 
     # ---- the hot path -----------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ class Equations:
         if self.prescribed is None:
             return effort
         elements, loads = self.forces.acting(self.forces.state(t, q, v), self._zero)
-        with self.aside():
+        with self.probe():
             vdot = self.acceleration(t, q, v)
         needed = inverse_dynamics(self.model, q, v, vdot, *loads) - elements
         if self.loops is not None:
@@ -485,8 +485,8 @@ class Equations:
 
 
 @final
-class Aside:
-    """See `Equations.aside`."""
+class Probe:
+    """See `Equations.probe`."""
 
     def __init__(self, equations: Equations) -> None:
         self._equations, self._counts = equations, equations.counts

@@ -17,12 +17,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.errors import InputError
 from phipsi.simulation.runs.user_functions import check_signature, first_call
 from phipsi.simulation.simulate.equations import locked
-from phipsi.simulation.simulate.stepper import Diverged, Step
+from phipsi.simulation.simulate.stepper import Diverged, TimeStep
 from phipsi.support.optional_imports import import_optional
 
 Array = NDArray[Any]
@@ -116,7 +116,7 @@ class Event:
 
 @final
 @dataclass(frozen=True)
-class Crossing:
+class ZeroCrossing:
     """A zero of an event's function inside a step; `left` is what its value there still is."""
 
     index: int
@@ -140,7 +140,7 @@ class Watch:
         self._end = end
         self.begin(t, q, v, ())
 
-    def begin(self, t: float, q: Array, v: Array, fired: Sequence[Crossing]) -> None:
+    def begin(self, t: float, q: Array, v: Array, fired: Sequence[ZeroCrossing]) -> None:
         """Take the signs at a new start; those that have just triggered have none yet."""
         left = {crossing.index: abs(crossing.left) for crossing in fired}
         for i in range(len(self.events)):
@@ -165,13 +165,13 @@ class Watch:
             )
         return value
 
-    def crossings(self, step: Step) -> list[Crossing]:
+    def crossings(self, step: TimeStep) -> list[ZeroCrossing]:
         """All zeros in a step, in time order; the signs move on to the end of the step."""
         found = [c for i in range(len(self.events)) for c in self._of(i, step)]
         return sorted(found, key=lambda c: (c.t, c.index))
 
-    def _of(self, i: int, step: Step) -> list[Crossing]:
-        found: list[Crossing] = []
+    def _of(self, i: int, step: TimeStep) -> list[ZeroCrossing]:
+        found: list[ZeroCrossing] = []
         t0, before = step.t0, self._last[i]
         times = list(step.samples)
         if before == 0.0:  # started at zero: the sign shows right behind the start
@@ -188,9 +188,9 @@ class Watch:
         self._last[i] = before
         return found
 
-    def _locate(self, i: int, step: Step, t0: float, t1: float, after: float) -> Crossing:
+    def _locate(self, i: int, step: TimeStep, t0: float, t1: float, after: float) -> ZeroCrossing:
         if after == 0:
-            return Crossing(i, t1, 0.0)
+            return ZeroCrossing(i, t1, 0.0)
         brentq = import_optional("scipy.optimize", "locating an event", "scipy").brentq
         root: Any = brentq(
             lambda x: self.value(i, x, *step.at(x)),
@@ -200,9 +200,9 @@ class Watch:
             rtol=4 * np.finfo(np.float64).eps,
         )
         t = float(root)
-        return Crossing(i, t, self.value(i, t, *step.at(t)))
+        return ZeroCrossing(i, t, self.value(i, t, *step.at(t)))
 
-    def act(self, crossing: Crossing, q: Array, v: Array) -> tuple[Array, Array]:
+    def act(self, crossing: ZeroCrossing, q: Array, v: Array) -> tuple[Array, Array]:
         """Apply an event's action; return the state to go on from."""
         event = self.events[crossing.index]
         self._guard(crossing)
@@ -222,7 +222,7 @@ class Watch:
             )
         return new_q, new_v
 
-    def _guard(self, crossing: Crossing) -> None:
+    def _guard(self, crossing: ZeroCrossing) -> None:
         """Reject events that pile up: the step after the last of them would miss the next."""
         recent = [*self._recent.get(crossing.index, [])[-_MANY:], crossing.t]
         self._recent[crossing.index] = recent

@@ -25,17 +25,20 @@ from phipsi.simulation import runs
 from phipsi.simulation.integrators.fixed_point import solve
 from phipsi.simulation.integrators.implicit_steps import Image, MiddleNumbers, take_implicit_step
 from phipsi.simulation.integrators.lagrangian import MOMENTA, RATES_OF_MOMENTA, lagrangian
-from phipsi.simulation.integrators.stage_loop import Values, take_step
-from phipsi.simulation.integrators.stiff_modes import ahead_of, metric_of_steps
+from phipsi.simulation.integrators.stage_loop import StageValues, take_step
+from phipsi.simulation.integrators.stiff_modes import (
+    linearly_implicit_acceleration,
+    metric_of_steps,
+)
 from phipsi.simulation.integrators.tableaux import COMPILED, Method
 from phipsi.simulation.simulate.equations import Equations
 from phipsi.simulation.simulate.stepper import (
     Array,
+    CompiledStates,
+    CompiledSteps,
     Diverged,
-    Step,
     Stepper,
-    Stretch,
-    Stretched,
+    TimeStep,
     check_speed,
 )
 
@@ -48,7 +51,7 @@ _AFTER_EVENT = 50  # steps before that: many events in a row would compile laws 
 
 
 @final
-class FixedStep(Step):
+class FixedStep(TimeStep):
     """A step of a fixed-step method."""
 
     def __init__(
@@ -99,7 +102,7 @@ class FixedSteps(Stepper):
         self.w = np.zeros(len(equations.quadratures))
         # no function of the user is called within a step: whole stretches run in machine code
         self._compiles = method.name in COMPILED
-        self._stretch: Stretch | None = None
+        self._stretch: CompiledSteps | None = None
         if self._compiles and equations.is_plain:
             self._stretch = self._plain
         self.restart(*start)
@@ -113,7 +116,7 @@ class FixedSteps(Stepper):
         if self._stretch != self._plain:
             self._stretch, self._since = None, 0
 
-    def step(self) -> Step:
+    def step(self) -> TimeStep:
         """Advance to the next multiple of dt, or to the end."""
         t1 = self._end if self._next >= self._count else self._next * self._dt
         self._equations.failure = None
@@ -149,17 +152,17 @@ class FixedSteps(Stepper):
         self._equations.known_effort = None if effort is None else (q1, v1, effort)
         return q1, v1, w1
 
-    def _plain(self, t: float, q: Array, v: Array, w: Array, steps: int) -> Stretched | None:
+    def _plain(self, t: float, q: Array, v: Array, w: Array, steps: int) -> CompiledStates | None:
         """Nothing acts but gravity."""
         model, none = self._equations.model, np.zeros((steps + 1, 0))
         zero, name = np.zeros(model.nv), self._method.name
         try:
             states = runs.rollout.whole_rollout(model, q, v, zero, self._dt, steps, integrator=name)
-            return Stretched(*states, none)
+            return CompiledStates(*states, none)
         except SimulationError:
             return None
 
-    def _laws(self) -> Stretch | None:
+    def _laws(self) -> CompiledSteps | None:
         """With the laws of the run as code, if the run is long."""
         self._since += 1
         if self._since != _AFTER_EVENT + 1 or self._count - self._next < _WORTH_COMPILING:
@@ -171,10 +174,10 @@ class FixedSteps(Stepper):
 def advance_function(method: Method, equations: Equations) -> Advance:
     """The function of a method."""
     loops = equations.loops
-    advance = (_implicit if method.halfway else _explicit)(equations, method)
+    advance = (_implicit if method.is_midpoint else _explicit)(equations, method)
     if loops is None or not loops.projects:
         return advance
-    stiff = method.bends and equations.model.is_flexible
+    stiff = method.elastic_implicit and equations.model.is_flexible
 
     def projected(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         q1, v1, gain = advance(t, q, v, h)
@@ -188,7 +191,7 @@ def _explicit(equations: Equations, method: Method) -> Advance:
     """Semi-implicit Euler, or Runge–Kutta in the exponential coordinates about the step's start."""
     chart, n = equations.chart, len(equations.quadratures)
     times = (0.0,) if method.tableau is None else method.tableau.c
-    ahead = _ahead(equations) if method.bends else None
+    ahead = _ahead(equations) if method.elastic_implicit else None
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         def slope(i: int, y: Array) -> Array:
@@ -201,7 +204,7 @@ def _explicit(equations: Equations, method: Method) -> Advance:
             return found
 
         used = slope if ahead is None else stiff_slope
-        return take_step(method, Values(chart, q, v, used, n), h)
+        return take_step(method, StageValues(chart, q, v, used, n), h)
 
     return advance
 
@@ -213,12 +216,12 @@ def _ahead(equations: Equations) -> Callable[[Array, Array, Array, float], Array
     moving = None if moved is None else np.flatnonzero(moved.free)
     if not model.is_flexible or (loops is None and moved is None):
         return compile(LINEARLY_IMPLICIT, model, given=(STEP_LENGTH.name,))
-    return lambda q, v, vdot, h: ahead_of(model, rows, moving, q, v, vdot, h)
+    return lambda q, v, vdot, h: linearly_implicit_acceleration(model, rows, moving, q, v, vdot, h)
 
 
 def _implicit(equations: Equations, method: Method) -> Advance:
     """Steps that solve an equation for the rates at their middle."""
-    programs = _Programs(equations) if method.conserves else None
+    programs = _MiddlePrograms(equations) if method.is_variational else None
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         step = _MiddleArrays(equations, programs, t, q, v, h)
@@ -229,7 +232,7 @@ def _implicit(equations: Equations, method: Method) -> Advance:
 
 
 @final
-class _Programs:
+class _MiddlePrograms:
     """What a variational step evaluates; NaN where there is no result."""
 
     def __init__(self, equations: Equations) -> None:
@@ -264,7 +267,7 @@ class _MiddleArrays(MiddleNumbers):
     def __init__(
         self,
         equations: Equations,
-        programs: _Programs | None,
+        programs: _MiddlePrograms | None,
         t: float,
         q: Array,
         v: Array,

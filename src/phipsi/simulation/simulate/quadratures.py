@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.model.model import Model
 from phipsi.errors import InputError
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.runs.user_functions import check_signature
 from phipsi.simulation.trajectory.trajectory import WORK
 
@@ -99,7 +99,7 @@ class Quadratures:
 
 def power_of(element: Force, model: Model) -> Callable[[float, Array, Array], Any]:
     """The power of a force element on the mechanism, as a function of (t, q, v), W."""
-    alone = Elements([element], model)
+    alone = BoundForces([element], model)
 
     def power(t: float, q: Array, v: Array) -> Any:
         state = alone.state(t, q, v)

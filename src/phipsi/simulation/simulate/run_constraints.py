@@ -34,11 +34,11 @@ from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
 from phipsi.algorithms.dynamics.dynamics_expressions import IMPULSE
 from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
 from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.calls import call
-from phipsi.core.backends.failures import is_failure
+from phipsi.core.arrays.primitive_calls import call
+from phipsi.core.backends.errors_from_status import is_failure
 from phipsi.core.compiler import compile
+from phipsi.core.model.argument_checks import all_finite
 from phipsi.core.model.closure_names import ends
-from phipsi.core.model.numbers import all_finite
 from phipsi.errors import InputError, one_of
 from phipsi.simulation import kinematic_loops
 from phipsi.simulation.integrators.motion import TOLERANCE, Motion, not_closed
@@ -440,5 +440,5 @@ def _projection_plan(system: System) -> RunProgram:
     from phipsi.simulation.runs.run_program import RunProgram
 
     callee = kinematic_loops.closure_calls.ProjectionCall(system)
-    q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
+    q, v = call(callee, ops.input("q", (system.nq,)), ops.input("v", (system.nv,)))
     return RunProgram(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

@@ -24,20 +24,20 @@ from phipsi.simulation.runs import checks
 from phipsi.simulation.runs.user_functions import first_call
 from phipsi.simulation.simulate.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.simulate.equations import Equations, controller_of
-from phipsi.simulation.simulate.events import Change, Crossing, Event, Watch, changes_of
+from phipsi.simulation.simulate.events import Change, Event, Watch, ZeroCrossing, changes_of
 from phipsi.simulation.simulate.prescribed import Prescribed
 from phipsi.simulation.simulate.quadratures import CONTACTS, Quadrature, Quadratures
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.run_options import RunOptions, listed, listed_forces, run_options
 from phipsi.simulation.simulate.sampled_control import SampledControl, check_sampling
-from phipsi.simulation.simulate.stepper import Diverged, Step, Stepper
+from phipsi.simulation.simulate.stepper import Diverged, Stepper, TimeStep
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.interpolation import DenseRecord
 from phipsi.simulation.trajectory.trajectory import WORK, Trajectory
 from phipsi.support.progress import make_progress
 
 if TYPE_CHECKING:
-    from phipsi.simulation.modes.contact_events import Happened
+    from phipsi.simulation.modes.contact_events import EventOutcome
 
 Array = NDArray[Any]
 Begin = Callable[[float, Array, Array], None]
@@ -157,7 +157,7 @@ def run_once(
     q = q if contacts is None else modes.contact_runs.separated(contacts, q)
     run = RunLoop(equations, method, times, end, system, sampled)
     run.begin(q, v, setup.events, options)
-    return run.to_the_end(make_progress(progress, end))
+    return run.run_until_end(make_progress(progress, end))
 
 
 @final
@@ -236,7 +236,7 @@ class RunLoop:
             self._record_contacts(0.0, *first, touched)
         self._record_state(0.0, q, v, self.stepper.w)
 
-    def to_the_end(self, progress: Any) -> Trajectory:
+    def run_until_end(self, progress: Any) -> Trajectory:
         """Step until the end, a stop, an interrupt or a failure."""
         try:
             while self.stepper.t < self.end:
@@ -266,7 +266,7 @@ class RunLoop:
         step = now.step()
         touch = None
         if self.contacts is not None:
-            with self.equations.aside():
+            with self.equations.probe():
                 found = self.contacts.first(step)
             if found is not None and found.stops and found.t - step.t0 > _BEFORE_A_STOP:
                 self._approach(before, found.t)
@@ -274,9 +274,9 @@ class RunLoop:
             touch = None if found is None else found.t
         if self.dense is not None and isinstance(step, AdaptiveStep):
             step.record(self.dense)
-        fired: list[Crossing] = []
+        fired: list[ZeroCrossing] = []
         if self.watch.events:
-            with self.equations.aside():
+            with self.equations.probe():
                 crossings = self.watch.crossings(step)
             if touch is not None:
                 crossings = [c for c in crossings if c.t - touch <= _SAME_TIME * step.t1]
@@ -296,7 +296,7 @@ class RunLoop:
                 self.stepper.begin_stretch()
         self._record_step(step, step.t1, at_end=True)
         if self._pause is not None and step.t1 >= self._pause[0]:
-            self._go_on(step)
+            self._resume(step)
         return False
 
     # ---- stops of slipping contacts
@@ -310,7 +310,7 @@ class RunLoop:
         self.stepper.w, self.stepper.end = w, min(until, self._until())
         self.stepper.restart(t, q, v, stop - t)
 
-    def _go_on(self, step: Step) -> None:
+    def _resume(self, step: TimeStep) -> None:
         """Across the stop, with a short step."""
         assert isinstance(self.stepper, Adaptive) and self._pause is not None
         left, self._pause = self._pause[1], None
@@ -334,7 +334,7 @@ class RunLoop:
         if isinstance(self.stepper, Adaptive):
             self.stepper.end = self._until()
 
-    def _touch(self, step: Step, t: float, now: list[Crossing]) -> None:
+    def _touch(self, step: TimeStep, t: float, now: list[ZeroCrossing]) -> None:
         """An event of contacts: the step ends there, and another phase begins."""
         assert self.contacts is not None and isinstance(self.stepper, Adaptive)
         self._record_step(step, t, at_end=False)
@@ -359,21 +359,21 @@ class RunLoop:
         if t < self.end:
             begin(t, q, v)
         else:
-            self.stepper.stand_at(t, q, v)
+            self.stepper.reset_to(t, q, v)
 
     def _impact_weights(self) -> Array:
         """1 for the quadratures that have the energy of impacts: work, and that of contacts."""
         names = self.equations.quadratures.names
         return np.array([name in (WORK, CONTACTS) for name in names], dtype=float)
 
-    def _record_contacts(self, t: float, q: Array, v: Array, found: Happened) -> None:
+    def _record_contacts(self, t: float, q: Array, v: Array, found: EventOutcome) -> None:
         """Events by their names; those that come to rest later have the time of that."""
         for name in found.names:
             self.events.append(EventRecord(name, t, q, v, found.q, found.v))
         for later, pair in found.rests:
             self.events.append(EventRecord(f"{pair} rests", later, q, v, found.q, found.v))
 
-    def _happen(self, step: Step, now: list[Crossing]) -> bool | None:
+    def _happen(self, step: TimeStep, now: list[ZeroCrossing]) -> bool | None:
         """Events at one time. None: the step goes on; else it ends here, True for the run too."""
         actions = [self.watch.events[c.index].action for c in now]
         ending = [c.t for c, a in zip(now, actions, strict=True) if a == "stop" or callable(a)]
@@ -381,7 +381,7 @@ class RunLoop:
         t = ending[0] if ends else now[0].t  # one that is only recorded does not move an action
         if ends:
             self._record_step(step, t, at_end=False)
-        with nullcontext() if ends else self.equations.aside():
+        with nullcontext() if ends else self.equations.probe():
             q, v, w = step.inside(t)
             first = q, v = self._on_constraints(t, q, v)
         for crossing in now:
@@ -410,7 +410,7 @@ class RunLoop:
         self._record_state(t, q, v, w)
         self.stepper.w = w
         if "stop" in actions:
-            self.stepper.stand_at(t, q, v)
+            self.stepper.reset_to(t, q, v)
             return True
         self.equations.laws_may_have_changed()
         if self.contacts is not None:
@@ -426,7 +426,7 @@ class RunLoop:
 
     # ---- recording --------------------------------------------------------------------------
 
-    def _record_step(self, step: Step, until: float, *, at_end: bool) -> None:
+    def _record_step(self, step: TimeStep, until: float, *, at_end: bool) -> None:
         """Record a step up to a time: its end, or the output times in it."""
         if self.times is None:
             if at_end:
@@ -437,7 +437,7 @@ class RunLoop:
             if t > until or (t == until and not at_end):
                 return
             self._next += 1
-            with self.equations.aside():
+            with self.equations.probe():
                 q, v, w = step.inside(t)
                 if t < step.t1:
                     q, v = self._on_constraints(t, q, v)
@@ -453,7 +453,7 @@ class RunLoop:
 
     def _on_constraints(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """States inside a step come from its dense output, which knows no constraints."""
-        keeper = self.equations.keeper
+        keeper = self.equations.projector
         return (q, v) if keeper is None or not keeper.projects else keeper.project(t, q, v)
 
     def _stored(self, t: float, q: Array, v: Array) -> float:
@@ -466,7 +466,7 @@ class RunLoop:
     def _keep(self, t: float, q: Array, v: Array, tau: Array, w: Array) -> None:
         self.rows.append((t, q, v, tau, w))
         if self.contacts is not None:
-            with self.equations.aside():
+            with self.equations.probe():
                 self._touched.append(self.contacts.sample(t, q, v))
 
     def _partial(self) -> Trajectory:
@@ -531,7 +531,9 @@ class RunLoop:
         """What may help a run that diverged, beside what it uses already."""
         stiff = "" if self.method.name == "radau" else "integrator='radau' for stiff forces"
         if not self.method.is_adaptive:
-            if any(self.equations.model.modes) and not (self.method.bends or self.method.touches):
+            if any(self.equations.model.modes) and not (
+                self.method.elastic_implicit or self.method.handles_contact
+            ):
                 stiff = "integrator='linearly_implicit' for stiff modes"
             return f"Try {stiff}, or a smaller dt."
         steps = "integrator='time_stepping', dt=1e-3 for many contacts"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from phipsi.core.model.numbers import as_list
+from phipsi.core.model.argument_checks import as_list
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import Force
 from phipsi.simulation.integrators.tableaux import Method
@@ -99,7 +99,7 @@ def reject_idle_steps(method: Method, given: Mapping[str, Any]) -> None:
 
 def _idle_constraints(name: str, method: Method, how: str, rows: bool, contacts: bool) -> str:
     """Why an option about constraints would do nothing; empty if it does something."""
-    if method.touches:
+    if method.handles_contact:
         return (
             f"steps of integrator={method.name!r} are compiled, and always end with a projection. "
             "Leave it out; it is for runs whose events are located:\n    integrator='dopri'"

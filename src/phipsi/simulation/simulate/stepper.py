@@ -1,4 +1,4 @@
-"""Step: the result of every stepper, and the base class of steppers."""
+"""TimeStep: the result of every stepper, and the base class of steppers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Diverged(Exception):
     """The stepper cannot go on; the text is the reason."""
 
 
-class Step(ABC):
+class TimeStep(ABC):
     """One accepted step from t0 to t1, with the state at every time between.
 
     **Attributes:** `t0`, `t1`, s; `q1`, `v1`, the state at the end, and `w1` of the quadratures;
@@ -57,16 +57,16 @@ class Stepper(ABC):
     def restart(self, t: float, q: Array, v: Array) -> None:
         """Go on from another state, with the quadratures `w` has."""
 
-    def stand_at(self, t: float, q: Array, v: Array) -> None:
+    def reset_to(self, t: float, q: Array, v: Array) -> None:
         """Be at another state, and do not go on."""
         self.t, self.q, self.v = t, q, v
 
     @abstractmethod
-    def step(self) -> Step:
+    def step(self) -> TimeStep:
         """Take one step; raise `Diverged` if there is none."""
 
 
-class Stretched(NamedTuple):
+class CompiledStates(NamedTuple):
     """States (steps + 1, …), quadratures, and the efforts of drives if there are any."""
 
     q: Array
@@ -74,16 +74,16 @@ class Stretched(NamedTuple):
     w: Array
     tau: Array | None = None
 
-    def until(self, steps: int) -> Stretched | None:
+    def until(self, steps: int) -> CompiledStates | None:
         """The first steps only; None without any."""
         if steps == 0:
             return None
         end = slice(steps + 1)
         tau = None if self.tau is None else self.tau[end]
-        return Stretched(self.q[end], self.v[end], self.w[end], tau)
+        return CompiledStates(self.q[end], self.v[end], self.w[end], tau)
 
 
-Stretch = Callable[[float, Array, Array, Array, int], Stretched | None]
+CompiledSteps = Callable[[float, Array, Array, Array, int], CompiledStates | None]
 """(t, q, v, w, steps) → the states; None if machine code cannot take all of these steps."""
 
 

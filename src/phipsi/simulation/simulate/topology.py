@@ -33,8 +33,8 @@ from phipsi.core.model.pose import Pose
 from phipsi.errors import InputError, ModelError, did_you_mean, true_or_false
 from phipsi.grasping.finger_contacts import Contact
 from phipsi.grasping.grasp import Grasp as HeldObject
-from phipsi.loaded import only_public
-from phipsi.simulation.forces.force import Elements, Force
+from phipsi.package_state import only_public
+from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.simulate.events import Change, Event
 
@@ -113,7 +113,7 @@ class Topology:
 
 
 @dataclass(frozen=True, init=False)
-class _Named(Change):
+class _NamedChange(Change):
     """A change of what is named, without keywords: ``Lock("elbow", "wrist")``."""
 
     names: tuple[str, ...]
@@ -126,7 +126,7 @@ class _Named(Change):
 
 
 @dataclass(frozen=True, init=False)
-class _OfJoints(_Named):
+class _OfJoints(_NamedChange):
     """A change of joints, which a model must have."""
 
     def check(self, model: Model) -> None:
@@ -167,7 +167,7 @@ class Attach(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Detach(_Named):
+class Detach(_NamedChange):
     """Constraints are switched off, by name; velocities do not jump."""
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -200,7 +200,7 @@ class Grasp(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Release(_Named):
+class Release(_NamedChange):
     """Contacts open, by name; all that act if none is named."""
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -407,7 +407,7 @@ class ContactMargin:
         if contact not in grasp.contact_names:
             raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
         self.grasp, self.contact, self.controller = grasp, contact, controller
-        self._elements = Elements(forces, grasp.model)
+        self._elements = BoundForces(forces, grasp.model)
         start = f"{contact}: "
         self._zero = np.zeros(grasp.model.nv)
         names = [f"{c.name}: {cone.name}" for c in grasp.contacts for cone in c.cones()]

@@ -11,7 +11,7 @@ from phipsi.simulation.forces.force import Force
 _ARGUMENTS = ("t", "q", "v")
 
 
-def is_traced(x: Any) -> bool:
+def can_be_traced(x: Any) -> bool:
     """Whether a force element, a controller or a function is traced, or called as it is."""
     if isinstance(x, Law):
         return x.arguments == _ARGUMENTS

@@ -16,14 +16,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.core.model.argument_checks import as_list
 from phipsi.core.model.entry_names import entry_names
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_list
 from phipsi.errors import ParseError, PhipsiError, counted, shown, warn
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.interpolation import NODES, DenseRecord
 from phipsi.support.array_archives import ArrayArchive, opened_file
-from phipsi.support.whole_files import checked_target, named_as, path_of, whole_file
+from phipsi.support.atomic_files import atomic_write, checked_target, named_as, path_of
 
 Array = NDArray[Any]
 
@@ -45,7 +45,7 @@ def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
     others |= dict.fromkeys(("png", "gif", "mp4"), "pp.render(run, {})")
     target = checked_target(named_as(path, "an archive of arrays", (".npz",), **others))
     arrays = _arrays(trajectory)
-    with whole_file(target) as part, part.open("wb") as file:
+    with atomic_write(target) as part, part.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 

@@ -20,10 +20,10 @@ from phipsi.algorithms.dynamics.energy import (
     potential_energy,
 )
 from phipsi.algorithms.kinematics.exponential_chart import Chart
+from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.model import Model
-from phipsi.core.model.numbers import as_floats
 from phipsi.errors import ConvergenceError, InputError, shown
-from phipsi.loaded import display, public
+from phipsi.package_state import display, public
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.trajectory import plotting, storage
 from phipsi.simulation.trajectory.event_record import EventRecord

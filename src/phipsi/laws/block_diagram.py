@@ -1,0 +1,193 @@
+"""A block diagram: all laws of a run together, as one graph between quantities.
+
+The door between laws and whatever runs them: the kernel of a run, or arrays (`values`). A circuit
+says what must be given, which programs of the algebra it reads, and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phipsi.core.arrays.graph import Array, Node, Shape
+from phipsi.core.arrays.law_operations import input
+from phipsi.core.arrays.law_values import evaluate
+from phipsi.core.expressions.node import Expr
+from phipsi.core.model.points import PointSet
+
+INERTIA = "inertia"
+"""The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
+KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """An input of the graph.
+
+    **Attributes:** `name`; `kind`: "time" ("t", s), "q", "v", "effort" ("tau", efforts from outside
+    during the step), "parameter", "state", "result" (of an evaluation), "noise" ("step" and
+    "trajectory", whole numbers that number the step of the run and the trajectory); `shape`;
+    `value`, the default of a parameter, the first value of a state; `fixed`, entries of a
+    parameter that a run cannot change, and why.
+    """
+
+    name: str
+    kind: str
+    shape: Shape
+    value: Array | None = None
+    fixed: tuple[Array, str] | None = None
+
+    def __post_init__(self) -> None:
+        assert self.kind in KINDS, f"{self.kind!r} is not one of {KINDS}"
+
+    @property
+    def node(self) -> Node:
+        """The node that stands for it in the graph."""
+        return input(self.name, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class AlgebraBlock:
+    """A program of the algebra whose results laws read.
+
+    **Attributes:** `forms`, expressions; `results`, the names of the quantities of kind "result",
+    one for every form; `modes` and `points` as `compile` takes them; `operands`, the nodes of
+    inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations;
+    `constrained`, whether it is of the system with its constraints instead of the tree; `nominal`,
+    whether it is of the model as it is, also where trajectories have their own masses or gravity:
+    a program that a law calls, such as that of a controller with a model of the mechanism.
+    """
+
+    forms: tuple[Expr, ...]
+    results: tuple[str, ...]
+    modes: tuple[str, ...]
+    points: PointSet | None = None
+    operands: dict[str, Node] = field(default_factory=dict)
+    constrained: bool = False
+    nominal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Changes at steps whose number is a multiple of `period`, before the step.
+
+    `updates` are the next values of states by name, all from the old values.
+    """
+
+    period: int
+    updates: dict[str, Node]
+
+
+@dataclass(frozen=True, eq=False)
+class JointRows:
+    """Rigid stops, ropes and dry friction: rows beside those of contacts, which steps solve.
+
+    **Attributes:** `stops`, (rate, sign) of each: its gap changes with sign · v; `gaps` (stops,),
+    rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N;
+    `ropes`, the two bodies of each, −1 for the world; `slacks` (ropes,), m, how much longer they
+    are than the distance of their ends; `pulls` (ropes, 2, 6), how slacks change with the motions
+    of the two bodies' frames, in world axes; `rebounds` (stops) and `jerks` (ropes), restitution.
+    """
+
+    stops: tuple[tuple[int, int], ...] = ()
+    gaps: Any = None
+    rubs: tuple[int, ...] = ()
+    bounds: Any = None
+    ropes: tuple[tuple[int, int], ...] = ()
+    slacks: Any = None
+    pulls: Any = None
+    rebounds: tuple[float, ...] = ()
+    jerks: tuple[float, ...] = ()
+
+    @staticmethod
+    def joined(parts: Sequence[JointRows]) -> JointRows:
+        """All rows of several elements."""
+        known: dict[str, Any] = {
+            name: tuple(y for x in parts for y in getattr(x, name))
+            for name in ("stops", "rubs", "ropes", "rebounds", "jerks")
+        }
+        for name in ("gaps", "bounds", "slacks", "pulls"):
+            found = [y for x in parts if (y := getattr(x, name)) is not None]
+            known[name] = np.concatenate(found) if found else None
+        return JointRows(**known)
+
+    def __bool__(self) -> bool:
+        return bool(self.stops or self.rubs or self.ropes)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDiagram:
+    """All laws of a run.
+
+    **Attributes:** `quantities`, the inputs by name; `evaluations`, in an order in which they can
+    run; `efforts` (nv,), the sum over all laws, to be added to the given ones; `loads` (n, 6),
+    forces on bodies at their origins in body axes, [moment; force]; `rates`, of continuous states
+    by name; `samplings`, changes of the other states; `records`, named quantities to record;
+    `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
+    `rows`, numbers of the constraint rows whose multipliers laws read; `joint_rows`, rigid stops
+    and dry friction, whose gaps and bounds are nodes; `given`, the quantities of the algebra that
+    every trajectory has its own of; `delays`, states that remember: from a step on whose number is
+    a multiple of `period` they are what `updates` were in the step before.
+    """
+
+    quantities: dict[str, Quantity]
+    evaluations: tuple[AlgebraBlock, ...] = ()
+    efforts: Node | None = None
+    loads: Node | None = None
+    rates: dict[str, Node] = field(default_factory=dict)
+    samplings: tuple[Sampling, ...] = ()
+    records: dict[str, Node] = field(default_factory=dict)
+    energy: Node | None = None
+    rows: tuple[int, ...] = ()
+    joint_rows: JointRows = JointRows()
+    given: tuple[str, ...] = ()
+    delays: tuple[Sampling, ...] = ()
+
+    def of_kind(self, kind: str) -> dict[str, Quantity]:
+        """The quantities of a kind, by name."""
+        return {name: x for name, x in self.quantities.items() if x.kind == kind}
+
+    @property
+    def results(self) -> list[Node]:
+        """All nodes that are computed while the motion goes on: no samplings, delays or records."""
+        found = [self.efforts, self.loads, *self.rates.values()]
+        return [x for x in found if x is not None]
+
+    def values(
+        self,
+        values: Mapping[str, Any],
+        run: Callable[[AlgebraBlock, dict[str, Array]], Sequence[Array]],
+    ) -> dict[str, Any]:
+        """Everything on arrays: the reference that machine code is compared with.
+
+        **Arguments:** `values` (..., *shape) by name, of all quantities but results; those of
+        parameters and states may be left out; `run`, the results of an evaluation from those of its
+        inputs. **Returns:** "efforts", "loads", "energy" as arrays or None, "rates", "records" as
+        dictionaries, "samplings" and "delays" as lists of dictionaries.
+        """
+        known = {n: x.value for n, x in self.quantities.items() if x.value is not None}
+        known |= values
+        for one in self.evaluations:
+            nodes = list(one.operands.values())
+            operands = dict(zip(one.operands, evaluate(nodes, known), strict=True))
+            found = run(one, {"q": known["q"], "v": known["v"], **operands})
+            known |= dict(zip(one.results, found, strict=True))
+
+        def of(node: Node | None) -> Array | None:
+            return None if node is None else evaluate([node], known)[0]
+
+        def each(nodes: Mapping[str, Node]) -> dict[str, Array | None]:
+            return {name: of(x) for name, x in nodes.items()}
+
+        return {
+            "efforts": of(self.efforts),
+            "loads": of(self.loads),
+            "energy": of(self.energy),
+            "rates": each(self.rates),
+            "records": each(self.records),
+            "samplings": [each(x.updates) for x in self.samplings],
+            "delays": [each(x.updates) for x in self.delays],
+        }
