@@ -13,13 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
 
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.errors import PhipsiError
 from phipsi.operators import parse
-from phipsi.papers.derivations.derive import derive
-from phipsi.papers.derivations.named_equations import book, difference
-from phipsi.papers.derivations.normal_form import words_of
-from phipsi.papers.derivations.paper_derivations import DERIVATIONS
+from phipsi.papers import DERIVATIONS, book, derive, difference, words_of
 
 PAGE = Path(__file__).with_name("DERIVATIONS.md")
 CHAINS, SEEDS = 100, 2

@@ -21,13 +21,14 @@ from robots import ROBOTS, Pinocchio, States, load_robot
 from timing import race
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.derivatives import (
+from phipsi.algorithms import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.core.compiler import program_of
-from phipsi.identification.regressors import REGRESSOR
+from phipsi.identification import REGRESSOR
 
 WHAT = ("inverse dynamics", "forward dynamics", "efforts by parameters")
 PROGRAMS = {

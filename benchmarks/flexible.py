@@ -21,7 +21,7 @@ from report import micro, table
 from timing import race
 
 import phipsi as pp
-from phipsi.core.model.joints import Fixed, Revolute
+from phipsi.core.model import Fixed, Revolute
 
 HERE = pathlib.Path(__file__).parent
 AXES = [(0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0)]
@@ -235,7 +235,7 @@ def large_matrices() -> str:
     """A cube of 100,000 degrees of freedom, ten modes and a port."""
     import skfem
 
-    from phipsi.flexible.finite_elements import mesh_matrices
+    from phipsi.flexible import mesh_matrices
 
     cube = skfem.MeshTet.init_tensor(*(np.linspace(0, 0.1 * n, n + 1) for n in (32, 31, 31)))
     parts = mesh_matrices(

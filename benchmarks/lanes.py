@@ -36,7 +36,7 @@ GOALS = {"derivatives": 6.0, "constrained": 5.0}
 
 def choose(width: str) -> None:
     """Have all code written for this width, before anything is compiled."""
-    from phipsi.native.targets import target
+    from phipsi.native import target
 
     host = target.host_target()
     if WIDTHS[width] > host.lanes:

@@ -21,8 +21,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 import phipsi as pp
-from phipsi.pages.html_file import page_html
-from phipsi.pages.live_page import live_parts
+from phipsi.pages import live_parts, page_html
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))

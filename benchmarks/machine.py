@@ -21,7 +21,7 @@ def machine() -> dict[str, Any]:
         cpu = next(x.split(":")[1].strip() for x in lines if x.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    from phipsi.native.targets.target import host_target
+    from phipsi.native import host_target
 
     host = host_target()
     packages = ("numpy", "llvmlite", "pin", "libpinocchio", "mujoco", "drake", "example-robot-data")

@@ -26,14 +26,10 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
-from phipsi.core.backends.backend import SweepProgram, backend_of
-from phipsi.core.backends.program import Program
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import forest_of
-from phipsi.core.model.points import point_set
-from phipsi.core.sweeps import cheapest_plan as choosing
-from phipsi.core.sweeps.cheapest_plan import CostedForm, plans_of
-from phipsi.core.sweeps.request import Request
+from phipsi.core.backends import Program, SweepProgram, backend_of
+from phipsi.core.expressions import Expr
+from phipsi.core.model import forest_of, point_set
+from phipsi.core.sweeps import CostedForm, Request, cheapest_plan as choosing, plans_of
 from phipsi.errors import LoweringError, PhipsiError
 
 IN_SAMPLE = [

@@ -18,8 +18,7 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.files import conventions
-from phipsi.files.load import load
+from phipsi.files import conventions, load
 
 SHARE = os.path.join(
     sysconfig.get_paths()["purelib"], "cmeel.prefix/share/example-robot-data/robots/"

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 import phipsi as pp
-from phipsi.contact.geometry.pair_formulas import CONVEX
+from phipsi.contact import CONVEX
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from solid_supports import SHAPES, outside, support

@@ -74,7 +74,7 @@ def work(pipe: Connection, theirs: Connection) -> None:
     sys.path.insert(0, str(SUPPORT))
     from file_mutants import mutant, outcome
 
-    from phipsi.files.mjcf.read_mjcf import READERS
+    from phipsi.files import READERS
 
     with tempfile.TemporaryDirectory() as folder:
         while True:

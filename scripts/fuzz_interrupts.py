@@ -178,7 +178,7 @@ def interrupted(interrupter: Interrupter, kind: str, delay: float, call: Callabl
 def cases(regions: Regions) -> dict[str, Callable[[], Callable[[], Any]]]:
     """By name: functions that prepare a call in guarded memory; its result is always the same."""
     import phipsi as pp
-    from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+    from phipsi.algorithms import FORWARD_DYNAMICS
     from phipsi.operators import mass_matrix
 
     model = pp.examples.seven_joint_arm()
@@ -270,7 +270,7 @@ def copied(a: Any) -> Any:
 
 def chunk(count: int, seed: int, only: str | None) -> dict[str, int]:
     """Interrupt calls until `count` interrupts have come in time; how many per case."""
-    from phipsi.native.calls import spin_pool
+    from phipsi.native import spin_pool
 
     warnings.simplefilter("ignore")
     regions, rng = Regions(), np.random.default_rng(seed)

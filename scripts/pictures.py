@@ -71,7 +71,7 @@ def chromium() -> Iterator[Any]:
 
 def workbench(folder: Path) -> None:
     """The workbench's page in chromium: an expression and a claim."""
-    from phipsi.papers.workbench.server import Workbench
+    from phipsi.papers import Workbench
 
     shots = {
         "workbench": ("ℳ⁻¹ τ", "#cost svg"),

@@ -23,20 +23,21 @@ from mutated import mutants, true_identities, why_still_true  # noqa: E402
 from proof_models import MODELS  # noqa: E402
 from twins import notices, twins, values_asked_for, why_true  # noqa: E402
 
-from phipsi.core.rewrite.identity import Identity, unmet  # noqa: E402
+from phipsi.core.rewrite import Identity, unmet  # noqa: E402
 from phipsi.errors import PhipsiError  # noqa: E402
-from phipsi.papers.proofs.claim_decision import (  # noqa: E402
+from phipsi.papers import (  # noqa: E402  # noqa: E402
+    ERRATA,  # noqa: E402
+    NotRational,  # noqa: E402
     bound,
     digits_state,
     equal,
+    identities,
     in_digits,
+    long_decimals,  # noqa: E402
     modular_state,
+    prove,
     sides,
 )
-from phipsi.papers.proofs.digits import long_decimals  # noqa: E402
-from phipsi.papers.proofs.exact_array import NotRational  # noqa: E402
-from phipsi.papers.theorems import identities, prove  # noqa: E402
-from phipsi.papers.theorems.book import ERRATA  # noqa: E402
 
 SMALL = "revolute chain"  # fifty digits take their time
 DIGITS_MODELS = (SMALL, "chain with rotors", "free base with rotors")

@@ -18,12 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))  # not another library that is installed
 import phipsi  # noqa: E402
-from phipsi.core.model.capabilities import (  # noqa: E402
-    CAPABILITIES,
-    LABELS,
-    UNAFFECTED,
-    Refusal,
-)
+from phipsi.core.model import CAPABILITIES, LABELS, UNAFFECTED, Refusal  # noqa: E402
 
 PAGE = ROOT / "docs" / "supported-features.md"
 _HEAD = """# Supported features

@@ -18,9 +18,12 @@ numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 also with time; `Motor` drives a joint.
 """
 
-from phipsi.core.constraints.closing_joints import (
+from phipsi.core.constraints import (
+    Constraint,
+    Coupling,
     Cylindrical,
     Distance,
+    End,
     GraphJoint,
     Planar,
     PointOnLine,
@@ -32,13 +35,8 @@ from phipsi.core.constraints.closing_joints import (
     Weld,
     z_along,
 )
-from phipsi.core.constraints.constraint import Constraint, End
-from phipsi.core.constraints.couplings import Coupling
 from phipsi.package_state import only_public
-from phipsi.transmissions.belts import Belt
-from phipsi.transmissions.cams import Cam
-from phipsi.transmissions.gears import Differential, Gear, Planetary, RackPinion, Screw
-from phipsi.transmissions.motors import Motor
+from phipsi.transmissions import Belt, Cam, Differential, Gear, Motor, Planetary, RackPinion, Screw
 
 __all__ = [
     "Belt",

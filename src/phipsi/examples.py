@@ -19,18 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phipsi.core.model import joints
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import Model, ModelBuilder, Pose, SpatialInertia, joints, whole_number
 from phipsi.core.spatial import quat_to_matrix
 from phipsi.package_state import only_public, public
 
 if TYPE_CHECKING:
-    from phipsi.grasping.finger_contacts import Contact
-    from phipsi.grasping.grasp import Grasp
+    from phipsi.grasping import Contact, Grasp
 
 __all__ = [
     "ROBOTS",

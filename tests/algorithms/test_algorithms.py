@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from comparers import close
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from random_models import models, random_state, random_tree
 
 import phipsi as pp

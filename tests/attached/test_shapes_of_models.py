@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.attached.file_metadata import FileMetadata
-from phipsi.attached.file_metadata import LinkShape as FileShape
+from phipsi.attached.file_metadata import FileMetadata, LinkShape as FileShape
 from phipsi.attached.shapes import KINDS
 from phipsi.contact.pair_slots import SLOTS
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning

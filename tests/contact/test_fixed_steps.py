@@ -15,9 +15,9 @@ from contact_problems import (
     by_pair,
     frictions,
     rod_with_tips,
+    run as steps_of,
     start_of,
 )
-from contact_problems import run as steps_of
 
 import phipsi as pp
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import ALL as EVERYTHING
-from amounts import EXPRESSIONS
+from amounts import ALL as EVERYTHING, EXPRESSIONS
 from random_expressions import BODY_SPACES, Generator, pick
 from random_models import ALL, random_tree
 from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, oracle_at

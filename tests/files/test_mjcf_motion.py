@@ -12,8 +12,7 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
-from robot_files import mjcf_file as written
-from robot_files import pasted as made
+from robot_files import mjcf_file as written, pasted as made
 
 import phipsi as pp
 from phipsi.core.model.model import Model

@@ -5,8 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 from comparers import close
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 

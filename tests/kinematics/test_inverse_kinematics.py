@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from amounts import examples, seeds
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from peers import InPinocchio
 from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize

@@ -24,8 +24,7 @@ from phipsi.core.model.points import point_set
 from phipsi.errors import LoweringError
 from phipsi.identification.regressors import REGRESSOR
 from phipsi.native.targets.target import MachineCode, generic_target, host_target
-from phipsi.native.text import c_text
-from phipsi.native.text import llvm_text as ir
+from phipsi.native.text import c_text, llvm_text as ir
 from phipsi.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, write_loop
 from phipsi.native.text.sine_and_logarithm import define_log, define_sincos

@@ -8,9 +8,12 @@ from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import derivatives, sensitivities
-from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.algorithms.dynamics import (
+    derivatives,
+    diagonal_dynamics as diagonal,
+    dynamics_expressions as dynamics,
+    sensitivities,
+)
 from phipsi.core.sweeps.request import FLAT_DEPTH
 
 # Long programs: LLVM would take minutes to optimise all of them. A derivative with its optimisation

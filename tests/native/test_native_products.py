@@ -18,8 +18,7 @@ from phipsi.core.sweeps.request import fields_of
 from phipsi.native import pipeline
 from phipsi.native.kernel.phases import carriers, for_points_only
 from phipsi.native.matrices.tiles import meeting_table, tile_shape
-from phipsi.operators import A, J, Lambda, V, as_matrix, mass_matrix, v
-from phipsi.operators import vdot as vdot_leaf
+from phipsi.operators import A, J, Lambda, V, as_matrix, mass_matrix, v, vdot as vdot_leaf
 
 # which entries meet is in tables and text; `make fuzz` has all of this optimised
 pytestmark = pytest.mark.quick_code

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import ALL as FUZZ
-from amounts import seeds
+from amounts import ALL as FUZZ, seeds
 from random_models import ALL, random_tree
 from random_systems import KINDS, random_system
 

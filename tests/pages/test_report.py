@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from amounts import seeds
 from browser_pages import drawn, hear, until
-from known_systems import on_ground
-from known_systems import pinned_four_bar as four_bar
+from known_systems import on_ground, pinned_four_bar as four_bar
 
 import phipsi as pp
 from phipsi.core.model.entry_names import entry_units, unit_texts

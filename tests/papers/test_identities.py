@@ -11,8 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from amounts import ALL
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from proof_models import MODELS
 from random_models import models
 from twins import notices, twins, values_asked_for, why_true

@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from amounts import examples, seeds
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from random_models import ALL, chain, model_from_parents, models, random_tree
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm

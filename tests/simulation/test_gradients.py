@@ -7,8 +7,7 @@ import pytest
 from amounts import mostly, seeds
 from comparers import proportional as close
 from differences import slope
-from random_models import ALL, chain, model_from_parents
-from random_models import random_state as state
+from random_models import ALL, chain, model_from_parents, random_state as state
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from amounts import ALL as EVERYTHING
-from amounts import seeds
+from amounts import ALL as EVERYTHING, seeds
 from known_mechanisms import BOOT_START, baby_boot, boot_series, floating_body, pendulum
 from random_models import ALL, branching, chain, model_from_parents, random_tree
 from scipy.integrate import solve_ivp

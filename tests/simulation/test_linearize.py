@@ -7,8 +7,7 @@ from comparers import proportional as close
 from differences import slope
 from known_systems import pinned_four_bar as four_bar
 from numpy.testing import assert_allclose
-from random_models import ALL, chain, model_from_parents
-from random_models import random_state as state
+from random_models import ALL, chain, model_from_parents, random_state as state
 from scipy.linalg import expm
 
 import phipsi as pp

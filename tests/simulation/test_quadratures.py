@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi import constraints as c
-from phipsi import topology as top
+from phipsi import constraints as c, topology as top
 
 F = pp.forces
 INTEGRATORS = (

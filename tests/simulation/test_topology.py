@@ -9,9 +9,7 @@ from integrator_steps import steps_of
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi import constraints as c
-from phipsi import joints
-from phipsi import topology as top
+from phipsi import constraints as c, joints, topology as top
 
 Z = (0, 0, 1)
 

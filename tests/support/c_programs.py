@@ -18,8 +18,7 @@ import numpy as np
 import phipsi as pp
 from phipsi.native import pipeline
 from phipsi.native.targets.target import Target
-from phipsi.native.text import c_text
-from phipsi.native.text import llvm_text as ir
+from phipsi.native.text import c_text, llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I1, POINTER
 
 FLAGS = "-std=c99 -O2 -ffp-contract=off -Wall -Wextra -Werror -pedantic".split()

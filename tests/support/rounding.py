@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core import dense as oracle
+from phipsi.core.dense import expression_matrices as oracle
 from phipsi.core.dense.evaluation import DenseEvaluator, gain
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.node import Expr

@@ -7,8 +7,7 @@ import pytest
 from amounts import GEARED_TREES
 from geared_trees import Explicit, geared_tree, rotor_inertia, with_rotor_body
 from numpy.testing import assert_allclose
-from random_models import random_axis
-from random_models import random_state as state
+from random_models import random_axis, random_state as state
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -21,8 +20,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
 from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
 from phipsi.core.rewrite.identity import unmet
-from phipsi.core.sweeps import cheapest_plan as plans
-from phipsi.core.sweeps import request as requests
+from phipsi.core.sweeps import cheapest_plan as plans, request as requests
 from phipsi.core.sweeps.ir import parts_of
 from phipsi.errors import InputError, LoweringError
 from phipsi.native.tables import PARAMS

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self, final
 
 from phipsi.attached.shapes import BodyShape, make_shape, shape_from_dict, shape_to_dict
-from phipsi.core.model.attachments import BodyRecords, register
-from phipsi.core.model.plain_records import checked_items
+from phipsi.core.model import BodyRecords, checked_items, register
 
 
 @final

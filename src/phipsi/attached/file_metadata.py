@@ -7,9 +7,16 @@ from dataclasses import dataclass, fields, replace
 from math import inf, isinf
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
-from phipsi.core.model.attachments import Attachment, Described, Mount, Removal, register
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.value import ALL_GROUPS, plain
+from phipsi.core.model import (
+    ALL_GROUPS,
+    Attachment,
+    Described,
+    Mount,
+    Pose,
+    Removal,
+    plain,
+    register,
+)
 from phipsi.errors import ParseError
 
 if TYPE_CHECKING:

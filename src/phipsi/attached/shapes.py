@@ -27,9 +27,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.argument_checks import floats_of
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.value import ALL_GROUPS, check_text, check_type, fill, plain
+from phipsi.core.model import ALL_GROUPS, Pose, check_text, check_type, fill, floats_of, plain
 from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
 from phipsi.package_state import only_public
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from phipsi.cli.common import SOURCE, Base, ModelSource, aligned, command, print_line
 
 if TYPE_CHECKING:
-    from phipsi.core.model.model import Model
+    from phipsi.core.model import Model
 
 # What is timed, with its arguments: q, v, x (accelerations or efforts), and a point p.
 ALGORITHMS = {
@@ -57,7 +57,7 @@ def bench(
     import platform
 
     from phipsi.errors import InputError
-    from phipsi.pages.model_tree import sizes_of
+    from phipsi.pages import sizes_of
 
     if batch < 1:
         raise InputError(f"--batch {batch}: a batch has at least one configuration")
@@ -112,8 +112,7 @@ def measure(model: Model, batch: int) -> list[Timing]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi.algorithms.dynamics import equations_of_motion as dynamics
-    from phipsi.algorithms.kinematics import motions as kinematics
+    from phipsi.algorithms import equations_of_motion as dynamics, motions as kinematics
 
     function = getattr(dynamics, name, None) or getattr(kinematics, name)
     given = {"q": q, "v": v, "x": x, "p": [model.body_names[-1]]}
@@ -125,7 +124,7 @@ def _rollout(model: Model, q: Any) -> float:
     """Seconds of a step of all trajectories."""
     import numpy as np
 
-    from phipsi.simulation.runs.rollout import rollout
+    from phipsi.simulation import rollout
 
     zero, steps = np.zeros(model.nv), _ROLLOUT_STEPS
     options: dict[str, Any] = {"every": steps, "integrator": "semi_implicit"}
@@ -204,8 +203,8 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
         return {}, "Pinocchio is installed; it is timed on URDF files only."
     import numpy as np
 
-    from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
-    from phipsi.files.conventions import to_pinocchio
+    from phipsi.algorithms import forward_dynamics
+    from phipsi.files import to_pinocchio
 
     root = [pin.JointModelFreeFlyer()] if base == "free" else []
     try:

@@ -31,8 +31,8 @@ from phipsi.cli.common import (
 from phipsi.cli.run_commands import Several, Vector, scenario_of, simulate, study_app
 
 if TYPE_CHECKING:
-    from phipsi.core.model.model import Model
-    from phipsi.simulation.compiled.simulator import Simulator
+    from phipsi.core.model import Model
+    from phipsi.simulation import Simulator
 
 app = App(
     name="phipsi",
@@ -72,7 +72,7 @@ def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -
         Also show the frames fixed in each body.
     """
     from phipsi.errors import counted, shown
-    from phipsi.pages.model_tree import draw_tree, sizes_of
+    from phipsi.pages import draw_tree, sizes_of
 
     robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
@@ -106,7 +106,7 @@ def check(file: Path, /, *, seed: int = 0, source: ModelSource = SOURCE) -> int:
     seed
         Of the random state at which dynamics is checked.
     """
-    from phipsi.papers.model_checks import check_model
+    from phipsi.papers import check_model
 
     robot = source.robot(file)
     failed = 0
@@ -216,7 +216,7 @@ def workbench(
     open
         Open the page in the browser.
     """
-    from phipsi.papers.workbench.server import Workbench
+    from phipsi.papers import Workbench
 
     robot = None if model is None else reading.load(model)
     with Workbench(robot, expression=expression, port=port, seconds=seconds) as bench:
@@ -300,7 +300,7 @@ def view(
     open
         Open the page in the browser.
     """
-    from phipsi.pages.live_page import live_page
+    from phipsi.pages import live_page
 
     simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
     target = out or Path(f"{file.stem}-live.html")
@@ -321,8 +321,8 @@ def _to_view(
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
     from phipsi.errors import InputError
-    from phipsi.files.joint_values import assignments
-    from phipsi.simulation.compiled.simulator import Simulator
+    from phipsi.files import assignments
+    from phipsi.simulation import Simulator
 
     if file.suffix.lower() == ".npz":
         raise InputError(
@@ -338,13 +338,13 @@ def _to_view(
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
-        from phipsi.algorithms.constrained.system import System
-        from phipsi.contact.contact_pairs import Contacts
+        from phipsi.algorithms import System
+        from phipsi.contact import Contacts
 
         model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
     touches = model.contact_pairs is not None
     if ratings:
-        from phipsi.simulation.forces.joint_forces import from_ratings
+        from phipsi.simulation import from_ratings
 
         laws += from_ratings(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
@@ -398,8 +398,8 @@ def render(
         Folders with meshes that the file names outside of its own folder.
     """
     from phipsi.errors import InputError
-    from phipsi.pages.render_run import render as draw
-    from phipsi.simulation.trajectory.trajectory import Trajectory
+    from phipsi.pages import render as draw
+    from phipsi.simulation import Trajectory
 
     wide, _, high = size.partition("x")
     if not (wide.isdigit() and high.isdigit()):
@@ -478,8 +478,7 @@ def export(
     """
     if fmu is not None:
         return _export_fmu(source.robot(file), fmu, fmi, dt)
-    from phipsi.codegen.export import export as write
-    from phipsi.codegen.named_programs import programs_named
+    from phipsi.codegen import export as write, programs_named
 
     robot = source.robot(file)
     programs = programs_named(robot, what, reproducible=reproducible)
@@ -506,8 +505,8 @@ def export(
 def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
     import zipfile
 
-    from phipsi.codegen.fmu import export_fmu
-    from phipsi.simulation.compiled.simulator import Simulator
+    from phipsi.codegen import export_fmu
+    from phipsi.simulation import Simulator
 
     written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
     names = zipfile.ZipFile(written).namelist()

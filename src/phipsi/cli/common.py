@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from phipsi.core.model.model import Model
+    from phipsi.core.model import Model
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -80,7 +80,7 @@ class Reading:
         """
         from phipsi import examples
         from phipsi.errors import ModelError, PhipsiWarning
-        from phipsi.files.load import load
+        from phipsi.files import load
 
         if str(file) in examples.ROBOTS and not file.exists():
             if self.base or self.package_dirs or model:

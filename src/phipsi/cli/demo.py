@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.algorithms import FORWARD_DYNAMICS
 from phipsi.core.operators import mass_matrix
 
 START = {"shoulder_yaw": 0.2, "shoulder_pitch": 2.3, "upper_arm_roll": 0.3, "elbow_pitch": 0.9}

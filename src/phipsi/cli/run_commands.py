@@ -30,10 +30,9 @@ from phipsi.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from phipsi.scenarios.scenario import Scenario
-    from phipsi.simulation.trajectory.trajectory import Trajectory
-    from phipsi.studies.study import Study
-    from phipsi.studies.study_results import StudyResults
+    from phipsi.scenarios import Scenario
+    from phipsi.simulation import Trajectory
+    from phipsi.studies import Study, StudyResults
 
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
@@ -74,7 +73,7 @@ class Changes:
 
     def applied(self, scenario: Scenario, **more: Any) -> Scenario:
         """The scenario with these options and more, where they are given."""
-        from phipsi.simulation.integrators.tableaux import METHODS
+        from phipsi.simulation import METHODS
 
         given = {k: value for k, value in {**vars(self), **more}.items() if value is not None}
         method = METHODS.get(given.get("integrator", ""))
@@ -135,9 +134,9 @@ def simulate(
         Three numbers, m/s², world axes; by default those of the robot.
     """  # noqa: E501
     from phipsi.errors import InputError
-    from phipsi.files.joint_values import assignments
-    from phipsi.scenarios.scenario import checked_output
-    from phipsi.simulation.forces.joint_forces import from_ratings
+    from phipsi.files import assignments
+    from phipsi.scenarios import checked_output
+    from phipsi.simulation import from_ratings
 
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
@@ -159,9 +158,8 @@ def scenario_of(file: Path, source: ModelSource, q: Any, v: Any, **only_robots: 
 
     Options in `only_robots` are rejected for a scenario, which says them in its file.
     """
-    from phipsi.files.joint_values import initial_state
-    from phipsi.scenarios.load_scenario import load_scenario
-    from phipsi.scenarios.scenario import Scenario
+    from phipsi.files import initial_state
+    from phipsi.scenarios import Scenario, load_scenario
 
     if file.suffix.lower() == ".toml":
         source.reject_for_scenario(**only_robots)
@@ -174,7 +172,7 @@ class _Steps:
     """Counts the steps of a run on their way to the progress bar."""
 
     def __init__(self, duration: float) -> None:
-        from phipsi.support.progress import make_progress
+        from phipsi.support import make_progress
 
         self.count, self._t = 0, 0.0
         self.start = self.first = time.perf_counter()  # of the run, and end of its first step
@@ -195,7 +193,7 @@ class _Steps:
 
 def _run(scenario: Scenario) -> int:
     from phipsi.errors import InputError, PhipsiWarning, SimulationError
-    from phipsi.simulation.trajectory.trajectory import Trajectory
+    from phipsi.simulation import Trajectory
 
     steps = _Steps(scenario.duration)
     failure = ""
@@ -231,11 +229,10 @@ def _run(scenario: Scenario) -> int:
 
 def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: float) -> list[str]:
     """The result of a run, as lines; `seconds` it took after its first step, which compiles."""
-    from phipsi.algorithms.dynamics.energy import kinetic_energy
+    from phipsi.algorithms import kinetic_energy
     from phipsi.errors import shown
-    from phipsi.pages.model_tree import sizes_of
-    from phipsi.simulation.integrators.tableaux import METHODS
-    from phipsi.simulation.simulate.run_options import DT, RTOL
+    from phipsi.pages import sizes_of
+    from phipsi.simulation import DT, METHODS, RTOL
 
     model = trajectory.model
     method = METHODS[trajectory.integrator]
@@ -271,7 +268,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: 
 
 def _final_state(trajectory: Trajectory) -> list[str]:
     from phipsi.errors import shown
-    from phipsi.files.joint_values import joint_values
+    from phipsi.files import joint_values
 
     rows = joint_values(trajectory.model, trajectory.q[-1], trajectory.v[-1])
     listed = rows[:_MOST_JOINTS]
@@ -357,7 +354,7 @@ def status(folder: Path, /) -> int:
     folder
         The folder of a study.
     """
-    from phipsi.studies.study_results import load_results
+    from phipsi.studies import load_results
 
     with _plain_warnings():
         found = load_results(folder, check=True)
@@ -376,8 +373,8 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     page
         The HTML file; by default report.html in the folder.
     """
-    from phipsi.pages.study_page import study_report
-    from phipsi.studies.study_results import load_results
+    from phipsi.pages import study_report
+    from phipsi.studies import load_results
 
     with _plain_warnings():
         found = load_results(folder, check=True)
@@ -399,7 +396,7 @@ def show(file: Path, number: int, page: Path | None = None, /) -> int:
     page
         The HTML file; by default beside the file.
     """
-    from phipsi.pages.report_page import report
+    from phipsi.pages import report
 
     study = _study_of(file)
     target = page or file.with_name(f"{file.stem}-run-{number}.html")
@@ -419,10 +416,10 @@ study_app.command(show)
 
 def _study_of(file: Path) -> Study:
     from phipsi.errors import InputError, shown
-    from phipsi.studies.study import Study
+    from phipsi.studies import Study
 
     if file.suffix == ".toml":
-        from phipsi.scenarios.load_scenario import load_scenario
+        from phipsi.scenarios import load_scenario
 
         return load_scenario(file).to_study()
     if file.suffix != ".py" or not file.is_file():

@@ -1,1 +1,16 @@
 """Programs that leave Python: objects with a C interface, for this and other processors."""
+
+from phipsi.package_state import offer_within
+
+__getattr__ = offer_within(
+    __name__,
+    {
+        "export": "export",
+        "exported_module": "exported_module",
+        "exported_step": "PlanWriter",
+        "fmu": "export_fmu",
+        "named_programs": "programs_named",
+        "targets": "TARGETS target_named",
+        "webassembly": "wasm_module",
+    },
+)

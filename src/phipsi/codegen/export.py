@@ -37,15 +37,10 @@ from phipsi.codegen.reference_numbers import (
 )
 from phipsi.codegen.targets import ExportTarget, target_named
 from phipsi.codegen.written_folder import with_digests, write_folder
-from phipsi.core.backends.backend import has_machine_code
-from phipsi.core.backends.program import Program
-from phipsi.core.model.model import Model
+from phipsi.core.backends import Program, has_machine_code
+from phipsi.core.model import Model
 from phipsi.errors import InputError, one_of, true_or_false
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.pipeline import can_run
-from phipsi.native.targets import llvm_library
-from phipsi.native.targets.code_cache import kept_object
-from phipsi.native.targets.target import NumberName
+from phipsi.native import KernelSource, NumberName, can_run, kept_object, llvm_library
 
 _ELF = b"\x7fELF"
 _EXPORTED = ("caller", "static")

@@ -15,19 +15,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from phipsi.codegen.quoted_texts import comment
-from phipsi.core.backends.backend import SweepProgram
-from phipsi.core.backends.errors_from_status import NO_MEMORY, STATUS_WORDS
-from phipsi.core.model.model import Model
-from phipsi.native.calls.batch_loop import define_pack, define_unpack
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.targets.target import Target
-from phipsi.native.text import llvm_text
-from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.c_text import INSIDE as INSIDE
-from phipsi.native.text.c_text import CModule as SourceModule
-from phipsi.native.text.c_text import listed_table as listed_table
-from phipsi.native.text.c_text import number_text as number_text
-from phipsi.native.text.lane_arithmetic import I1, I32, I64, POINTER, WORD, Emitter, i64, write_loop
+from phipsi.core.backends import NO_MEMORY, STATUS_WORDS, SweepProgram
+from phipsi.core.model import Model
+from phipsi.native import (
+    I1,
+    I32,
+    I64,
+    INSIDE as INSIDE,
+    POINTER,
+    WORD,
+    CModule as SourceModule,
+    Emitter,
+    KernelSource,
+    Target,
+    define_pack,
+    define_unpack,
+    i64,
+    listed_table as listed_table,
+    llvm_text,
+    llvm_text as ir,
+    number_text as number_text,
+    write_loop,
+)
 
 MARK = "written by phipsi"
 """In every file that is exported."""

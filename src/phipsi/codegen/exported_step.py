@@ -14,16 +14,22 @@ from typing import Any
 
 from phipsi.codegen.exported_module import STATUSES, ExportedArray, ExportedFunction
 from phipsi.codegen.named_programs import OWN_NAMES, free_name, identifier
-from phipsi.core.arrays.graph import in_order
+from phipsi.core.arrays import in_order
 from phipsi.errors import InputError
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.runs import run_job
-from phipsi.native.targets.target import Target
-from phipsi.native.text import llvm_text as ir
-from phipsi.native.text.lane_arithmetic import I32, I64, NUMBERS, POINTER, WORD, FloatFormat, i64
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.runs.run_emitter import RunEmitter as Run
-from phipsi.simulation.runs.run_program import RunProgram
+from phipsi.native import (
+    I32,
+    I64,
+    NUMBERS,
+    POINTER,
+    WORD,
+    FloatFormat,
+    KernelSource,
+    Target,
+    i64,
+    llvm_text as ir,
+    run_job,
+)
+from phipsi.simulation import RunEmitter as Run, RunProgram, Simulator
 
 _KNOWN = {
     "q": ("rad, m", "configuration"),

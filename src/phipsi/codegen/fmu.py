@@ -28,16 +28,12 @@ from phipsi.codegen.exported_module import SourceModule, listed_table, number_te
 from phipsi.codegen.fmu_model import FmuModel, Variable
 from phipsi.codegen.quoted_texts import xml_text
 from phipsi.codegen.targets import SOURCE
-from phipsi.core.backends.errors_from_status import STATUS_WORDS
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.model import Model
+from phipsi.core.backends import STATUS_WORDS
+from phipsi.core.model import Model, as_list
 from phipsi.errors import InputError, one_of, true_or_false, warn
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.runs import run_job
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.runs.run_emitter import RunEmitter as Run
-from phipsi.simulation.runs.run_program import RunProgram
-from phipsi.support.atomic_files import atomic_write, checked_target, path_of
+from phipsi.native import KernelSource, run_job
+from phipsi.simulation import RunEmitter as Run, RunProgram, Simulator
+from phipsi.support import atomic_write, checked_target, path_of
 
 VERSIONS = ("3.0", "2.0")
 _FLAGS = (

@@ -24,15 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.codegen.named_programs import free_name
 from phipsi.codegen.quoted_texts import xml_text
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.model.entry_names import joint_units, modal_rates, rates_of
+from phipsi.core.arrays import Node, adjoints, in_order, law_operations as ops
+from phipsi.core.model import joint_units, modal_rates, rates_of
 from phipsi.errors import InputError, did_you_mean
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.integrators.group_calls import unit_places, velocity
-from phipsi.simulation.integrators.step_graph import GraphState
-from phipsi.simulation.runs.run_program import RunProgram
+from phipsi.simulation import GraphState, RunProgram, Simulator, unit_places, velocity
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
@@ -16,11 +16,10 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 )
 from phipsi.codegen.exported_module import ExportedArray
 from phipsi.codegen.quoted_texts import comment
-from phipsi.core.backends.backend import SweepProgram
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import Program, SweepProgram
 from phipsi.core.compiler import compile
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model
 from phipsi.core.operators import J, frame_pose, mass_matrix, pose
 from phipsi.errors import InputError, did_you_mean
 

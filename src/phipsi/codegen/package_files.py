@@ -11,7 +11,7 @@ from phipsi.codegen.exported_module import MARK, ExportedArray, ExportedFunction
 from phipsi.codegen.quoted_texts import markdown
 from phipsi.codegen.reference_numbers import ReferenceResults
 from phipsi.codegen.targets import ExportTarget
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 
 # ---- C++ -----------------------------------------------------------------------------------------
 

@@ -20,11 +20,10 @@ from phipsi.codegen.exported_module import (
     exported_module,
 )
 from phipsi.codegen.exported_step import exported_step
-from phipsi.core.backends.backend import SweepProgram, backend_of
-from phipsi.core.backends.errors_from_status import is_failure
+from phipsi.core.backends import SweepProgram, backend_of, is_failure
 from phipsi.errors import SimulationError
-from phipsi.native.targets.target import MachineCode, Target, host_target
-from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.native import MachineCode, Target, host_target
+from phipsi.simulation import Simulator
 
 _STATES, _STEPS = 4, 3  # of a test program
 _ASSEMBLED = 8  # random configurations from which constraints are closed

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from phipsi.errors import one_of
-from phipsi.native.targets.llvm_library import llvm
-from phipsi.native.targets.target import NumberName, Target, host_target
+from phipsi.native import NumberName, Target, host_target, llvm
 
 _LINUX = "x86_64-unknown-linux-gnu"
 _THUMB = "thumbv7em-unknown-none-eabihf"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.core.model.model import Model
-from phipsi.transmissions.motors import Motor
+from phipsi.core.model import Model
+from phipsi.transmissions import Motor
 
 Describes = Callable[[int], str] | None
 

@@ -15,14 +15,14 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import FileMetadata
-from phipsi.attached.file_metadata import LinkShape as Record
-from phipsi.attached.shapes import (
+from phipsi.attached import (
     MOST_VERTICES,
     BodyShape,
     ConvexMesh,
     Cylinder,
+    FileMetadata,
     HeightField,
+    LinkShape as Record,
     Material,
     Plane,
     is_surface,
@@ -30,12 +30,7 @@ from phipsi.attached.shapes import (
 from phipsi.contact.contact_shapes import all_shapes, near_shapes
 from phipsi.contact.pair_materials import PairMaterials
 from phipsi.contact.pair_slots import SLOTS, corners_seen, event_slots, is_solid_on_field, slots_of
-from phipsi.core.model.argument_checks import floats_of
-from phipsi.core.model.attachments import SystemAttachment
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD, WORLD_NAME
-from phipsi.core.model.value import Value
+from phipsi.core.model import WORLD, WORLD_NAME, Model, Pose, SystemAttachment, Value, floats_of
 from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.attached.shapes import BodyShape, bounding_ball, is_surface
+from phipsi.attached import BodyShape, bounding_ball, is_surface
 from phipsi.contact.contact_pairs import ContactPair, Contacts
 from phipsi.contact.contact_shapes import near_balls
 from phipsi.contact.geometry.pair_code import select_if_near
@@ -31,17 +31,13 @@ from phipsi.contact.geometry.pair_formulas import (
     pair_graph,
     slot_geometry,
 )
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.arrays import GraphEvaluator, Node, Tracer, as_node, law_operations as ops
+from phipsi.core.backends import CallOptions, Calls
 from phipsi.core.compiler import compile, default_backend
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.tree import WORLD
+from phipsi.core.model import WORLD, as_floats
 from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
-from phipsi.native.custom_kernel import CustomKernel, graph_after_program, graph_function
+from phipsi.native import CustomKernel, graph_after_program, graph_function
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs

@@ -20,17 +20,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.shapes import farthest_point, is_surface
+from phipsi.attached import farthest_point, is_surface
 from phipsi.contact.certificate import first_numbers
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.geometry.placed_shapes import across
 from phipsi.contact.solver.contact_problem import INACTIVE, ROWS, ContactProblemLayout
-from phipsi.core.backends.errors_from_status import BLOCK
-from phipsi.core.model.entry_units import entry_units
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import read_only
+from phipsi.core.backends import BLOCK
+from phipsi.core.model import Model, entry_units, read_only
 from phipsi.errors import InputError
-from phipsi.laws.block_diagram import JointRows
+from phipsi.laws import JointRows
 
 Array = NDArray[Any]
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import LinkShape as Record
-from phipsi.attached.shapes import (
+from phipsi.attached import (
     CORNERS,
     BodyShape,
     Box,
@@ -26,6 +25,7 @@ from phipsi.attached.shapes import (
     Cylinder,
     Ellipsoid,
     HeightField,
+    LinkShape as Record,
     Plane,
     Shape,
     Sphere,
@@ -34,11 +34,9 @@ from phipsi.attached.shapes import (
     is_surface,
     make_shape,
 )
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD, WORLD_NAME
+from phipsi.core.model import WORLD, WORLD_NAME, Model, Pose
 from phipsi.errors import InputError, ModelError, ParseError, one_of, warn
-from phipsi.support.array_archives import opened_file
+from phipsi.support import opened_file
 
 GROUND = "ground"
 """The name of the plane that `ground=` adds."""

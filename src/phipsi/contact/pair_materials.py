@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
-from phipsi.attached.file_metadata import LinkShape as Record
-from phipsi.attached.shapes import Material
+from phipsi.attached import LinkShape as Record, Material
 from phipsi.errors import InputError, one_of
 
 _COMBINED: dict[str, Callable[[float, float], float]] = {

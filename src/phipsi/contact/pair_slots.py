@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from phipsi.attached.shapes import (
+from phipsi.attached import (
     Box,
     ConvexMesh,
     Cylinder,

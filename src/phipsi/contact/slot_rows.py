@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.attached.shapes import is_surface
+from phipsi.attached import is_surface
 from phipsi.contact.contact_pairs import Contacts
 from phipsi.contact.contact_rows import (
     AXIS,
@@ -42,10 +42,7 @@ from phipsi.contact.contact_rows import (
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
 from phipsi.contact.solver.contact_problem import ROWS
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.arrays import Array, Node, Tracer, as_node, call, law_operations as ops
 
 
 class RowBlocks(NamedTuple):

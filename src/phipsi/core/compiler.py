@@ -7,33 +7,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, final
 
-from phipsi.core.backends.backend import Backend, SweepProgram, backend_of
-from phipsi.core.backends.options import CallOptions, named, with_names
-from phipsi.core.backends.program import Program
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.scoped_cache import cache_scope
-from phipsi.core.model.capabilities import UNAFFECTED, forest_of, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import ANY_POINTS, PointSet, checked_axes, point_set
-from phipsi.core.operators import as_expression
-from phipsi.core.operators.inputs import about_points, check_tables, leaves_of
-from phipsi.core.rewrite.identity import Identity
-from phipsi.core.sweeps.cheapest_plan import STANDARD, plans_of
-from phipsi.core.sweeps.request import (
+from phipsi.core.backends import (
+    Backend,
+    CallOptions,
+    Program,
+    SweepProgram,
+    backend_of,
+    named,
+    with_names,
+)
+from phipsi.core.expressions import Expr, cache_scope
+from phipsi.core.model import (
+    ANY_POINTS,
+    UNAFFECTED,
+    Model,
+    PointSet,
+    checked_axes,
+    forest_of,
+    point_set,
+    supports,
+    tree_of,
+)
+from phipsi.core.operators import about_points, as_expression, check_tables, leaves_of
+from phipsi.core.rewrite import Identity
+from phipsi.core.sweeps import (
     NEEDS_POINTS,
+    STANDARD,
     Request,
     check_modes,
     check_request,
     for_bodies_of,
     lower_request,
+    plans_of,
     rewrite_request,
+    schedule,
 )
-from phipsi.core.sweeps.schedule import schedule
 from phipsi.errors import InputError, not_too_deep, true_or_false
 from phipsi.views import view
 
 if TYPE_CHECKING:
-    from phipsi.core.sweeps.explanation import Explanation
+    from phipsi.core.sweeps import Explanation
 
 
 @supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
@@ -341,7 +354,7 @@ def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str
 
 def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
     """The recursion of an expression without a model."""
-    from phipsi.core.sweeps.explanation import explain_steps
+    from phipsi.core.sweeps import explain_steps
 
     check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):

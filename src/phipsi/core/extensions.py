@@ -22,35 +22,38 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from phipsi.core.calculus.differentiation import diff
+from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile
 from phipsi.core.dense import dense
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.node import leaf as leaf_of
-from phipsi.core.expressions.row import REGISTERED, Row, registered_row
-from phipsi.core.expressions.spaces import ONE, SPACES, Space
-from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.model import Model
-from phipsi.core.model.rate_rows import RateRows
-from phipsi.core.model.serialize import register_joint
-from phipsi.core.operators import VOCABULARY, H, I, M, phi, vocabulary
-from phipsi.core.operators.inputs import INPUT_ORDER
-from phipsi.core.sweeps import entries
-from phipsi.core.sweeps.ir import (
+from phipsi.core.expressions import (
+    GENERAL,
+    MEMORYLESS,
+    ONE,
+    REGISTERED,
+    SPACES,
+    Expr,
+    Row,
+    Space,
+    leaf as leaf_of,
+    registered_row,
+    shown,
+)
+from phipsi.core.model import UNAFFECTED, Joint, Model, RateRows, register_joint, supports, tree_of
+from phipsi.core.operators import INPUT_ORDER, VOCABULARY, H, I, M, phi, vocabulary
+from phipsi.core.sweeps import (
     EACH,
     Body,
     Cost,
     Domain,
     Form,
+    KeptRows,
     Kind,
     Operation,
+    RowElimination,
     Variant,
+    entries,
     reached,
 )
-from phipsi.core.sweeps.row_elimination import KeptRows, RowElimination
 from phipsi.errors import InputError, did_you_mean, one_of
 from phipsi.package_state import only_public
 

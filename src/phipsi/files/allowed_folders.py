@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from phipsi.core.model.argument_checks import as_list
+from phipsi.core.model import as_list
 from phipsi.errors import InputError, ModelError, shown
 from phipsi.files.files import read_bytes, unused
 from phipsi.files.xml_document import parse_xml
-from phipsi.support.atomic_files import path_of
+from phipsi.support import path_of
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")

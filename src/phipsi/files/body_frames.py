@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.body import Frame
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import Frame, Pose
 from phipsi.files.files import unused
 
 _ON_AXIS = 1e-14

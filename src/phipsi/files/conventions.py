@@ -26,13 +26,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.model import joints
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.layout import JointView
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.core.backends import real_array
+from phipsi.core.model import UNAFFECTED, Joint, JointView, Model, Pose, joints, supports, tree_of
 from phipsi.core.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 from phipsi.errors import InputError, did_you_mean
 from phipsi.files.mjcf.joint_chains import FREE_WITH_ARMATURE

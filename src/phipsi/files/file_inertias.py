@@ -13,9 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
-from phipsi.core.model.body import Body
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.weld_fixed_joints import parent_indices
+from phipsi.core.model import Body, SpatialInertia, parent_indices
 from phipsi.files.xml_document import NamedValues, XMLElement, shortened
 
 DUST = 1e-12  # kg·m²: smaller principal moments are rounding, zero in effect

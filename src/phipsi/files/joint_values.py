@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.model.model import Model
+from phipsi.algorithms import System
+from phipsi.core.model import Model
 from phipsi.errors import InputError, counted, did_you_mean
 
 Array = NDArray[np.float64]

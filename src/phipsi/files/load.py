@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal, cast, final
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import FileError, InputError, ModelError, is_real, one_of, true_or_false
 from phipsi.files.allowed_folders import AllowedFolders, PackageDirs
 from phipsi.files.files import MAX_BYTES, read_bytes

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from phipsi.attached.file_metadata import MimicJoint
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.constraints.couplings import Coupling as JointCoupling
+from phipsi.attached import MimicJoint
+from phipsi.core.constraints import Constraint, Coupling as JointCoupling
 from phipsi.errors import did_you_mean
 from phipsi.files.files import SourceLocation
 from phipsi.files.xml_document import NamedValues, XMLElement, shortened

@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from phipsi.attached.file_metadata import (
+from phipsi.attached import (
     Exclusion,
     FileMetadata,
     Finding,
@@ -24,16 +24,20 @@ from phipsi.attached.file_metadata import (
     Rating,
     ShapePair,
 )
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.constraints.couplings import Coupling as JointCoupling
-from phipsi.core.model import joints
-from phipsi.core.model.body import Body, Description, Frame, LimitsArgument
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD_NAME
-from phipsi.core.model.validate import check_body
+from phipsi.core.constraints import Constraint, Coupling as JointCoupling
+from phipsi.core.model import (
+    WORLD_NAME,
+    Body,
+    Description,
+    Frame,
+    LimitsArgument,
+    Model,
+    ModelBuilder,
+    Pose,
+    SpatialInertia,
+    check_body,
+    joints,
+)
 from phipsi.errors import FileError, cut, did_you_mean, warn
 from phipsi.files.file_inertias import Remark, immovable, repaired, validate_inertias
 from phipsi.files.files import SourceLocation, attributed_to, unused, where

@@ -10,8 +10,8 @@ import os
 from collections.abc import Container, Mapping
 from typing import final
 
-from phipsi.attached.file_metadata import LinkShape
-from phipsi.core.model.pose import Pose
+from phipsi.attached import LinkShape
+from phipsi.core.model import Pose
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders, Rejected
 from phipsi.files.parsed_robot import ParsedRobot

@@ -32,7 +32,7 @@ from phipsi.flexible.finite_elements import (
     rigid_motion_of,
 )
 from phipsi.flexible.invariants import invariants_of_matrix
-from phipsi.support.progress import Progress, make_progress
+from phipsi.support import Progress, make_progress
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

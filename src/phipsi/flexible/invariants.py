@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from phipsi.core.spatial import skew
 from phipsi.errors import FileError, ParseError, shown
-from phipsi.support.array_archives import read_archive
-from phipsi.support.atomic_files import MissingPath, atomic_write, named_as, path_of
+from phipsi.support import MissingPath, atomic_write, named_as, path_of, read_archive
 
 FloatArray = NDArray[np.float64]
 Invariants = dict[str, Any]  # the arguments of FlexibleInertia that are integrals over the mass

@@ -20,19 +20,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import open_loops_at
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
-from phipsi.algorithms.dynamics.derivatives import KKTSolver
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms import (
+    ConstraintMetric,
+    KKTSolver,
     bias_forces,
     mass_matrix,
     mass_matrix_inverse,
+    motion_and_multipliers,
+    open_loops_at,
+    rows_of,
 )
-from phipsi.core.model.argument_checks import as_floats, as_list, entries_of
-from phipsi.core.model.capabilities import mechanism_of, supports
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats, as_list, entries_of, mechanism_of, supports
 from phipsi.errors import InputError
 from phipsi.package_state import display
 from phipsi.views import view

@@ -30,12 +30,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.constraints.closing_joints import Revolute, Spherical, Weld, z_along
-from phipsi.core.constraints.constraint import Constraint, End, check_name
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.joint import unit_axis
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import fill
+from phipsi.core.constraints import Constraint, End, Revolute, Spherical, Weld, check_name, z_along
+from phipsi.core.model import Closure, Model, fill, unit_axis
 from phipsi.errors import ModelError, number_of
 
 Array = NDArray[Any]

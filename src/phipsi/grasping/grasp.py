@@ -18,17 +18,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.stages import Stages
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.constraint_forces import constraint_forces
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.core.backends.arguments import real_array, state_arrays
+from phipsi.algorithms import ConstraintMetric, Stages, System, constraint_forces, inverse_dynamics
+from phipsi.contact import Contacts
+from phipsi.core.backends import real_array, state_arrays
 from phipsi.core.compiler import program_of
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.model.argument_checks import entries_of
-from phipsi.core.model.model import Model
+from phipsi.core.constraints import Constraint
+from phipsi.core.model import Model, entries_of
 from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.grasping.finger_contacts import Cone, Contact

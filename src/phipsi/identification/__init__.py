@@ -12,4 +12,7 @@ __getattr__, __dir__, __all__ = offer(
             "potential_energy_regressor regressor"
         ),
     },
+    within={
+        "regressors": "REGRESSOR regressor_form",
+    },
 )  # pyright: ignore[reportUnsupportedDunderAll]

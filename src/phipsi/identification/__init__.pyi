@@ -2,6 +2,7 @@
 
 from phipsi.identification.least_squares import identify
 from phipsi.identification.minimal_parameters import base_parameters
+from phipsi.identification.regressors import REGRESSOR as REGRESSOR
 from phipsi.identification.regressors import (
     inertial_parameters,
     kinetic_energy_regressor,
@@ -9,6 +10,7 @@ from phipsi.identification.regressors import (
     potential_energy_regressor,
     regressor,
 )
+from phipsi.identification.regressors import regressor_form as regressor_form
 
 __all__ = [
     "base_parameters",

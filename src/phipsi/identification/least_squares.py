@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.model.model import Model
+from phipsi.core.backends import real_array
+from phipsi.core.model import Model
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.identification.minimal_parameters import BaseParameters
 from phipsi.identification.regressors import inertial_parameters

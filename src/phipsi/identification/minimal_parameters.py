@@ -8,9 +8,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.model.capabilities import Refusal, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.backends import real_array
+from phipsi.core.model import Model, Refusal, supports, tree_of
 from phipsi.errors import InputError
 from phipsi.identification.regressors import inertial_parameters, parameter_names, regressor
 

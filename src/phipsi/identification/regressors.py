@@ -8,11 +8,10 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends import CallOptions, Calls
 from phipsi.core.compiler import NamedForm, evaluate, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import UNAFFECTED, Model, Refusal, supports, tree_of
 from phipsi.core.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
 from phipsi.errors import true_or_false
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory
+from phipsi.algorithms import StepCoordinates
+from phipsi.core.machine import ArrayMachine, ArrayMemory
 from phipsi.kinematics.ik_problem import Targets
 from phipsi.kinematics.ik_search import (
     AttemptInputs,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.backends.errors_from_status import BLOCK
+from phipsi.algorithms import StepCoordinates
+from phipsi.core.backends import BLOCK
 from phipsi.core.compiler import compile, default_backend
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
+from phipsi.core.model import Model, PointSet
 from phipsi.core.operators import J, frame_pose, moved
 from phipsi.kinematics.ik_search import (
     AttemptInputs,
@@ -15,9 +14,7 @@ from phipsi.kinematics.ik_search import (
     ProblemSizes,
     Programs,
 )
-from phipsi.native.custom_kernel import CustomKernel, LaneKernel
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.targets.code_cache import sources_digest
+from phipsi.native import CustomKernel, LaneKernel, LaneMachine, sources_digest
 
 
 def search_code(model: Model, where: PointSet, rest: bool = False) -> CustomKernel | None:

@@ -8,12 +8,9 @@ from typing import Any, TypeGuard, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms import ClosureRows
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import as_floats, flat_batch, floats_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import point_set
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import Model, Pose, as_floats, flat_batch, floats_of, point_set
 from phipsi.core.operators import J, frame_pose
 from phipsi.errors import InputError, did_you_mean, is_a
 

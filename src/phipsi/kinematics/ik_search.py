@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from phipsi.algorithms.kinematics.bounded_steps import BoundedStep
-from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number
-from phipsi.core.spatial.exponential_coefficients import cot_gap
-from phipsi.core.spatial.joint_groups import LieGroup
-from phipsi.core.spatial.quaternions import log_of_matrix
+from phipsi.algorithms import BoundedStep
+from phipsi.core.machine import Index, Machine, Mask, Memory, Number
+from phipsi.core.spatial import LieGroup, cot_gap, log_of_matrix
 
 MU = 1.0
 MU_RANGE = (1e-6, 1e12)

@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import search as close_loops
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.backends.arguments import joint_array
+from phipsi.algorithms import StepCoordinates, rows_of, search as close_loops
+from phipsi.core.backends import joint_array
 from phipsi.core.compiler import default_backend
-from phipsi.core.model.argument_checks import as_floats, flat_batch, whole_number
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import (
+    UNAFFECTED,
+    Model,
+    Pose,
+    as_floats,
+    flat_batch,
+    supports,
+    tree_of,
+    whole_number,
+)
 from phipsi.errors import ConvergenceError, InputError, is_a, one_of, true_or_false
 from phipsi.kinematics.ik_attempts import PULL, PULL_AGAIN, Code, IKResult, MultistartSearch
 from phipsi.kinematics.ik_problem import Targets, Weight

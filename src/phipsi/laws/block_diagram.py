@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.law_operations import input
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.points import PointSet
+from phipsi.core.arrays import Array, Node, Shape, evaluate, input
+from phipsi.core.expressions import Expr
+from phipsi.core.model import PointSet
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""

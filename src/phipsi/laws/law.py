@@ -9,11 +9,9 @@ from typing import Any, TypedDict, Unpack, final, overload
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_errors import fail, place_of, short
-from phipsi.core.arrays.named_parameters import called_with_numbers, parameters_by_name
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import is_masked
+from phipsi.core.arrays import Array, called_with_numbers, fail, parameters_by_name, place_of, short
+from phipsi.core.expressions import Expr
+from phipsi.core.model import is_masked
 from phipsi.errors import LawError, did_you_mean, is_real, is_whole
 from phipsi.laws.signals import Signal
 

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_errors import short
-from phipsi.core.arrays.numpy_functions import table
-from phipsi.core.model.argument_checks import as_floats
+from phipsi.core.arrays import Array, short, table
+from phipsi.core.model import as_floats
 from phipsi.errors import InputError, LawError, one_of
 from phipsi.laws import signals
 from phipsi.laws.law import Law, law

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.points import checked_axes
+from phipsi.core.arrays import Array
+from phipsi.core.expressions import Expr
+from phipsi.core.model import checked_axes
 from phipsi.errors import LawError, is_whole, one_of
 from phipsi.package_state import only_public
 

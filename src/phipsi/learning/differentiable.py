@@ -14,35 +14,39 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import (
     FORWARD_DYNAMICS,
     INVERSE_DYNAMICS,
+    KINETIC_ENERGY,
+    System,
     forward_with_rows,
+    motions,
 )
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.backends.program import Program
-from phipsi.core.backends.storage_layout import vector_shape
-from phipsi.core.calculus.change import VARIABLES
-from phipsi.core.calculus.differentiation import diff, vjp
-from phipsi.core.calculus.families import Family
+from phipsi.core.backends import Program, vector_shape
+from phipsi.core.calculus import VARIABLES, Family, diff, vjp
 from phipsi.core.compiler import compile
-from phipsi.core.expressions import check
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.model.capabilities import Refusal, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet, point_set
-from phipsi.core.model.scalar_linalg import dot
+from phipsi.core.expressions import Expr, check
+from phipsi.core.model import (
+    Model,
+    PointSet,
+    Refusal,
+    dot,
+    point_set,
+    supports,
+    tree_of,
+    whole_number,
+)
 from phipsi.core.operators import J
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SpaceError
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.compiled.simulator_results import recorded_run
-from phipsi.simulation.compiled.simulator_state import SimulatorState
-from phipsi.simulation.runs.gradients import rollout_gradient
-from phipsi.simulation.runs.rollout import rollout, whole_rollout
+from phipsi.simulation import (
+    Simulator,
+    SimulatorState,
+    recorded_run,
+    rollout,
+    rollout_gradient,
+    whole_rollout,
+)
 
 Array = NDArray[Any]
 

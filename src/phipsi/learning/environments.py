@@ -18,26 +18,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import examples
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.algorithms.kinematics import motions
-from phipsi.attached.shapes import Material, Sphere
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.contact_points import contact_points
-from phipsi.core.model import joints
-from phipsi.core.model.argument_checks import as_floats, whole_number
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.algorithms import System, gravity_forces, motions
+from phipsi.attached import Material, Sphere
+from phipsi.contact import Contacts, contact_points
+from phipsi.core.model import (
+    Model,
+    ModelBuilder,
+    Pose,
+    SpatialInertia,
+    as_floats,
+    joints,
+    whole_number,
+)
 from phipsi.errors import InputError, did_you_mean, true_or_false
-from phipsi.laws import signals
-from phipsi.laws.law import law
-from phipsi.simulation.compiled.episodes import Episodes
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.compiled.simulator_state import SimulatorState
-from phipsi.simulation.runs.checks import check_room
-from phipsi.support.optional_imports import import_optional
+from phipsi.laws import law, signals
+from phipsi.simulation import Episodes, Simulator, SimulatorState, check_room
+from phipsi.support import import_optional
 
 __all__ = [
     "VectorEnvironment",
@@ -447,7 +443,9 @@ def walking_quadruped(
         turn = rng.uniform(-0.3, 0.3, n) / 2
         q[:, 0], q[:, 3] = np.cos(turn), np.sin(turn)
         q[:, 7:] = stance + rng.uniform(-0.1, 0.1, (n, 12))
-        q[:, 6] += rng.uniform(0, 0.02, n) - contact_points(contacts, q).gap.min(axis=-1)
+        q[:, 6] += rng.uniform(0, 0.02, n) - contact_points.contact_points(contacts, q).gap.min(
+            axis=-1
+        )
         return {"q": q, "v": rng.uniform(-0.1, 0.1, (n, 18))}
 
     loads = {leg: signals.contact_force(f"{leg}_foot|ground") for leg in _FEET}

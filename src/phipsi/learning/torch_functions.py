@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.learning.differentiable import Bridge, FrameworkFunctions
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 __all__ = [
     "forward_dynamics",

@@ -9,15 +9,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.constraints.closing_joints import Distance, Revolute, Spherical
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.model import joints
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.algorithms import System, motions
+from phipsi.core.constraints import Constraint, Distance, Revolute, Spherical
+from phipsi.core.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.errors import InputError, ModelError, PhipsiError, one_of, warn
 from phipsi.molecules.bond_graph import (
     Bond,

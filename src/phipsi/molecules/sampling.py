@@ -14,21 +14,21 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.diagonal_dynamics import log_det_mass_matrix
-from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
-from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
-from phipsi.core.backends.arguments import joint_array, real_array
+from phipsi.algorithms import (
+    System,
+    forward_dynamics,
+    kinetic_energy,
+    log_det_mass_matrix,
+    log_det_mass_matrix_gradient,
+)
+from phipsi.core.backends import joint_array, real_array
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, whole_number
 from phipsi.core.operators import D_half, H, I, K, psi
 from phipsi.errors import InputError, SimulationError, one_of, true_or_false, warn
 from phipsi.molecules.molecule import Molecule
-from phipsi.simulation.runs.checks import checked_number
-from phipsi.simulation.runs.rollout import whole_rollout
-from phipsi.support.progress import make_progress
+from phipsi.simulation import checked_number, whole_rollout
+from phipsi.support import make_progress
 
 Array = NDArray[Any]
 

@@ -16,9 +16,8 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.primitive_calls import listing, natives_of
-from phipsi.core.backends.errors_from_status import CODES
+from phipsi.core.arrays import Node, in_order, listing, natives_of
+from phipsi.core.backends import CODES
 from phipsi.native import data_record as record
 from phipsi.native.calls.batch_loop import define_groups
 from phipsi.native.calls.direct_call import available

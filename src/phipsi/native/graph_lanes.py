@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.core.machine.machine import Machine, Memory, Number
+from phipsi.core.machine import Machine, Memory, Number
 from phipsi.native.kernel.law_code import SMALL, Area, LawCode, Value
 from phipsi.native.lane_machine import LaneMachine, LaneMemory
 from phipsi.native.lane_values import GraphValue

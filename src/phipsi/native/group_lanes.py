@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from phipsi.core.machine.machine import Index, Words
+from phipsi.core.machine import Index, Words
 from phipsi.native.graph_lanes import GraphHost
 from phipsi.native.kernel.law_code import LawCode
 from phipsi.native.lane_machine import LaneMachine, LaneMemory

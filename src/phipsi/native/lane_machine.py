@@ -9,10 +9,9 @@ from typing import Any, Protocol, cast, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.backends.errors_from_status import CODES
-from phipsi.core.machine.machine import (
+from phipsi.core.arrays import Array, GraphEvaluator
+from phipsi.core.backends import CODES
+from phipsi.core.machine import (
     Body,
     Entry,
     Given,
@@ -26,8 +25,6 @@ from phipsi.core.machine.machine import (
     Place,
     Values,
     Words,
-)
-from phipsi.core.machine.solvers import (
     eliminate_blocks,
     factor_cholesky,
     invert_by_elimination,

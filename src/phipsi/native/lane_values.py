@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from phipsi.core.machine.machine import Index, Memory, Number, Place, RowOf
+from phipsi.core.machine import Index, Memory, Number, Place, RowOf
 from phipsi.native.kernel.law_code import Area, LawCode, Value
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import I64, Emitter, Lane, i64

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Shape
-from phipsi.core.arrays.primitive_calls import Primitive
-from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory
-from phipsi.core.machine.machine import Machine, Memory
+from phipsi.core.arrays import Array, Primitive, Shape
+from phipsi.core.machine import ArrayMachine, ArrayMemory, Machine, Memory
 from phipsi.native.graph_lanes import Result, call_text, write_text
 
 

@@ -8,9 +8,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from phipsi.core.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
-from phipsi.core.backends.errors_from_status import NO_MEMORY
-from phipsi.core.backends.result_memory import empty
+from phipsi.core.backends import (
+    NO_MEMORY,
+    Array,
+    Arrays,
+    Backend,
+    Loaded,
+    SweepProgram,
+    empty,
+    never,
+)
 from phipsi.native.calls.machine_function import MachineFunction
 from phipsi.native.kernel.emission import KnownRecord
 from phipsi.native.pipeline import can_run, compile_single, compile_wide, plan_native

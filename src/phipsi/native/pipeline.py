@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.backends import storage_layout as layout
-from phipsi.core.backends.backend import SweepProgram
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import row_count, space_size
-from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.operators.block_values import ConstantBlocks
-from phipsi.core.operators.inputs import row_named
-from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, Reads, StepKind, reached
-from phipsi.core.sweeps.operations import operation
-from phipsi.core.sweeps.request import Result, fields_of
+from phipsi.core.backends import SweepProgram, storage_layout as layout
+from phipsi.core.expressions import Expr, Row, row_count, space_size
+from phipsi.core.model import rate_rows_of
+from phipsi.core.operators import ConstantBlocks, row_named
+from phipsi.core.sweeps import (
+    Domain,
+    Field,
+    Loop,
+    LoopStep,
+    Reads,
+    Result,
+    StepKind,
+    fields_of,
+    operation,
+    reached,
+)
 from phipsi.native import data_record as record
 from phipsi.native.calls.batch_loop import define_groups
 from phipsi.native.calls.direct_call import available

@@ -15,16 +15,20 @@ from typing import TypeGuard
 
 import numpy as np
 
-from phipsi.core.backends.errors_from_status import outboard_sizes
-from phipsi.core.expressions.spaces import ONE
-from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.core.model.flexible_hinge import FlexibleHinge
-from phipsi.core.model.joint import Joint, ParamKind
-from phipsi.core.model.law_forms import LawForm
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.operators.block_values import ConstantBlocks
+from phipsi.core.backends import outboard_sizes
+from phipsi.core.expressions import ONE
+from phipsi.core.model import (
+    NO_CLOSURES,
+    ClosureSet,
+    FlexibleHinge,
+    Joint,
+    LawForm,
+    Model,
+    ParamKind,
+    PointSet,
+    rate_rows_of,
+)
+from phipsi.core.operators import ConstantBlocks
 from phipsi.native.matrices.loop_row_order import RowOrder, row_order
 
 # layout of a body's constants

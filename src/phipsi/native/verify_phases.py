@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.sweeps import verify
-from phipsi.core.sweeps.ir import Domain, Field, Loop, dependencies
-from phipsi.core.sweeps.verify import Rule
+from phipsi.core.sweeps import Domain, Field, Loop, Rule, dependencies, verify
 from phipsi.native import data_record as record
 from phipsi.native.kernel.phases import Phase
 from phipsi.native.kernel.storage_plan import (

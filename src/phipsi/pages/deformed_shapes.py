@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.flexible_hinge import FlexibleHinge
-from phipsi.core.model.flexible_inertia import FlexibleInertia
-from phipsi.core.model.flexible_ports import FlexibleShape
-from phipsi.core.model.model import Model
+from phipsi.core.model import FlexibleHinge, FlexibleInertia, FlexibleShape, Model
 from phipsi.pages.html_file import packed, rounded
 from phipsi.pages.shapes_and_colors import DrawnSolid
 

@@ -13,20 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.backends.program import Program
-from phipsi.core.model.entry_names import unit_texts
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.algorithms import motions
+from phipsi.core.backends import Program
+from phipsi.core.model import Model, Pose, SpatialInertia, unit_texts
 from phipsi.errors import PhipsiError
-from phipsi.flexible.vibration import Vibrations, energy_shares
+from phipsi.flexible import Vibrations, energy_shares
 from phipsi.pages.html_file import safe
 from phipsi.pages.model_tree import draw_tree, sizes_of
 from phipsi.pages.scene import first_configuration, upright
-from phipsi.simulation.analysis.linear_system import LinearSystem
-from phipsi.simulation.trajectory.plotting import NOTHING
-from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.simulation import NOTHING, LinearSystem, Trajectory
 
 Array = NDArray[Any]
 _MOST_LINES, _MOST_BODIES, _MOST_ENTRIES, _MOST_CURVES = 60, 400, 12, 12

@@ -19,7 +19,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.core.spatial import matrix_to_quat
 from phipsi.errors import InputError, shown, shown_lines
 

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.energy import ELASTIC_ENERGY, WHOLE_INERTIA
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.trace import Tracer
+from phipsi.algorithms import ELASTIC_ENERGY, WHOLE_INERTIA
+from phipsi.core.arrays import Node, Tracer
 from phipsi.core.compiler import compile
-from phipsi.core.model.entry_names import modal_rates
-from phipsi.core.model.flexible_hinge import modal_amplitudes
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, modal_amplitudes, modal_rates
 from phipsi.core.operators import B, H, V, mass_matrix, phi, pose
-from phipsi.laws.law import Law, law
+from phipsi.laws import Law, law
 from phipsi.pages.deformed_shapes import modal_slice
-from phipsi.simulation.integrators.step_graph import StepGraph
+from phipsi.simulation import StepGraph
 
 HAND = "live_hand"
 _FAR = 5.0  # times the coordinate at which a mode bends a body by 2 %
@@ -117,7 +114,7 @@ def integrator_of_modes(model: Model, dt: float) -> str:
     Of a mechanism with loops, those of its tree decide: constraints make no mode faster than the
     fastest (Rayleigh).
     """
-    from phipsi.flexible.vibration import natural_frequencies
+    from phipsi.flexible import natural_frequencies
 
     fastest = np.nanmax(natural_frequencies(model), initial=0.0)
     return "linearly_implicit" if fastest * dt > _STEPS else "rk4"

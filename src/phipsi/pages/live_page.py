@@ -25,26 +25,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.codegen.exported_module import exported_module
-from phipsi.codegen.exported_step import PlanWriter
-from phipsi.codegen.targets import target_named
-from phipsi.codegen.webassembly import wasm_module
-from phipsi.contact.contact_rows import IMPULSES
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.errors_from_status import STATUS_WORDS
+from phipsi.algorithms import KINETIC_ENERGY, System
+from phipsi.codegen import PlanWriter, exported_module, target_named, wasm_module
+from phipsi.contact import IMPULSES
+from phipsi.core.arrays import Node, Tracer, as_node, in_order, law_operations as ops
+from phipsi.core.backends import STATUS_WORDS
 from phipsi.core.compiler import compile
-from phipsi.core.model.capabilities import mechanism_of, supports
-from phipsi.core.model.entry_names import entry_names
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, entry_names, mechanism_of, supports
 from phipsi.core.operators import D, G, Jr, P, V, pose
 from phipsi.errors import InputError, PhipsiError, counted, true_or_false
-from phipsi.laws.block_diagram import BlockDiagram
-from phipsi.laws.law import Law, law
-from phipsi.native.targets.code_cache import kept_object
+from phipsi.laws import BlockDiagram, Law, law
+from phipsi.native import kept_object
 from phipsi.pages.html_file import PageParts, packed, page_html, page_title
 from phipsi.pages.live_modes import (
     HAND,
@@ -57,13 +48,15 @@ from phipsi.pages.live_modes import (
     modal_reach,
 )
 from phipsi.pages.scene import first_configuration, scene_of_any_motion
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.compiled.simulator_state import SimulatorState
-from phipsi.simulation.impacts.contact_steps import ContactSteps
-from phipsi.simulation.integrators.step_graph import INERTIA
-from phipsi.simulation.runs.run_program import RunProgram
-from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.atomic_files import atomic_write_text, checked_page
+from phipsi.simulation import (
+    INERTIA,
+    ContactSteps,
+    RunProgram,
+    Simulator,
+    SimulatorState,
+    Trajectory,
+)
+from phipsi.support import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 _STEP = 1e-3  # s, of a mechanism that comes without a simulator

@@ -14,16 +14,20 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD
+from phipsi.core.model import WORLD, Model, Pose
 from phipsi.errors import counted
 from phipsi.pages import machine_solids as solids
 from phipsi.pages.meshes import Meshes, MeshPart, packed_surface, placed
 from phipsi.pages.shapes_and_colors import given_joint, reach_of, solids_of, z_along
-from phipsi.simulation.forces.body_forces import PointSpring, PointSprings, RigidRopes, Rope
-from phipsi.simulation.forces.elastic_couplings import ElasticCoupling
-from phipsi.simulation.forces.frame_forces import Bushing, TorsionSpring
+from phipsi.simulation import (
+    Bushing,
+    ElasticCoupling,
+    PointSpring,
+    PointSprings,
+    RigidRopes,
+    Rope,
+    TorsionSpring,
+)
 
 Array = NDArray[Any]
 STEEL, BRASS, DARK = (0.42, 0.46, 0.52), (0.62, 0.42, 0.10), (0.07, 0.085, 0.12)

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
-from phipsi.core.constraints.couplings import Relations
-from phipsi.core.constraints.shaft_forces import axis_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.constraints import Relations, axis_of
+from phipsi.core.model import Model, Pose
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError
 from phipsi.pages import machine_solids as solids
 from phipsi.pages.machine_elements import (
@@ -43,9 +41,16 @@ from phipsi.pages.machine_elements import (
     stand_back,
 )
 from phipsi.pages.shapes_and_colors import z_along
-from phipsi.transmissions.belts import belt_spans, untouched
-from phipsi.transmissions.gears import Differential, Gear, Planetary, RackPinion, Screw
-from phipsi.transmissions.tooth_forces import pitch_cones
+from phipsi.transmissions import (
+    Differential,
+    Gear,
+    Planetary,
+    RackPinion,
+    Screw,
+    belt_spans,
+    pitch_cones,
+    untouched,
+)
 
 Array = NDArray[Any]
 Parts = Iterator[MachinePart]

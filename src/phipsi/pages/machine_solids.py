@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.transmissions.belts import Spans, wraps
+from phipsi.transmissions import Spans, wraps
 
 Array = NDArray[Any]
 Surface = tuple[Array, Array]

@@ -24,13 +24,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import LinkShape
-from phipsi.core.model.pose import Pose
+from phipsi.attached import LinkShape
+from phipsi.core.model import Pose
 from phipsi.core.spatial import matrix_to_quat
 from phipsi.errors import ParseError, counted, shown
 from phipsi.pages.html_file import packed, rounded_list
 from phipsi.pages.shapes_and_colors import LINK, Color, DrawnSolid, linear
-from phipsi.support.array_archives import opened_file
+from phipsi.support import opened_file
 
 Array = NDArray[Any]
 MOST_TRIANGLES = 120_000

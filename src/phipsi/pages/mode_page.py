@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.model.model import Model
+from phipsi.algorithms import motions
+from phipsi.core.model import Model
 from phipsi.errors import InputError, counted
-from phipsi.flexible.vibration import Vibrations, energy_shares
+from phipsi.flexible import Vibrations, energy_shares
 from phipsi.pages.deformed_shapes import drawn_shape, modal_slice
 from phipsi.pages.html_file import packed, packed_poses, page_html, safe
 from phipsi.pages.scene import scene_description
-from phipsi.support.atomic_files import atomic_write_text, checked_page
+from phipsi.support import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 _SAMPLES = np.linspace(-3.0, 3.0, 25)  # amplitudes at which poses are computed; slider: 0 to 3

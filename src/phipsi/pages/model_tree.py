@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import counted, shown
 
 _LINES = {"tee": "├─ ", "end": "└─ ", "bar": "│  ", "gap": "   ", "arrow": "→"}

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
-from phipsi.algorithms.kinematics import motions
+from phipsi.algorithms import System, forward_dynamics, joint_reactions, motions
 from phipsi.core.compiler import compile
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.model import Model
-from phipsi.core.model.tree import WORLD
+from phipsi.core.constraints import Constraint
+from phipsi.core.model import WORLD, Closure, Model
 from phipsi.core.operators import D, G, P
 from phipsi.errors import InputError, PhipsiError
 from phipsi.pages.deformed_shapes import modal_slice
@@ -23,11 +19,10 @@ from phipsi.pages.html_file import packed, packed_poses, rounded, rounded_list
 from phipsi.pages.machine_parts import hidden_bodies
 from phipsi.pages.scene import Drawing
 from phipsi.pages.shapes_and_colors import Spans, tips
-from phipsi.simulation.forces.force import State
-from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.simulation import State, Trajectory
 
 if TYPE_CHECKING:
-    from phipsi.simulation.simulate.changing_run import TopologyPhase
+    from phipsi.simulation import TopologyPhase
 
 Array = NDArray[Any]
 

@@ -19,9 +19,8 @@ from phipsi.errors import InputError, one_of
 from phipsi.pages.html_file import page_html
 from phipsi.pages.recorded_scene import recorded_scene
 from phipsi.pages.report_page import TRANSPORT
-from phipsi.simulation.runs.checks import checked_time
-from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.atomic_files import atomic_write, checked_target, path_of
+from phipsi.simulation import Trajectory, checked_time
+from phipsi.support import atomic_write, checked_target, path_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _SWITCHES = (

@@ -17,24 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
-from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.contact.contact_record import ContactRecord
+from phipsi.algorithms import FORWARD_DYNAMICS, forward_with_rows, kinetic_energy
+from phipsi.contact import ContactRecord
 from phipsi.core.compiler import explain
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.entry_names import entry_names, unit_texts
+from phipsi.core.expressions import Expr
+from phipsi.core.model import entry_names, unit_texts
 from phipsi.errors import InputError, counted, shown, true_or_false
-from phipsi.files.joint_values import joint_values
+from phipsi.files import joint_values
 from phipsi.pages.html_file import PageParts, page_html, page_title, rounded, safe
 from phipsi.pages.live_page import continued
 from phipsi.pages.recorded_scene import operator_blocks, recorded_scene
-from phipsi.papers.model_checks import Check
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.integrators.tableaux import METHODS
-from phipsi.simulation.simulate.quadratures import WORK
-from phipsi.simulation.trajectory.plotting import NOTHING, ROUNDING
-from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.atomic_files import atomic_write_text, checked_page
+from phipsi.papers import Check
+from phipsi.simulation import METHODS, NOTHING, ROUNDING, WORK, Simulator, Trajectory
+from phipsi.support import atomic_write_text, checked_page
 
 Array = NDArray[Any]
 

@@ -9,17 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import search
-from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.algorithms.kinematics import motions
-from phipsi.attached.shapes import Plane
-from phipsi.core.model import joints
-from phipsi.core.model.capabilities import supports
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.model import Model
-from phipsi.core.model.tree import WORLD
-from phipsi.core.spatial import matrix_to_quat
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.algorithms import gravity_forces, motions, search
+from phipsi.attached import Plane
+from phipsi.core.model import WORLD, Closure, Model, joints, supports
+from phipsi.core.spatial import ARRAYS, matrix_to_quat
 from phipsi.errors import InputError, PhipsiError, shown, true_or_false
 from phipsi.pages.deformed_shapes import (
     deformed_bodies,

@@ -17,14 +17,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import LinkShape, as_file_shape
-from phipsi.core.model import joints
-from phipsi.core.model.attachments import Picture
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.flexible_hinge import FlexibleHinge
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD
+from phipsi.attached import LinkShape, as_file_shape
+from phipsi.core.model import WORLD, Closure, FlexibleHinge, Model, Picture, Pose, joints
 
 Array = NDArray[Any]
 Color = tuple[float, float, float]

@@ -13,10 +13,9 @@ import numpy as np
 
 from phipsi.errors import InputError, shown
 from phipsi.pages.html_file import file_words, page_html
-from phipsi.simulation.trajectory.plotting import as_label
-from phipsi.studies.study_results import StudyResults, columns_of
-from phipsi.support.atomic_files import atomic_write_text, checked_page
-from phipsi.support.optional_imports import import_optional
+from phipsi.simulation import as_label
+from phipsi.studies import StudyResults, columns_of
+from phipsi.support import atomic_write_text, checked_page, import_optional
 
 _MOST = 24
 """Entries that are drawn."""

@@ -14,15 +14,14 @@ from typing import Any, Protocol, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.backends.arguments import joint_array
-from phipsi.core.model.capabilities import mechanism_of, supports
-from phipsi.core.model.model import Model
+from phipsi.algorithms import motions
+from phipsi.core.backends import joint_array
+from phipsi.core.model import Model, mechanism_of, supports
 from phipsi.errors import InputError, true_or_false
 from phipsi.pages.html_file import SCENE_SCRIPTS, asset_text, page_html, page_title
 from phipsi.pages.scene import first_configuration, scene_of_any_motion
-from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.loopback_server import LoopbackServer
+from phipsi.simulation import Trajectory
+from phipsi.support import LoopbackServer
 
 _CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again

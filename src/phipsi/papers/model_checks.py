@@ -12,13 +12,9 @@ from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    forward_dynamics,
-    inverse_dynamics,
-    mass_matrix,
-)
-from phipsi.attached.file_metadata import INERTIA_KINDS, Finding
-from phipsi.core.model.model import Model
+from phipsi.algorithms import forward_dynamics, inverse_dynamics, mass_matrix
+from phipsi.attached import INERTIA_KINDS, Finding
+from phipsi.core.model import Model
 from phipsi.errors import PhipsiError, SingularHingeError, counted
 
 _EPS = 2.220446049250313e-16

@@ -12,23 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import examples
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.algorithms import motions
+from phipsi.core.model import Model, Pose
 from phipsi.core.spatial import quat_to_matrix
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean, shown
-from phipsi.files.allowed_folders import AllowedFolders, PackageDirs, Rejected
-from phipsi.files.joint_values import initial_state, with_values
-from phipsi.files.load import load
+from phipsi.files import AllowedFolders, PackageDirs, Rejected, initial_state, load, with_values
 from phipsi.scenarios.scenario import Scenario, checked_output
 from phipsi.scenarios.toml_tables import KINDS, TomlTable, are_numbers, kind, read_toml
-from phipsi.simulation import forces
-from phipsi.simulation.control import controllers, references
-from phipsi.simulation.forces.force import Force
-from phipsi.simulation.integrators.tableaux import METHODS
-from phipsi.simulation.simulate.events import Event
-from phipsi.studies.draws import Draws
-from phipsi.support.optional_imports import import_optional
+from phipsi.simulation import METHODS, Event, Force, controllers, forces, references
+from phipsi.studies import Draws
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 

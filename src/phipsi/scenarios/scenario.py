@@ -18,17 +18,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import InputError
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.forces.force import Force
-from phipsi.simulation.integrators.tableaux import SIMULATED
-from phipsi.simulation.simulate.events import Event
-from phipsi.simulation.simulate.run import simulate
-from phipsi.simulation.simulate.run_options import DT
-from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.studies.study import Study
-from phipsi.support.atomic_files import atomic_write, checked_target, path_of
+from phipsi.simulation import DT, SIMULATED, Event, Force, Simulator, Trajectory, simulate
+from phipsi.studies import Study
+from phipsi.support import atomic_write, checked_target, path_of
 
 _MOST_OUTPUTS = 10_000_000
 
@@ -186,7 +180,7 @@ def write_output(trajectory: Trajectory, path: Path, *, title: str = "") -> None
     if suffix == ".npz":
         trajectory.save(path)
     elif suffix == ".html":
-        from phipsi.pages.report_page import report
+        from phipsi.pages import report
 
         report(trajectory, path, title=title)
     else:

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NoReturn, final
 
 from phipsi.errors import FileError, InputError, PhipsiError, did_you_mean, shown
-from phipsi.files.files import read_bytes
-from phipsi.files.joint_values import parsed_number
+from phipsi.files import parsed_number, read_bytes
 
 MAX_BYTES = 1_000_000
 _AT_LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")

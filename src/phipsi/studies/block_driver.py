@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from phipsi.core.model.argument_checks import whole_number
+from phipsi.core.model import whole_number
 from phipsi.errors import InputError, SimulationError, shown, true_or_false, warn
-from phipsi.simulation.runs.checks import checked_time
+from phipsi.simulation import checked_time
 from phipsi.studies.block_workers import (
     Finished,
     LocalWorkers,
@@ -27,8 +27,7 @@ from phipsi.studies.cluster_workers import DaskWorkers, SchedulerLost
 from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.study_folder import MOST_BLOCKS, StudyFolder
 from phipsi.studies.study_results import StudyResults
-from phipsi.support.atomic_files import path_of
-from phipsi.support.progress import make_progress
+from phipsi.support import make_progress, path_of
 
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""

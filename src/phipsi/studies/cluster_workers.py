@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from phipsi.errors import InputError, SimulationError, shown, warn
 from phipsi.studies.block_workers import Finished, NotWritten, StudyBlocks, failed
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 _AHEAD = 2
 """Blocks for every worker of a cluster: one that runs and one that waits, so that none is idle."""

@@ -23,12 +23,11 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import whole_number
+from phipsi.core.model import whole_number
 from phipsi.errors import InputError, did_you_mean, number_of, one_of
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.integrators.step_graph import INERTIA
+from phipsi.simulation import INERTIA, Simulator
 from phipsi.studies.function_reach import is_library, reach_of
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 

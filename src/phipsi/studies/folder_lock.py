@@ -22,7 +22,7 @@ from threading import Event, Thread
 from typing import Any, final
 
 from phipsi.errors import InputError, shown, warn
-from phipsi.support.array_archives import opened_file
+from phipsi.support import opened_file
 
 LOCK = "driver.lock"
 _LONGEST = 10_000

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.backends.program import Program
-from phipsi.core.model.model import Model
-from phipsi.simulation.compiled.simulator import Simulator
+from phipsi.core.backends import Program
+from phipsi.core.model import Model
+from phipsi.simulation import Simulator
 
 
 def simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:

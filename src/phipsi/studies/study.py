@@ -11,15 +11,18 @@ from typing import Any, Protocol, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.contact_rows import IMPULSES
-from phipsi.core.model.argument_checks import as_list, plain_numbers, whole_number
+from phipsi.contact import IMPULSES
+from phipsi.core.model import as_list, plain_numbers, whole_number
 from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
-from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.compiled.simulator_results import SimulatorRun, recorded_run
-from phipsi.simulation.compiled.simulator_state import SimulatorState
-from phipsi.simulation.simulate.events import Event
-from phipsi.simulation.simulate.run_options import DT
-from phipsi.simulation.trajectory.trajectory import Trajectory
+from phipsi.simulation import (
+    DT,
+    Event,
+    Simulator,
+    SimulatorRun,
+    SimulatorState,
+    Trajectory,
+    recorded_run,
+)
 from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation

@@ -27,12 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, ParseError, shown, warn
-from phipsi.native.targets.target import host_target
+from phipsi.native import host_target
 from phipsi.studies.block_sizes import BlockSizes
 from phipsi.studies.block_workers import NotWritten
 from phipsi.studies.folder_lock import LOCK, owner_of
-from phipsi.support.array_archives import opened_file, read_archive
-from phipsi.support.atomic_files import MissingPath, UnusablePath, atomic_write
+from phipsi.support import MissingPath, UnusablePath, atomic_write, opened_file, read_archive
 
 Array = NDArray[Any]
 

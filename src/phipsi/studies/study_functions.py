@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import as_list
+from phipsi.core.model import as_list
 from phipsi.errors import InputError, SimulationError, shown
-from phipsi.simulation.simulate.events import Event
+from phipsi.simulation import Event
 
 Array = NDArray[Any]
 _COMPARED = 16  # records at which an event is computed alone and together

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.argument_checks import plain_numbers, whole_number
+from phipsi.core.model import plain_numbers, whole_number
 from phipsi.errors import (
     InputError,
     ParseError,
@@ -21,7 +21,7 @@ from phipsi.errors import (
     warn,
 )
 from phipsi.studies.study_folder import StudyFolder, runs_of
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"

@@ -103,8 +103,12 @@ class _RichDisplay:
 
     def __init__(self, total: _Total) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import (
+            BarColumn,
+            Progress as RichProgress,
+            TaskProgressColumn,
+            TextColumn,
+        )
 
         columns = (
             TextColumn(total.doing),

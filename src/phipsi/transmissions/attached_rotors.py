@@ -9,14 +9,24 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import is_mapping
-from phipsi.core.model.attachments import Attachment, Described, Mount, Removal, Weld, register
-from phipsi.core.model.body import Body, Description
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.joint import unit_axis
-from phipsi.core.model.plain_records import checked_fields, checked_items, encoded
-from phipsi.core.model.tree import WORLD_NAME
-from phipsi.core.model.value import PlainValue
+from phipsi.core.model import (
+    WORLD_NAME,
+    Attachment,
+    Body,
+    Described,
+    Description,
+    Mount,
+    PlainValue,
+    Removal,
+    SpatialInertia,
+    Weld,
+    checked_fields,
+    checked_items,
+    encoded,
+    is_mapping,
+    register,
+    unit_axis,
+)
 from phipsi.errors import ModelError
 from phipsi.transmissions.rotor_inertias import fold_into
 from phipsi.transmissions.rotor_reactions import at_joints, reject_unseen

@@ -10,11 +10,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.constraints.constraint import names_of, numbers_of
-from phipsi.core.constraints.couplings import Relations, Shares
-from phipsi.core.constraints.shaft_forces import ShaftForces, axis_of, frame_of, rows_of_shares
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import fill
+from phipsi.core.constraints import (
+    Relations,
+    ShaftForces,
+    Shares,
+    axis_of,
+    frame_of,
+    names_of,
+    numbers_of,
+    rows_of_shares,
+)
+from phipsi.core.model import Model, fill
 from phipsi.errors import InputError, ModelError, number_of
 
 Array = NDArray[Any]

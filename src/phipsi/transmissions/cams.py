@@ -13,22 +13,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.constraints.constraint import (
-    Array,
-    Constraint,
-    check_name,
-    one_coordinate,
-    rate_row,
-)
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.law_forms import MOST_COORDINATES
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.value import fill
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.constraints import Array, Constraint, check_name, one_coordinate, rate_row
+from phipsi.core.model import MOST_COORDINATES, Closure, Model, Pose, fill
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.discontinuities import COORDINATES, jump_of
-from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
+from phipsi.user_operators import RateLaw, TracedLaw, traced_law
 
 CLOCK = "clock"
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phipsi.core.expressions.node import Expr, leaf, zero
-from phipsi.core.expressions.spaces import FORCES, RATES
-from phipsi.core.operators.catalogue import CATALOGUE, FAMILIES, Riccati
+from phipsi.core.expressions import FORCES, RATES, Expr, leaf, zero
+from phipsi.core.operators import CATALOGUE, FAMILIES, Riccati
 
 
 @dataclass(frozen=True)

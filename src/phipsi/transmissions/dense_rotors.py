@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.dense.configuration import Configuration
-from phipsi.core.dense.modal_formulas import ways_to_divide
-from phipsi.core.model.dual import hinge_axes_along
+from phipsi.core.dense import Configuration, ways_to_divide
+from phipsi.core.model import hinge_axes_along
 from phipsi.core.spatial import skew
 
 Array = NDArray[Any]

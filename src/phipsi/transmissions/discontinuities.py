@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.core.constraints.constraint import Array
+from phipsi.core.constraints import Array
 
 # Of the largest differences between neighbours so many are looked at, halved so often.
 _CANDIDATES, _HALVINGS = 64, 42

@@ -21,7 +21,20 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from phipsi.core.expressions.functions import (
+from phipsi.core.expressions import (
+    EFFORTS,
+    FORCES,
+    MEMORYLESS,
+    MOTIONS,
+    ONE,
+    RATES,
+    Expr,
+    Number,
+    Op,
+    Space,
+    adjoint,
+    as_matrix,
+    block_diagonal,
     cross,
     cross_force,
     dE_trace,
@@ -30,39 +43,31 @@ from phipsi.core.expressions.functions import (
     diagonal,
     dM_trace,
     half,
+    identity,
     inertia_of,
     inertia_trace,
+    inverse,
+    is_anticausal,
+    is_causal,
+    leaf,
+    linear,
+    logdet,
     outer,
+    product,
+    rebuild,
     regress,
     rigid_cross,
     rigid_cross_force,
     rigid_vee,
     rigid_vee_force,
     scaled,
+    total_of,
     trace,
     vee,
     vee_force,
-)
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
-    Expr,
-    Number,
-    adjoint,
-    as_matrix,
-    block_diagonal,
-    identity,
-    inverse,
-    leaf,
-    linear,
-    logdet,
-    product,
-    rebuild,
-    total_of,
     zero,
 )
-from phipsi.core.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
-from phipsi.core.expressions.structure import MEMORYLESS, is_anticausal, is_causal
-from phipsi.core.operators.catalogue import (
+from phipsi.core.operators import (
     E_phi,
     H,
     M,
@@ -73,15 +78,12 @@ from phipsi.core.operators.catalogue import (
     family_of,
     phi,
     place_of,
+    plain_transition,
+    strict_transition,
     v,
 )
-from phipsi.core.operators.transitions import plain_transition, strict_transition
-from phipsi.core.rewrite.causal import diagonal_part
-from phipsi.core.rewrite.expansion import products_of
-from phipsi.core.rewrite.inverses import inverse_form, riccati_of
-from phipsi.core.sweeps.ir import Field
-from phipsi.core.sweeps.lower import Lowering
-from phipsi.core.sweeps.row_elimination import KeptRows, Terms
+from phipsi.core.rewrite import diagonal_part, inverse_form, products_of, riccati_of
+from phipsi.core.sweeps import Field, KeptRows, Lowering, Terms
 from phipsi.transmissions import rotor_matrices
 from phipsi.transmissions.coupled_riccati import CoupledRiccati
 from phipsi.transmissions.rotor_leaves import (

@@ -11,11 +11,8 @@ from typing import final
 
 import numpy as np
 
-from phipsi.core.constraints.constraint import names_of
-from phipsi.core.constraints.couplings import PARALLEL, SLIDES, TURNS, Relations, Shares
-from phipsi.core.constraints.shaft_forces import axis_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import fill
+from phipsi.core.constraints import PARALLEL, SLIDES, TURNS, Relations, Shares, axis_of, names_of
+from phipsi.core.model import Model, fill
 from phipsi.errors import ModelError, number_of, true_or_false
 from phipsi.transmissions.tooth_forces import (
     ToothForce,

@@ -9,22 +9,14 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.arrays.traced_numbers import TRACED
-from phipsi.core.constraints.constraint import (
-    Array,
-    Constraint,
-    check_name,
-    one_coordinate,
-    rate_row,
-)
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import fill
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.arrays import TRACED
+from phipsi.core.constraints import Array, Constraint, check_name, one_coordinate, rate_row
+from phipsi.core.model import Closure, Model, fill
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError, number_of
 from phipsi.transmissions.cams import CLOCK, law_closure
 from phipsi.transmissions.discontinuities import TIMES, jump_of
-from phipsi.user_operators.row_laws import RateLaw, TracedLaw, traced_law
+from phipsi.user_operators import RateLaw, TracedLaw, traced_law
 
 
 @final

@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from phipsi.core.model.dual import Dual, DualOps, rate_of
-from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.model.scalar_linalg import ScalarOps
-from phipsi.core.sweeps.arithmetic import Arithmetic, Block
-from phipsi.core.sweeps.entries import (
+from phipsi.core.model import Dual, DualOps, ScalarOps, rate_of, rate_rows_of
+from phipsi.core.sweeps import (
+    Arithmetic,
+    Block,
     Entry,
     Rows,
     add,

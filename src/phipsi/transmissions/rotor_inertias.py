@@ -39,9 +39,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.attachments import Described
-from phipsi.core.model.body import Body
-from phipsi.core.model.tree import WORLD, WORLD_NAME
+from phipsi.core.model import WORLD, WORLD_NAME, Body, Described
 from phipsi.errors import ModelError
 from phipsi.transmissions.rotors import (
     Rotor,

@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phipsi.core.expressions.functions import cross
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
+from phipsi.core.expressions import (
+    EFFORTS,
+    FORCES,
+    GENERAL,
+    MEMORYLESS,
+    MOTIONS,
+    ONE,
+    RATES,
     Expr,
+    Op,
+    Row,
+    Space,
+    cross,
     leaf,
     linear,
 )
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
-from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.core.operators.catalogue import M, V, family_of, v
-from phipsi.core.sweeps.ir import terms_of
+from phipsi.core.operators import M, V, family_of, v
+from phipsi.core.sweeps import terms_of
 from phipsi.transmissions import rotor_operations
 
 CATALOGUE: dict[str, Row] = {}

@@ -14,13 +14,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, identity, product, total_of, zero
-from phipsi.core.expressions.spaces import FORCES
-from phipsi.core.operators.catalogue import H, Riccati
-from phipsi.core.sweeps.ir import Field
-from phipsi.core.sweeps.lower import Lowering
-from phipsi.core.sweeps.row_elimination import Terms
+from phipsi.core.expressions import FORCES, Expr, Number, Op, identity, product, total_of, zero
+from phipsi.core.operators import H, Riccati
+from phipsi.core.sweeps import Field, Lowering, Terms
 from phipsi.transmissions.rotor_leaves import COMPOSITE, is_of_rotors, with_rates
 
 

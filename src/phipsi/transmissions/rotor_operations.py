@@ -20,10 +20,18 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from phipsi.core.sweeps.arithmetic import Arithmetic, Block
-from phipsi.core.sweeps.entries import (
+from phipsi.core.sweeps import (
+    EACH,
+    Arithmetic,
+    Block,
+    Domain,
     Entry,
+    Field,
+    Kind,
+    Naming,
+    Operation,
     Rows,
+    Variant,
     add,
     cross,
     cross_matrix,
@@ -41,7 +49,6 @@ from phipsi.core.sweeps.entries import (
     transpose_rows,
     with_each,
 )
-from phipsi.core.sweeps.ir import EACH, Domain, Field, Kind, Naming, Operation, Variant
 from phipsi.transmissions.rotor_blocks import (
     HALF,
     Directions,

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.model import Model
-from phipsi.core.model.scalar_linalg import as_array
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.model import Model, as_array
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError
 from phipsi.transmissions.rotor_inertias import Folded, fold
 from phipsi.transmissions.skew_rotors import SkewRotors

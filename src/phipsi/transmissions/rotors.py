@@ -15,14 +15,17 @@ from typing import Any, Literal, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.argument_checks import floats_of
-from phipsi.core.model.attachments import Described
-from phipsi.core.model.body import Body
-from phipsi.core.model.joint import Joint, unit_axis
-from phipsi.core.model.scalar_linalg import as_array
-from phipsi.core.model.tree import WORLD_NAME
-from phipsi.core.model.value import check_text
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.model import (
+    WORLD_NAME,
+    Body,
+    Described,
+    Joint,
+    as_array,
+    check_text,
+    floats_of,
+    unit_axis,
+)
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError, did_you_mean, is_a, one_of
 
 FloatArray = NDArray[np.float64]

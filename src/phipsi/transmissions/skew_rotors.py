@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from phipsi.core.model.rate_rows import RateRows
+from phipsi.core.model import RateRows
 from phipsi.transmissions import rotor_blocks
 
 if TYPE_CHECKING:

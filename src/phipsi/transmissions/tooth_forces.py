@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.core.constraints.constraint import Array
-from phipsi.core.constraints.shaft_forces import ShaftForces, axis_of, frame_of, rows_of_shares
-from phipsi.core.model.model import Model
+from phipsi.core.constraints import Array, ShaftForces, axis_of, frame_of, rows_of_shares
+from phipsi.core.model import Model
 from phipsi.errors import ModelError, number_of
 
 _MEET = 1e-6  # of the distance of the wheels, by which axes may miss each other

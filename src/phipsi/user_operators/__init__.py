@@ -1,1 +1,13 @@
 """Operators, vectors and scalars of users, and functions of coordinates as constraint rows."""
+
+from phipsi.package_state import offer_within
+
+__getattr__ = offer_within(
+    __name__,
+    {
+        "block_formulas": "Formula",
+        "own": "operator scalar with_any_blocks",
+        "own_blocks": "Table",
+        "row_laws": "RateLaw TracedLaw traced_law",
+    },
+)

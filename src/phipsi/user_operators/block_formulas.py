@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from phipsi.core.arrays.entry_graphs import EntryGraph
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, intern
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.core.model.model import Model
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.arrays import EntryGraph
+from phipsi.core.expressions import GENERAL, MEMORYLESS, ONE, Expr, Op, Space, intern
+from phipsi.core.model import Model
+from phipsi.core.operators import BodyFunction
+from phipsi.core.spatial import ScalarOps
 from phipsi.errors import InputError, SpaceError
 
 

@@ -12,17 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.arrays.entry_graphs import MOST_STEPS, EntryGraph, argument, block_entries
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.hidden_inputs import traced_twice
-from phipsi.core.arrays.law_errors import fail, place_of, short, traced_call
-from phipsi.core.arrays.law_operations import concat, constant
-from phipsi.core.arrays.trace import Tracer, as_node, at_most
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.arrays import (
+    MOST_STEPS,
+    EntryGraph,
+    Node,
+    Tracer,
+    argument,
+    as_node,
+    at_most,
+    block_entries,
+    concat,
+    constant,
+    fail,
+    place_of,
+    short,
+    traced_call,
+    traced_twice,
+)
+from phipsi.core.expressions import ONE, Expr, Op, Space, is_memoryless
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, LawError, SpaceError, did_you_mean
 from phipsi.user_operators.block_formulas import (
     Formula,

@@ -13,23 +13,36 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.core.expressions.check import shown, signature
-from phipsi.core.expressions.latex import latex_name
-from phipsi.core.expressions.node import Expr, leaf, total_of
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import ONE, SPACES, UNKNOWN, Space
-from phipsi.core.expressions.structure import (
+from phipsi.core.expressions import (
     ANTICAUSAL,
     CAUSAL,
     GENERAL,
     MEMORYLESS,
+    ONE,
+    SPACES,
+    UNKNOWN,
+    Expr,
+    Row,
+    Space,
     Structure,
     is_memoryless,
+    latex_name,
+    leaf,
+    shown,
+    signature,
+    total_of,
 )
-from phipsi.core.operators import VOCABULARY, own_leaves, parse, vocabulary
-from phipsi.core.operators.catalogue import Riccati
-from phipsi.core.operators.inputs import INPUT_ORDER
-from phipsi.core.operators.transitions import check_structure, is_one_step, solution
+from phipsi.core.operators import (
+    INPUT_ORDER,
+    VOCABULARY,
+    Riccati,
+    check_structure,
+    is_one_step,
+    own_leaves,
+    parse,
+    solution,
+    vocabulary,
+)
 from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of, true_or_false
 from phipsi.package_state import only_public
 from phipsi.user_operators.formula_tracing import formula_block

@@ -9,9 +9,9 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.model.model import Model
-from phipsi.core.operators.block_values import ConstantBlocks
+from phipsi.core.expressions import ONE, Space
+from phipsi.core.model import Model
+from phipsi.core.operators import ConstantBlocks
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
 Array = NDArray[Any]

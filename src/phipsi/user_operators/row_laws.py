@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, final
 
-from phipsi.core.arrays.entry_graphs import EntryGraph
+from phipsi.core.arrays import EntryGraph
 from phipsi.errors import InputError, ModelError
 
 Entries = Sequence[Any]
@@ -44,7 +44,7 @@ class TracedLaw:
 
     def __call__(self, *x: Any) -> Any:
         """f(x) of traced values, as the function that was recorded."""
-        from phipsi.core.arrays.traced_numbers import TRACED  # loaded with the first law
+        from phipsi.core.arrays import TRACED  # loaded with the first law
 
         return self.value(x, TRACED)
 
@@ -92,10 +92,15 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     """The steps of a function of `size` numbers that returns one; `who` names it in errors."""
     import inspect
 
-    from phipsi.core.arrays.entry_graphs import argument, block_entries
-    from phipsi.core.arrays.hidden_inputs import traced_twice
-    from phipsi.core.arrays.law_errors import place_of, traced_call
-    from phipsi.core.arrays.trace import Tracer, as_node
+    from phipsi.core.arrays import (
+        Tracer,
+        argument,
+        as_node,
+        block_entries,
+        place_of,
+        traced_call,
+        traced_twice,
+    )
     from phipsi.errors import LawError
 
     if not callable(function):

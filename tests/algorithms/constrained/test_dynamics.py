@@ -8,8 +8,7 @@ from random_models import random_inertia, random_pose, random_tree
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi import constraints as c
-from phipsi import joints as tree
+from phipsi import constraints as c, joints as tree
 
 CUTTABLE = ("revolute", "prismatic", "cylindrical", "universal", "planar", "spherical")
 

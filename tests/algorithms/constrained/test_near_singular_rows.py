@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 from random_systems import admissible
 
 import phipsi as pp
-from phipsi import constraints as c
-from phipsi import operators as ops
+from phipsi import constraints as c, operators as ops
 from phipsi.algorithms.dynamics.dynamics_expressions import FORMS
 from phipsi.core.backends.errors_from_status import DOUBTFUL
 

@@ -10,8 +10,7 @@ from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
 from phipsi.algorithms.constrained.stages import GIVEN, Stages
-from phipsi.operators import B as pick
-from phipsi.operators import Upsilon, mass_matrix, psi, tau
+from phipsi.operators import B as pick, Upsilon, mass_matrix, psi, tau
 
 
 @pytest.mark.parametrize("seed", seeds(6))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.core.arrays import law_derivatives
-from phipsi.core.arrays import law_operations as ops
+from phipsi.core.arrays import law_derivatives, law_operations as ops
 from phipsi.core.arrays.law_derivatives import dependence, diagonal
 from phipsi.core.arrays.law_values import evaluate
 from phipsi.core.arrays.trace import Tracer, as_node

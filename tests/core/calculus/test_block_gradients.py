@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from amounts import examples
 from comparers import tight as close
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from random_models import models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
-from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.algorithms.dynamics import (
+    diagonal_dynamics as diagonal,
+    dynamics_expressions as dynamics,
+)
 from phipsi.core.calculus.differentiation import gradient
 from phipsi.core.operators.catalogue import operand
 from phipsi.core.spatial import inertia_of, inertia_trace

@@ -5,8 +5,7 @@ import pytest
 from amounts import examples
 from comparers import tight as close
 from differences import complex_step as moved
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from random_models import models, random_tree
 
 import phipsi as pp

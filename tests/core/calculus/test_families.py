@@ -5,8 +5,7 @@ import pytest
 from amounts import ALL, examples
 from comparers import tight as close
 from differences import by_complex_steps
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from random_models import models, random_tree
 
 import phipsi as pp

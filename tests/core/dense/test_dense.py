@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from amounts import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from peers import InPinocchio, pinocchio_tree
 from random_models import (

@@ -18,8 +18,7 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi import extensions
-from phipsi import operators as ops
+from phipsi import extensions, operators as ops
 from phipsi.core.expressions.row import REGISTERED
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalar_linalg import rotation_about

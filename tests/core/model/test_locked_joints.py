@@ -12,8 +12,7 @@ from random_models import ALL, JOINTS, random_inertia, random_pose, random_tree
 from random_systems import KINDS, random_system
 
 import phipsi as pp
-from phipsi import constraints as c
-from phipsi import topology as top
+from phipsi import constraints as c, topology as top
 from phipsi.operators import D, G, P
 
 

@@ -10,8 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from amounts import ALL
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from random_models import (
     branching,

@@ -5,8 +5,7 @@ import pytest
 from amounts import seeds
 from geared_trees import Explicit, geared_tree
 from numpy.testing import assert_allclose
-from random_models import chain
-from random_models import random_state as state
+from random_models import chain, random_state as state
 
 import phipsi as pp
 from phipsi.algorithms.constrained.stages import ArticulatedCache

@@ -11,8 +11,7 @@ from sources import tree_of
 import phipsi
 import phipsi.transmissions.rotor_operations  # enters its rows
 from phipsi.core.expressions.functions import FUNCTIONS
-from phipsi.core.sweeps.ir import _OPERATIONS as ROWS
-from phipsi.core.sweeps.ir import Loop, Operation, Reads, StepKind
+from phipsi.core.sweeps.ir import _OPERATIONS as ROWS, Loop, Operation, Reads, StepKind
 from phipsi.core.sweeps.operations import operation
 
 SOURCES = Path(phipsi.__file__).parent

@@ -15,11 +15,8 @@ from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.compiler import compile
-from phipsi.core.machine.array_machine import ArrayMachine
-from phipsi.core.machine.machine import Machine
-from phipsi.core.machine.number_machine import NumberMachine
-from phipsi.core.model.closure_names import ends, loop_bodies
-from phipsi.core.model.closures import Closure
+from phipsi.core.machine import ArrayMachine, Machine, NumberMachine
+from phipsi.core.model import Closure, ends, loop_bodies
 from phipsi.core.operators import mass_matrix
 
 Array = NDArray[Any]

@@ -24,7 +24,7 @@ from phipsi.algorithms.constrained.row_rank import (
     multiples,
     rank_limit,
 )
-from phipsi.core.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
+from phipsi.core.backends import ROW_GAP, ROW_GAP_LEAST
 from phipsi.core.compiler import compile
 from phipsi.core.operators import mass_matrix
 from phipsi.errors import SingularMatrixError

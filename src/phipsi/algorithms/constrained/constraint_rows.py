@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
 from phipsi.core.compiler import compile, default_backend
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.closure_rows import closure_residual, closure_row
-from phipsi.core.model.closures import ANGULAR, LINEAR, ClosureSet
-from phipsi.core.model.law_forms import RowLaw
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import (
+    ANGULAR,
+    LINEAR,
+    ClosureSet,
+    Model,
+    RowLaw,
+    closure_residual,
+    closure_row,
+)
 from phipsi.core.operators import A, J, mass_matrix, pose
-from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.user_operators.row_laws import RateLaw
+from phipsi.core.spatial import ARRAYS
+from phipsi.user_operators import RateLaw
 
 Array = NDArray[Any]
 

@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.core import constraints as c
-from phipsi.core.model import joints
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD_NAME
+from phipsi.core.model import WORLD_NAME, Joint, Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.errors import ModelError, did_you_mean, is_a
 
 _Place = tuple[str, Pose]

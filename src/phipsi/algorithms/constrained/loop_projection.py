@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, final
 
-from phipsi.core.machine.machine import Index, Machine, Mask, Number
+from phipsi.core.machine import Index, Machine, Mask, Number
 
 ROUNDING = 4e-16
 """Residuals of this size are not corrected."""

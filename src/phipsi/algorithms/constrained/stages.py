@@ -30,16 +30,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.array_algebra import natural_square, solve_semidefinite
-from phipsi.core.backends.errors_from_status import CONTRADICTION, Failure, error_of
-from phipsi.core.backends.rank_limits import ROW_GAP, ROW_GAP_LEAST
+from phipsi.core.backends import (
+    CONTRADICTION,
+    ROW_GAP,
+    ROW_GAP_LEAST,
+    Failure,
+    error_of,
+    natural_square,
+    solve_semidefinite,
+    state_arrays,
+)
 from phipsi.core.compiler import compile, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import entries_of, is_array
-from phipsi.core.model.edit import with_armature
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, PointSet, entries_of, is_array, with_armature
 from phipsi.core.operators import A, B, D, E_phi, E_psi, G, H, J, P, Upsilon, mass_matrix, phi, psi
 from phipsi.errors import InputError
 

@@ -12,23 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.constraints.constraint import Constraint, names_of
-from phipsi.core.model.argument_checks import as_list, flat_batch
-from phipsi.core.model.attachments import SystemAttachment
-from phipsi.core.model.body import Description
-from phipsi.core.model.closure_names import loop_bodies
-from phipsi.core.model.closures import Closure, closure_set
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.value import fill, read_only
+from phipsi.core.backends import state_arrays
+from phipsi.core.constraints import Constraint, names_of
+from phipsi.core.model import (
+    Closure,
+    Description,
+    Model,
+    SpatialInertia,
+    SystemAttachment,
+    as_list,
+    closure_set,
+    fill,
+    flat_batch,
+    loop_bodies,
+    read_only,
+)
 from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.views import view
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
     from phipsi.algorithms.constrained.constraint_rows import ClosureRows
     from phipsi.algorithms.constrained.stages import Stages
-    from phipsi.core.constraints.closing_joints import GraphJoint
+    from phipsi.core.constraints import GraphJoint
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
@@ -582,13 +587,11 @@ def _selections(
     if primary is None and secondary is None:
         return {}
     everything = frozenset(range(model.n_bodies))
-    chosen = {
-        key: None
-        if names is None
-        else frozenset(model.body_index(n) for n in ([names] if isinstance(names, str) else names))
-        for key, names in (("P", primary), ("S", secondary))
-    }
-    first, second = chosen["P"], chosen["S"]
+    index = model.body_index
+    first, second = (
+        None if names is None else frozenset(map(index, as_list("bodies", names, "['hand']")))
+        for names in (primary, secondary)
+    )
     P = everything - (second or frozenset()) if first is None else first
     S = everything - P if second is None else second
     if P & S:

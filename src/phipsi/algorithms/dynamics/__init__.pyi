@@ -2,4 +2,4 @@
 
 from phipsi.algorithms.dynamics import actuation, constraint_forces, derivatives
 
-__all__ = ["constraint_forces", "derivatives", "actuation"]
+__all__ = ["actuation", "constraint_forces", "derivatives"]

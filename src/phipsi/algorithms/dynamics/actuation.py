@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked, least
-from phipsi.core.model.argument_checks import as_floats, as_list, entries_of
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats, as_list, entries_of
 from phipsi.errors import InputError, did_you_mean
 
 Array = NDArray[Any]

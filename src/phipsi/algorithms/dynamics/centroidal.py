@@ -20,12 +20,11 @@ from phipsi.algorithms.dynamics.energy import (
     whole_mass,
 )
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.calculus.differentiation import diff
+from phipsi.core.backends import CallOptions, Calls
+from phipsi.core.calculus import diff
 from phipsi.core.compiler import program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import UNAFFECTED, Model, supports, tree_of
 from phipsi.core.operators import M, V, cross, to_com, total, v
 from phipsi.core.spatial import skew
 from phipsi.package_state import only_public

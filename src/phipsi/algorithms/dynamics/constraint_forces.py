@@ -39,18 +39,19 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     loaded,
     through_hinges,
 )
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.array_algebra import natural_square
-from phipsi.core.backends.errors_from_status import CONTRADICTION
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import (
+    CONTRADICTION,
+    CallOptions,
+    Calls,
+    Program,
+    natural_square,
+    state_arrays,
+)
 from phipsi.core.compiler import NamedForm, compile, evaluate, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import entries_of
-from phipsi.core.model.capabilities import supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, entries_of, supports, tree_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
 
 Array = NDArray[Any]

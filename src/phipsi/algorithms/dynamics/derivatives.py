@@ -24,17 +24,24 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     MASS_MATRIX_INVERSE,
     ROW_ACCELERATIONS,
 )
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.calculus.differentiation import diff
-from phipsi.core.calculus.directional import substitute
+from phipsi.core.backends import CallOptions, Calls, state_arrays
+from phipsi.core.calculus import diff, substitute
 from phipsi.core.compiler import NamedForm, evaluate, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import ROW_FORCES
-from phipsi.core.model.capabilities import Refusal, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.operators import A, D, H, J, K, as_matrix, identity, mass_matrix, operand, psi
-from phipsi.core.operators import vdot as vdot_leaf
+from phipsi.core.expressions import ROW_FORCES, Expr
+from phipsi.core.model import Model, Refusal, supports, tree_of
+from phipsi.core.operators import (
+    A,
+    D,
+    H,
+    J,
+    K,
+    as_matrix,
+    identity,
+    mass_matrix,
+    operand,
+    psi,
+    vdot as vdot_leaf,
+)
 
 Array = NDArray[Any]
 

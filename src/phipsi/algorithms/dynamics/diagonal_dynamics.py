@@ -13,13 +13,11 @@ from typing import Any, NamedTuple, Unpack
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.calculus.differentiation import diff
+from phipsi.core.backends import CallOptions, Calls
+from phipsi.core.calculus import diff
 from phipsi.core.compiler import NamedForm, evaluate, program_of
-from phipsi.core.expressions.node import Expr, zero
-from phipsi.core.expressions.spaces import EFFORTS, ONE
-from phipsi.core.model.capabilities import Refusal, supports
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import EFFORTS, ONE, Expr, zero
+from phipsi.core.model import Model, Refusal, supports
 from phipsi.core.operators import (
     C_e,
     D_half,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.core.operators import (
     A,
     Adot,
@@ -51,7 +51,7 @@ from phipsi.core.operators import (
     v,
     vdot,
 )
-from phipsi.user_operators.own import operator, scalar
+from phipsi.user_operators import operator, scalar
 
 Pair = tuple[Expr, Expr]
 

@@ -9,12 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import CallOptions, Calls, Program
 from phipsi.core.compiler import NamedForm, evaluate, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import UNAFFECTED, Model, supports, tree_of
 from phipsi.core.operators import I, Jr, K_e, M, V, eta, to_com, total, v
 from phipsi.errors import ModelError, one_of
 

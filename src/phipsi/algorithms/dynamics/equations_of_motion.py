@@ -23,16 +23,11 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     reactions,
     reactions_and_motion,
 )
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.options import CallOptions, Calls, in_order
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import CallOptions, Calls, Program, in_order, state_arrays
 from phipsi.core.compiler import NamedForm, compile, evaluate, program_at, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import UNAFFECTED, Refusal, mechanism_of, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators import B
-from phipsi.core.operators import mass_matrix as mass_matrix_operator
+from phipsi.core.expressions import Expr
+from phipsi.core.model import UNAFFECTED, Model, PointSet, Refusal, mechanism_of, supports, tree_of
+from phipsi.core.operators import B, mass_matrix as mass_matrix_operator
 from phipsi.errors import InputError, one_of, true_or_false
 
 if TYPE_CHECKING:

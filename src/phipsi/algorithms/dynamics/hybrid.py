@@ -31,13 +31,10 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     forward_with_rows,
     loaded,
 )
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends import CallOptions, Calls, state_arrays
 from phipsi.core.compiler import program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import as_floats, is_list, kind_of
-from phipsi.core.model.capabilities import supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, as_floats, is_list, kind_of, supports, tree_of
 from phipsi.core.operators import (
     A,
     H,

@@ -18,15 +18,13 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     OPERATIONAL_SPACE_INERTIA,
 )
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
-from phipsi.core.backends.options import CallOptions, Calls
-from phipsi.core.calculus.differentiation import diff, gradient
-from phipsi.core.calculus.families import Family, along_units
+from phipsi.core.backends import CallOptions, Calls
+from phipsi.core.calculus import Family, along_units, diff, gradient
 from phipsi.core.compiler import NamedForm, evaluate, program_at, program_of
-from phipsi.core.expressions.functions import rigid_cross, rigid_cross_force
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import Refusal, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr, rigid_cross, rigid_cross_force
+from phipsi.core.model import Model, Refusal, supports, tree_of
 from phipsi.core.operators import (
+    INERTIA,
     C_e,
     E_phi,
     H,
@@ -34,15 +32,17 @@ from phipsi.core.operators import (
     Lambda,
     M,
     V,
+    change_of,
     cross,
     cross_force,
     dq,
     f0,
+    hinge_variation,
     mass_matrix,
     phi,
     v,
+    with_arguments,
 )
-from phipsi.core.operators.catalogue import INERTIA, change_of, hinge_variation, with_arguments
 from phipsi.core.spatial import crm
 from phipsi.errors import one_of
 from phipsi.package_state import only_public

@@ -10,8 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.machine.array_machine import ArrayMachine
-from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number, Pair
+from phipsi.core.machine import ArrayMachine, Index, Machine, Mask, Memory, Number, Pair
 
 Array = NDArray[Any]
 

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import LieGroup
-from phipsi.core.spatial.number_kinds import ARRAYS, FLOATS
+from phipsi.core.model import Model
+from phipsi.core.spatial import ARRAYS, FLOATS, LieGroup
 
 Array = NDArray[Any]
 Numbers = Sequence[Any]

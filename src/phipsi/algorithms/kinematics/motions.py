@@ -10,13 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core import calculus
-from phipsi.core.backends.options import CallOptions, Calls
+from phipsi.core.backends import CallOptions, Calls
 from phipsi.core.compiler import NamedForm, evaluate, program_at, program_of
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.capabilities import UNAFFECTED, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
+from phipsi.core.expressions import Expr
+from phipsi.core.model import UNAFFECTED, Model, PointSet, as_list, supports, tree_of
 from phipsi.core.operators import (
     B,
     Bdot,

@@ -8,11 +8,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.arguments import joint_at
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import LieGroup, flat
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.backends import joint_at
+from phipsi.core.model import Model, as_list
+from phipsi.core.spatial import ARRAYS, LieGroup, flat
 
 Array = NDArray[Any]
 

@@ -26,7 +26,7 @@ from phipsi.contact.geometry.placed_shapes import (
     reduce_to_four,
     unit,
 )
-from phipsi.core.arrays.graph import Array
+from phipsi.core.arrays import Array
 
 _SIGNS = np.array([[1.0, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1],
                    [-1, 1, 1], [-1, 1, -1], [-1, -1, 1], [-1, -1, -1]])  # fmt: skip

@@ -40,12 +40,18 @@ from phipsi.contact.geometry.placed_shapes import (
     across,
     reduce_to_four,
 )
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_derivatives import adjoints, tangents
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.primitive_calls import Primitive, call
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.arrays import (
+    Array,
+    Node,
+    Primitive,
+    Tracer,
+    adjoints,
+    as_node,
+    call,
+    law_operations as ops,
+    substituted,
+    tangents,
+)
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same
 _EDGE_ON = 1e-13  # of squared lengths: a face that is seen from the side covers nothing

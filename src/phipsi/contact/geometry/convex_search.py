@@ -21,8 +21,7 @@ import numpy as np
 
 from phipsi.contact.geometry.convex_shapes import SMOOTH, farthest, size
 from phipsi.contact.geometry.graph_calls import Repeated, called
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.arrays import Tracer, as_node, law_operations as ops
 
 _APART = (0.03, 1e-3, 1e-6)  # ε of the rounds, of the size of the shapes
 _SAME = 1e-12  # of the size: distance and separation that differ by less are equal

@@ -16,10 +16,8 @@ import numpy as np
 from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall, called
 from phipsi.contact.geometry.placed_shapes import across, one_of_three
 from phipsi.contact.geometry.row_tables import dot
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.machine.machine import Candidate, Index, Machine, Mask, Memory, Number
+from phipsi.core.arrays import GraphEvaluator, Tracer, as_node, law_operations as ops
+from phipsi.core.machine import Candidate, Index, Machine, Mask, Memory, Number
 
 _TINY = 1e-30  # of a squared length: no direction
 ROUND = ("Sphere", "Capsule")

@@ -31,7 +31,7 @@ from phipsi.contact.geometry.placed_shapes import (
     unit,
     weighted,
 )
-from phipsi.core.arrays.graph import Array
+from phipsi.core.arrays import Array
 
 # the signs of a box's corners at one end of every diagonal
 _DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)

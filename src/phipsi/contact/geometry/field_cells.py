@@ -19,14 +19,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.attached.shapes import HeightField
+from phipsi.attached import HeightField
 from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall, Repeated, called
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, chosen
 from phipsi.contact.geometry.row_tables import ConstantRows, TableRow
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.machine.machine import Machine, Memory, Number
+from phipsi.core.arrays import Array, Tracer, as_node, law_operations as ops
+from phipsi.core.machine import Machine, Memory, Number
 
 FACES, EDGES, POINT = (0, 1), (2, 3, 4), 5
 """Numbers of what belongs to a cell."""

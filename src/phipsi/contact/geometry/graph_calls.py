@@ -9,14 +9,20 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.primitive_calls import Primitive, call, listing
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.machine.machine import Index, Machine, Memory
-from phipsi.native.kernel.law_code import LawCode
-from phipsi.native.machine_call import MachineCall
+from phipsi.core.arrays import (
+    Array,
+    GraphEvaluator,
+    Node,
+    Primitive,
+    Tracer,
+    as_node,
+    call,
+    in_order,
+    law_operations as ops,
+    listing,
+)
+from phipsi.core.machine import Index, Machine, Memory
+from phipsi.native import LawCode, MachineCall
 
 
 def all_called(callee: Primitive, *args: Any) -> Sequence[Any]:

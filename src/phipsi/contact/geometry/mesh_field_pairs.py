@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.shapes import ConvexMesh
+from phipsi.attached import ConvexMesh
 from phipsi.contact.geometry.explicit_pairs import lowest_vertices
 from phipsi.contact.geometry.field_cells import below
 from phipsi.contact.geometry.graph_calls import Repeated, called
@@ -46,8 +46,7 @@ from phipsi.contact.geometry.solid_field_pairs import (
     corner_slot,
     solid_field,
 )
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.arrays import Tracer, as_node, law_operations as ops
 
 _NEAR = 1e-9  # of the size: what is nearer is the same
 _EDGE = 1e-18  # sin² of the angle of two planes that have an edge

@@ -14,13 +14,18 @@ from typing import NamedTuple, final
 import numpy as np
 
 from phipsi.contact.geometry.graph_calls import digest_of
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.law_derivatives import adjoints, tangents
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.machine.machine import Index, Item, Machine, Memory, Number
-from phipsi.native.machine_call import MachineCall
+from phipsi.core.arrays import (
+    Array,
+    GraphEvaluator,
+    Node,
+    Shape,
+    adjoints,
+    call,
+    law_operations as ops,
+    tangents,
+)
+from phipsi.core.machine import Index, Item, Machine, Memory, Number
+from phipsi.native import MachineCall
 
 
 class Read(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.attached.shapes import BodyShape, Shape, bounding_ball, is_surface
+from phipsi.attached import BodyShape, Shape, bounding_ball, is_surface
 from phipsi.contact.contact_pairs import ContactPair, Contacts
 from phipsi.contact.geometry import (
     box_cylinder_field_pairs,
@@ -33,11 +33,8 @@ from phipsi.contact.geometry.placed_shapes import (
 )
 from phipsi.contact.geometry.polygon_pairs import feature_pair, polygon_pair
 from phipsi.contact.pair_slots import ground_slots
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.model.tree import WORLD
+from phipsi.core.arrays import Array, Node, Tracer, as_node, call, law_operations as ops
+from phipsi.core.model import WORLD
 
 # For every pair of kinds of contact/contact_pairs.py, the formula of its slots.
 FORMULAS: dict[tuple[str, str], Formula] = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array
+from phipsi.core.arrays import Array
 
 INACTIVE = 1e6
 """The gap (m) of a slot without a contact; its points and its normal are finite all the same."""

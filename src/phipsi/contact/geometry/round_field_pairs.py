@@ -74,9 +74,7 @@ from phipsi.contact.geometry.placed_shapes import (
     common_normal,
     unit,
 )
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.core.arrays import Array, Tracer, as_node, law_operations as ops
 
 CONTACTS = 3
 """A body rests on three points."""

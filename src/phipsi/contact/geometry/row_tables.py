@@ -13,8 +13,8 @@ from typing import final
 import numpy as np
 
 from phipsi.contact.geometry.graph_calls import PiecewiseConstantCall
-from phipsi.core.arrays.graph import Array
-from phipsi.core.machine.machine import Candidate, Index, Machine, Memory, Number
+from phipsi.core.arrays import Array
+from phipsi.core.machine import Candidate, Index, Machine, Memory, Number
 
 _ROW = 4
 _FAR = 1e30

@@ -9,12 +9,16 @@ from typing import Any
 
 from phipsi.contact.solver.contact_problem import INACTIVE, ContactProblemLayout
 from phipsi.contact.solver.scaled_problem import KINDS, order_of, padded, work_size
-from phipsi.core.machine.machine import Index
-from phipsi.core.machine.solvers import BLOCK
-from phipsi.native.group_lanes import GroupLanes, LaneList
-from phipsi.native.kernel.law_code import Area
-from phipsi.native.lane_values import GraphValue, LaneCondition, LaneIndex
-from phipsi.native.targets.code_cache import sources_digest
+from phipsi.core.machine import BLOCK, Index
+from phipsi.native import (
+    Area,
+    GraphValue,
+    GroupLanes,
+    LaneCondition,
+    LaneIndex,
+    LaneList,
+    sources_digest,
+)
 
 
 class ContactGroup:

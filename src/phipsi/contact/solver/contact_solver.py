@@ -31,7 +31,7 @@ from phipsi.contact.solver.gathered_arrays import GatheredArrays
 from phipsi.contact.solver.restitution_share import CALM, FOUND, SHARE, result_rows, solve_rebounds
 from phipsi.contact.solver.scaled_problem import padded
 from phipsi.contact.solver.solver_schedule import solve_cones
-from phipsi.core.machine.solvers import BLOCK
+from phipsi.core.machine import BLOCK
 
 
 def solve(

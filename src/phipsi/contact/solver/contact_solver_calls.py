@@ -16,11 +16,9 @@ from phipsi.contact.solver.contact_solver_routine import after, cone_routine
 from phipsi.contact.solver.restitution_share import CALM, SHARE, result_rows, solve_rebounds
 from phipsi.contact.solver.row_products import outer
 from phipsi.contact.solver.solver_schedule import solve_cones
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import Primitive, call
-from phipsi.core.machine.solvers import BLOCK
-from phipsi.native.kernel.law_code import Area
+from phipsi.core.arrays import Node, Primitive, call, law_operations as ops
+from phipsi.core.machine import BLOCK
+from phipsi.native import Area
 
 
 @final

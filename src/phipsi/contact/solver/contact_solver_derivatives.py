@@ -44,10 +44,9 @@ from phipsi.contact.solver.interior_point import InteriorPoint
 from phipsi.contact.solver.newton import PROXIMAL
 from phipsi.contact.solver.scaled_problem import ProblemMemory, RowPattern, ScaledProblem, padded
 from phipsi.contact.solver.solver_schedule import STARTS
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import Primitive
-from phipsi.core.machine.machine import Index, Machine, Mask, Number
-from phipsi.native.kernel.law_code import Area
+from phipsi.core.arrays import Node, Primitive
+from phipsi.core.machine import Index, Machine, Mask, Number
+from phipsi.native import Area
 
 
 class SmoothedImpulses(NamedTuple):

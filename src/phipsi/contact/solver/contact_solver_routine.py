@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phipsi.contact.solver.scaled_problem import KINDS, ProblemMemory
-from phipsi.core.machine.solvers import BLOCK
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.lane_routine import lane_routine
-from phipsi.native.targets.code_cache import sources_digest
+from phipsi.core.machine import BLOCK
+from phipsi.native import LaneMachine, lane_routine, sources_digest
 
 ARGUMENTS = [*["memory"] * 6, "words", "index", "index"]
 """W, b, s, coefficients, y, results; contacts; how many contacts and rows.

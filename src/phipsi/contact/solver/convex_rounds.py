@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from phipsi.contact.solver.scaled_problem import HEAD, RowPattern, ScaledProblem
-from phipsi.core.machine.machine import Index, Number
+from phipsi.core.machine import Index, Number
 
 # numbers of a contact: what stands for Σ |z_g|; what it was; how far it was off then, and is
 SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)

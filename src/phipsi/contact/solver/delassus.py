@@ -26,14 +26,9 @@ from phipsi.contact.solver.contact_group import ContactGroup
 from phipsi.contact.solver.contact_problem import INACTIVE, ROWS
 from phipsi.contact.solver.contact_solver_calls import ContactSolve
 from phipsi.contact.solver.row_products import outer
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import Primitive, call
-from phipsi.core.machine.machine import Index, Words
-from phipsi.core.machine.solvers import BLOCK
-from phipsi.native.group_lanes import GroupLanes
-from phipsi.native.lane_machine import LaneMemory
-from phipsi.native.lane_values import LaneCondition
+from phipsi.core.arrays import Node, Primitive, call, law_operations as ops
+from phipsi.core.machine import BLOCK, Index, Words
+from phipsi.native import GroupLanes, LaneCondition, LaneMemory
 
 Array = NDArray[Any]
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from phipsi.contact.solver.contact_problem import Array, ContactProblem
 from phipsi.contact.solver.scaled_problem import KINDS, ProblemMemory, order_of, padded
-from phipsi.core.machine.array_machine import ArrayMachine, ArrayMemory, ArrayWords
-from phipsi.core.machine.solvers import BLOCK
+from phipsi.core.machine import BLOCK, ArrayMachine, ArrayMemory, ArrayWords
 
 
 @final

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, final
 
 from phipsi.contact.solver.convex_rounds import SLIDING, Sliding
 from phipsi.contact.solver.scaled_problem import FOUND, HEAD, C, RowPattern, ScaledProblem
-from phipsi.core.machine.machine import Index, Mask, Memory, Number
+from phipsi.core.machine import Index, Mask, Memory, Number
 
 ITERATIONS = 24
 BOUNDARY = 0.99

@@ -35,7 +35,7 @@ from phipsi.contact.solver.scaled_problem import (
     RowPattern,
     ScaledProblem,
 )
-from phipsi.core.machine.machine import Index, Mask, Memory, Number
+from phipsi.core.machine import Index, Mask, Memory, Number
 
 PROXIMAL = 1e-9
 """ε beside the mean of the diagonal of W."""

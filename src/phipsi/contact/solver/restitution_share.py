@@ -14,7 +14,7 @@ from typing import final
 
 from phipsi.contact.solver.scaled_problem import ProblemMemory, RowPattern, ScaledProblem
 from phipsi.contact.solver.solver_schedule import SolverSchedule
-from phipsi.core.machine.machine import Index, Machine, Memory, Number
+from phipsi.core.machine import Index, Machine, Memory, Number
 
 BISECTIONS, GAINED = 40, 1e-14
 """Of the share of restitution; a gain of energy beside its terms that is rounding."""

@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.slot_rows import RowBlocks
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.machine.machine import Index, Machine, Memory, Number, Pair
-from phipsi.native.machine_call import MachineCall
+from phipsi.core.arrays import Node, Tracer, as_node, call, law_operations as ops
+from phipsi.core.machine import Index, Machine, Memory, Number, Pair
+from phipsi.native import MachineCall
 
 Array = NDArray[Any]
 

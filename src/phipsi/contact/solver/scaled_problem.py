@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.contact.solver.contact_problem import INACTIVE, ROUNDING, ROWS
-from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number, Words
-from phipsi.core.machine.solvers import BLOCK
+from phipsi.core.machine import BLOCK, Index, Machine, Mask, Memory, Number, Words
 
 
 class RowPattern(NamedTuple):

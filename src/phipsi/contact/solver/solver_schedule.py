@@ -25,7 +25,7 @@ from phipsi.contact.solver.newton import (
     Newton,
 )
 from phipsi.contact.solver.scaled_problem import ProblemMemory, RowPattern, ScaledProblem
-from phipsi.core.machine.machine import Index, Machine, Mask, Memory
+from phipsi.core.machine import Index, Machine, Mask, Memory
 
 STARTS = (1.0, 1e5, 30.0, 3.0, 1000.0, 0.1)
 """Sizes of first points that are tried one after the other: heavy bodies on light ones need large

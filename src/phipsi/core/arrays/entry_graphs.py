@@ -19,7 +19,7 @@ from phipsi.core.arrays.graph import Node, in_order
 from phipsi.core.arrays.law_derivatives import adjoints, tangents
 from phipsi.core.arrays.law_errors import fail
 from phipsi.core.arrays.law_operations import OPERATIONS, apply, constant, gather, input
-from phipsi.core.spatial.number_kinds import ScalarOps, entry_value
+from phipsi.core.spatial import ScalarOps, entry_value
 
 MOST_STEPS = 20_000
 """The most operations of one formula."""
@@ -296,7 +296,8 @@ class _EntryExpansion:
             return [y for part in args for y in part]
         if name == "scatter":
             out = [self._zero] * x.size
-            for to, y in zip(data[0].ravel(), args[0], strict=True):
+            targets: list[int] = data[0].ravel().tolist()
+            for to, y in zip(targets, args[0], strict=True):
                 out[to] = self._apply("add", out[to], y)
             return out
         if name == "total":

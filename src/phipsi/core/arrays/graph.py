@@ -16,7 +16,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import is_array, is_tuple
+from phipsi.core.model import is_array, is_tuple
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]

@@ -24,7 +24,7 @@ import numpy as np
 # every trace of a user's function begins here: NumPy's functions register what `Tracer` knows
 from phipsi.core.arrays import numpy_functions as numpy_functions
 from phipsi.core.arrays.law_errors import fail, is_ours
-from phipsi.core.model.argument_checks import is_array, is_collection, is_mapping
+from phipsi.core.model import is_array, is_collection, is_mapping
 
 _T = TypeVar("_T")
 _MOST = 4000  # things that are looked at, in search of generators
@@ -65,7 +65,8 @@ def traced_twice(
     function is traced (files, environment variables), generators behind compiled code, and a
     memory that changes nothing in the second trace.
     """
-    from phipsi.core.arrays import numpy_functions  # noqa: F401  (it fills what traced values know)
+    # it fills the table of what traced values know
+    from phipsi.core.arrays import numpy_functions as numpy_functions
 
     before = [(x, _state(x)) for x in _generators(function)]
     first = run()

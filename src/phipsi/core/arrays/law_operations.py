@@ -26,7 +26,7 @@ from phipsi.core.arrays.graph import (
     Tangent,
     in_order,
 )
-from phipsi.core.spatial.number_kinds import ON_ARRAYS, curve_value
+from phipsi.core.spatial import ON_ARRAYS, curve_value
 
 OPERATIONS: dict[str, ArrayOperation] = {}
 _Slopes = tuple[Node | None, ...]

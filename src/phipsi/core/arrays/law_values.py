@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.arrays.graph import Array, Node, Shape, in_order
-from phipsi.core.spatial.number_kinds import ON_ARRAYS, TRUTHS
+from phipsi.core.spatial import ON_ARRAYS, TRUTHS
 
 _LOGIC = ("both", "either", "not")
 

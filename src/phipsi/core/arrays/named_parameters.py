@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-from phipsi.core.model.argument_checks import is_mapping
+from phipsi.core.model import is_mapping
 
 
 def parameters_by_name(thing: Any) -> dict[str, Any]:

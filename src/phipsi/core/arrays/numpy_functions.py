@@ -23,7 +23,7 @@ from phipsi.core.arrays.trace import (
     entrywise,
     is_truth,
 )
-from phipsi.core.model.argument_checks import as_floats, is_list
+from phipsi.core.model import as_floats, is_list
 from phipsi.errors import LawError, one_of
 
 

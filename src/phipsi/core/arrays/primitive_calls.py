@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, final
 
 from phipsi.core.arrays.graph import Array, ArrayOperation, Node, Shape, in_order
-from phipsi.core.model.argument_checks import is_array, is_tuple
+from phipsi.core.model import is_array, is_tuple
 
 
 class Primitive(ABC):

@@ -19,7 +19,7 @@ import numpy as np
 
 from phipsi.core.arrays.graph import Node
 from phipsi.core.arrays.law_operations import OPERATIONS
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.spatial import ScalarOps
 
 Number = Any  # a node, or a number that is known
 

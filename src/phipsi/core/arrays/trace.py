@@ -20,7 +20,7 @@ import numpy as np
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array, Node, Shape
 from phipsi.core.arrays.law_errors import fail, is_read_by_a_user, short
-from phipsi.core.model.argument_checks import as_floats, is_array, is_list
+from phipsi.core.model import as_floats, is_array, is_list
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}

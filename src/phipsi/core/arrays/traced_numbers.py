@@ -10,7 +10,7 @@ import numpy as np
 
 from phipsi.core.arrays.law_operations import apply
 from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.spatial import ScalarOps
 
 _COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))  # cos √s
 

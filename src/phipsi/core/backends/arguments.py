@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phipsi.core.backends.errors_from_status import NOT_FINITE, SYMMETRY_TOLERANCE
-from phipsi.core.model.argument_checks import as_numbers, finite, first_not_finite
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_numbers, finite, first_not_finite
 from phipsi.errors import InputError
 
 if TYPE_CHECKING:

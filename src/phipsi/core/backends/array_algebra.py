@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
-from phipsi.core.spatial.number_kinds import ScalarOps, entry_value
+from phipsi.core.spatial import ScalarOps, entry_value
 
 
 @final
@@ -112,6 +112,10 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
     return x * y + z
 
 
+def _quotient(x: Any, y: Any) -> Any:
+    return x / y
+
+
 def _is_zero(x: Any) -> Any:
     return (x <= 0) & (0 <= x)
 
@@ -126,9 +130,8 @@ _RELATIONS: dict[str, Callable[..., Any]] = {
 }
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "neg": operator.neg, "fma": _fused, "power": _power,
-    "remainder": operator.mod,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _quotient,
+    "neg": operator.neg, "fma": _fused, "power": _power, "remainder": operator.mod,
 }  # fmt: skip
 
 FUNCTIONS: dict[type, ScalarOps] = {}

@@ -19,13 +19,13 @@ from phipsi.core.backends.array_algebra import FUNCTIONS, OBJECTS, generic_chole
 from phipsi.core.backends.errors_from_status import BLOCK, HINGE, Failure, outboard_sizes
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
 from phipsi.core.backends.storage_layout import read_input, space_blocks
-from phipsi.core.expressions.spaces import space_named, space_size
-from phipsi.core.model.closures import NO_CLOSURES
-from phipsi.core.model.law_forms import LawForm
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.spatial.number_kinds import ARRAYS, SERIES_BELOW, polynomial
-from phipsi.core.sweeps.entries import (
+from phipsi.core.expressions import space_named, space_size
+from phipsi.core.model import NO_CLOSURES, LawForm, Model, PointSet
+from phipsi.core.spatial import ARRAYS, SERIES_BELOW, polynomial
+from phipsi.core.sweeps import (
+    Domain,
+    Field,
+    Kind,
     Rows,
     cross_matrix,
     full,
@@ -37,9 +37,9 @@ from phipsi.core.sweeps.entries import (
     matmul,
     matvec,
     plus,
+    space_of,
     turning_rows,
 )
-from phipsi.core.sweeps.ir import Domain, Field, Kind, space_of
 
 Array = np.ndarray
 _WORLD = Domain.WORLD

@@ -22,13 +22,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from phipsi.core.backends import storage_layout as layout
-from phipsi.core.model.closures import ClosureSet
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators.inputs import row_named
-from phipsi.core.sweeps.cheapest_plan import STANDARD
-from phipsi.core.sweeps.ir import Field, LoopStep, Reads, StepKind, dependencies, reached
-from phipsi.core.sweeps.request import LoweredRequest, Request
+from phipsi.core.model import ClosureSet, Model, PointSet
+from phipsi.core.operators import row_named
+from phipsi.core.sweeps import (
+    STANDARD,
+    Field,
+    LoopStep,
+    LoweredRequest,
+    Reads,
+    Request,
+    StepKind,
+    dependencies,
+    reached,
+)
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.views import view
 

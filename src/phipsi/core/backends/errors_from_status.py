@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
-from phipsi.core.model.closure_names import named
-from phipsi.core.model.closures import ClosureSet
-from phipsi.core.model.deflections import bent_too_far
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.model import ClosureSet, Model, bent_too_far, named
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.backends.errors_from_status import NOT_FINITE, code_of, is_failure
-from phipsi.core.model.argument_checks import is_array, whole_number
+from phipsi.core.model import is_array, whole_number
 from phipsi.errors import InputError, PhipsiError, one_of
 
 Array = NDArray[Any]

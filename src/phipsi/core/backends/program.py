@@ -34,15 +34,15 @@ from phipsi.core.backends.errors_from_status import (
 )
 from phipsi.core.backends.options import CallOptions, check_on_error, flat, in_order, store
 from phipsi.core.backends.reference import error_at
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.rewrite.rewriter import Rewriting
-from phipsi.core.sweeps.cheapest_plan import PlanCost
+from phipsi.core.model import whole_number
+from phipsi.core.rewrite import Rewriting
+from phipsi.core.sweeps import PlanCost
 from phipsi.errors import InputError, true_or_false
 from phipsi.package_state import display
 from phipsi.views import view
 
 if TYPE_CHECKING:
-    from phipsi.core.sweeps.explanation import Explanation
+    from phipsi.core.sweeps import Explanation
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""
@@ -143,7 +143,7 @@ class Program:
 
     def explain(self, *, latex: bool = False, plan: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
-        from phipsi.core.sweeps.explanation import explain_steps
+        from phipsi.core.sweeps import explain_steps
 
         latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
         return explain_steps(
@@ -311,6 +311,6 @@ def _has_traced(values: Sequence[Any]) -> bool:
 
 def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> Any:
     """The results as further traced values."""
-    from phipsi.core.arrays.program_calls import recorded_call
+    from phipsi.core.arrays import recorded_call
 
     return recorded_call(program, args, named)

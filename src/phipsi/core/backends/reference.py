@@ -12,9 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.backends import errors_from_status as fails
-from phipsi.core.backends import rank_limits
-from phipsi.core.backends import storage_layout as layout
+from phipsi.core.backends import errors_from_status as fails, rank_limits, storage_layout as layout
 from phipsi.core.backends.array_algebra import (
     generic_inverse,
     natural_square,
@@ -27,10 +25,9 @@ from phipsi.core.backends.batch_threads import batch_pieces, run_together
 from phipsi.core.backends.errors_from_status import Failure, error_of, status_of
 from phipsi.core.backends.options import flat
 from phipsi.core.backends.unbatched_arithmetic import UnbatchedArithmetic
-from phipsi.core.expressions.spaces import space_size
-from phipsi.core.model.argument_checks import finite
-from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, StepKind, parts_of, space_of
-from phipsi.core.sweeps.request import Result
+from phipsi.core.expressions import space_size
+from phipsi.core.model import finite
+from phipsi.core.sweeps import Domain, Field, Loop, LoopStep, Result, StepKind, parts_of, space_of
 
 
 @final

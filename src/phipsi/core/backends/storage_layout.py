@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.spaces import Space, row_count
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators.inputs import DIRECTIONS, row_named
-from phipsi.core.sweeps.ir import Domain, Field
-from phipsi.core.sweeps.request import LoweredRequest, Request
+from phipsi.core.expressions import Space, row_count
+from phipsi.core.model import Model, PointSet
+from phipsi.core.operators import DIRECTIONS, row_named
+from phipsi.core.sweeps import Domain, Field, LoweredRequest, Request
 from phipsi.errors import InputError
 
 Array = np.ndarray

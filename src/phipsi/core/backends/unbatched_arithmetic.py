@@ -14,9 +14,8 @@ import numpy as np
 
 from phipsi.core.backends.arrays import Array, ArrayArithmetic
 from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
-from phipsi.core.spatial.number_kinds import ARRAYS, SERIES_BELOW, polynomial
-from phipsi.core.sweeps.entries import Rows, cross_matrix, is_zero
-from phipsi.core.sweeps.ir import Field
+from phipsi.core.spatial import ARRAYS, SERIES_BELOW, polynomial
+from phipsi.core.sweeps import Field, Rows, cross_matrix, is_zero
 
 
 def product(a: Array, b: Array) -> Array:

@@ -10,4 +10,10 @@ __getattr__, __dir__, __all__ = offer(
     {
         "differentiation": ".",
     },
+    within={
+        "change": "VARIABLES",
+        "differentiation": "diff gradient vjp",
+        "directional": "substitute with_parts",
+        "families": "Family along_units",
+    },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -11,29 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from phipsi.core.expressions.functions import (
-    cross,
-    dH_trace,
-    inertia_trace,
-    rigid_cross,
-    trace,
-    vee,
-)
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, block_diagonal, identity, intern, leaf, zero
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import (
+from phipsi.core.expressions import (
     EFFORTS,
     FORCES,
+    GENERAL,
     MOTIONS,
     ONE,
     PARAMETERS,
     POINT_FORCES,
     RATES,
+    STRICTLY_CAUSAL,
+    Expr,
+    Op,
+    Row,
     Space,
+    block_diagonal,
+    cross,
+    dH_trace,
+    identity,
+    inertia_trace,
+    intern,
+    leaf,
+    rigid_cross,
+    trace,
+    vee,
+    zero,
 )
-from phipsi.core.expressions.structure import GENERAL, STRICTLY_CAUSAL
-from phipsi.core.operators.catalogue import (
+from phipsi.core.operators import (
     DifferentialTerms,
     E_phi,
     H,
@@ -41,14 +45,16 @@ from phipsi.core.operators.catalogue import (
     Riccati,
     arguments_of,
     definition,
+    definition_with_modes,
     family_of,
+    leaves_of,
+    needs_of,
+    own_rows,
     phi,
     place_of,
     with_arguments,
 )
-from phipsi.core.operators.inputs import leaves_of, needs_of, own_rows
-from phipsi.core.operators.modal_definitions import definition_with_modes
-from phipsi.core.rewrite.inverses import riccati_of
+from phipsi.core.rewrite import riccati_of
 from phipsi.errors import SpaceError
 
 VARIABLES: dict[str, Space] = {

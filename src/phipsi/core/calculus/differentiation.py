@@ -7,27 +7,38 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, cast, overload
 
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import Program
 from phipsi.core.calculus.change import VARIABLES, variable_operator, variable_space
 from phipsi.core.calculus.directional import Directional
 from phipsi.core.calculus.families import Family
 from phipsi.core.calculus.gradient import Gradient
 from phipsi.core.calculus.tangent import NoOperatorError, Tangent
 from phipsi.core.compiler import compile
-from phipsi.core.expressions import check
-from phipsi.core.expressions.node import Expr, identity, zero
-from phipsi.core.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.model.capabilities import UNAFFECTED, supports
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators import parse, unit_effort, unit_inertia, unit_rate
-from phipsi.core.operators.catalogue import catalogue_leaf, operand
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.operators.modal_definitions import (
+from phipsi.core.expressions import (
+    EFFORTS,
+    ONE,
+    PARAMETERS,
+    RATES,
+    UNKNOWN,
+    Expr,
+    Space,
+    check,
+    identity,
+    is_memoryless,
+    zero,
+)
+from phipsi.core.model import UNAFFECTED, Model, PointSet, supports
+from phipsi.core.operators import (
+    catalogue_leaf,
     depends_on_modes,
     is_of_rigid_bodies,
     knows_modes,
+    leaves_of,
+    operand,
+    parse,
+    unit_effort,
+    unit_inertia,
+    unit_rate,
 )
 from phipsi.errors import InputError, SpaceError, is_a, not_too_deep, true_or_false
 
@@ -256,7 +267,7 @@ def vjp(
     cols), the derivative by every number of the blocks, symmetric if the operator is.
 
     >>> import phipsi as pp
-    >>> from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+    >>> from phipsi.algorithms import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
     >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
     >>> gradient.inputs

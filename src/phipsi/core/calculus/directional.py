@@ -9,14 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phipsi.core.calculus.change import log_det_change, no_formula_rule, no_rule
-from phipsi.core.expressions.functions import cross, rigid_cross
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, rebuild, total_of, zero
-from phipsi.core.expressions.spaces import MOTIONS, ONE, PARAMETERS, RATES
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
-from phipsi.core.operators.modal_definitions import definition_with_modes
+from phipsi.core.expressions import (
+    MOTIONS,
+    ONE,
+    PARAMETERS,
+    RATES,
+    Expr,
+    Op,
+    cross,
+    is_memoryless,
+    rebuild,
+    rigid_cross,
+    total_of,
+    zero,
+)
+from phipsi.core.operators import (
+    BodyFunction,
+    H,
+    definition,
+    definition_with_modes,
+    family_of,
+    phi,
+    place_of,
+    with_arguments,
+)
 from phipsi.errors import SpaceError
 
 

@@ -9,19 +9,22 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import bind_arguments, by_name, check_finite
-from phipsi.core.backends.options import CallOptions, Calls, OnError
-from phipsi.core.backends.program import Program
+from phipsi.core.backends import (
+    CallOptions,
+    Calls,
+    OnError,
+    Program,
+    bind_arguments,
+    by_name,
+    check_finite,
+)
 from phipsi.core.calculus.directional import substitute
 from phipsi.core.compiler import compile, explain
 from phipsi.core.dense import dense
-from phipsi.core.expressions import check
-from phipsi.core.expressions.node import Expr, zero
-from phipsi.core.expressions.spaces import PARAMETERS
-from phipsi.core.model.model import Model
-from phipsi.core.operators import parse, unit_inertia, unit_rate
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.sweeps.explanation import Explanation
+from phipsi.core.expressions import PARAMETERS, Expr, check, zero
+from phipsi.core.model import Model
+from phipsi.core.operators import leaves_of, parse, unit_inertia, unit_rate
+from phipsi.core.sweeps import Explanation
 from phipsi.errors import InputError, SpaceError
 
 Array = NDArray[Any]

@@ -41,40 +41,49 @@ from phipsi.core.calculus.change import (
     swaps,
 )
 from phipsi.core.calculus.tangent import name_velocity
-from phipsi.core.expressions.functions import (
+from phipsi.core.expressions import (
+    Expr,
+    Number,
+    Op,
+    Structure,
+    block_diagonal,
     cross,
     dE_trace,
     dH_trace,
     dM_trace,
-    open_place,
-    outer,
-    rigid_cross,
-    scaled,
-    trace,
-)
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, block_diagonal, identity, product, total_of
-from phipsi.core.expressions.structure import (
-    Structure,
+    identity,
     is_anticausal,
     is_causal,
     is_memoryless,
     is_strict,
+    open_place,
+    outer,
+    product,
+    rigid_cross,
+    scaled,
+    total_of,
+    trace,
 )
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.operators.catalogue import (
+from phipsi.core.operators import (
     HINGE,
     INERTIA,
     STEP,
+    BodyFunction,
     change_along,
     change_of,
     definition,
+    is_step,
+    is_transition,
+    leaves_of,
+    transition_step,
 )
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.operators.transitions import is_step, is_transition, transition_step
-from phipsi.core.rewrite.causal import diagonal_part, one_step_factors
-from phipsi.core.rewrite.collect import split_sign
-from phipsi.core.rewrite.expansion import Factors, expand_products
+from phipsi.core.rewrite import (
+    Factors,
+    diagonal_part,
+    expand_products,
+    one_step_factors,
+    split_sign,
+)
 from phipsi.errors import SpaceError
 
 Terms = list[tuple[Number, Expr]]

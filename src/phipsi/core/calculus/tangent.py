@@ -27,10 +27,8 @@ from phipsi.core.calculus.change import (
     no_rule,
     swaps,
 )
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, identity, product, total_of, zero
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.operators.catalogue import H, V, phi, v
+from phipsi.core.expressions import ONE, Expr, Op, Space, identity, product, total_of, zero
+from phipsi.core.operators import H, V, phi, v
 from phipsi.errors import SpaceError
 
 

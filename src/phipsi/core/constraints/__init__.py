@@ -16,8 +16,18 @@ from phipsi.core.constraints.closing_joints import (
 )
 from phipsi.core.constraints.constraint import Constraint, End
 from phipsi.core.constraints.couplings import Coupling
+from phipsi.package_state import offer_within
 
 __all__ = [
     "Constraint", "Coupling", "Cylindrical", "Distance", "End", "GraphJoint", "Planar",
     "PointOnLine", "Prismatic", "Revolute", "Rows", "Spherical", "Universal", "Weld", "z_along",
 ]  # fmt: skip
+
+__getattr__ = offer_within(
+    __name__,
+    {
+        "constraint": "Array check_name names_of numbers_of one_coordinate rate_row",
+        "couplings": "PARALLEL SLIDES TURNS Relations Shares",
+        "shaft_forces": "ShaftForces axis_of frame_of rows_of_shares",
+    },
+)

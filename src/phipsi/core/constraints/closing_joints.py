@@ -19,13 +19,21 @@ from phipsi.core.constraints.constraint import (
     numbers_of,
     resolved_point,
 )
-from phipsi.core.model.body import LimitsArgument
-from phipsi.core.model.closures import ANGULAR, LINEAR, Closure
-from phipsi.core.model.joint import Joint, unit_axis
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD
-from phipsi.core.model.value import fill, plain, read_only, vector3
+from phipsi.core.model import (
+    ANGULAR,
+    LINEAR,
+    WORLD,
+    Closure,
+    Joint,
+    LimitsArgument,
+    Model,
+    Pose,
+    fill,
+    plain,
+    read_only,
+    unit_axis,
+    vector3,
+)
 from phipsi.errors import ModelError, number_of, one_of
 
 Axis = tuple[float, float, float]

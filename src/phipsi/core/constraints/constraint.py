@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.constraints.shaft_forces import row_of
-from phipsi.core.model import joints as tree_joints
-from phipsi.core.model.argument_checks import as_floats, as_list
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.flexible_hinge import FlexibleHinge
-from phipsi.core.model.layout import JointView
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import (
+    Closure,
+    FlexibleHinge,
+    JointView,
+    Model,
+    Pose,
+    as_floats,
+    as_list,
+    joints as tree_joints,
+)
 from phipsi.errors import InputError, ModelError
 
 Array = NDArray[Any]

@@ -27,14 +27,16 @@ from phipsi.core.constraints.constraint import (
     rate_row,
 )
 from phipsi.core.constraints.shaft_forces import Transmitted, transmitted_by
-from phipsi.core.model import joints as tree_joints
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.closures import Closure
-from phipsi.core.model.layout import JointView
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD
-from phipsi.core.model.value import fill
+from phipsi.core.model import (
+    WORLD,
+    Closure,
+    JointView,
+    Model,
+    Pose,
+    as_floats,
+    fill,
+    joints as tree_joints,
+)
 from phipsi.errors import InputError, ModelError, number_of
 
 TURNS, SLIDES = (tree_joints.Revolute,), (tree_joints.Prismatic,)

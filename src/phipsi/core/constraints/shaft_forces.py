@@ -16,10 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model.argument_checks import flat_batch
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.model import Model
-from phipsi.core.model.tree import WORLD
+from phipsi.core.model import WORLD, Joint, Model, flat_batch
 
 Array = NDArray[Any]
 

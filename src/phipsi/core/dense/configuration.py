@@ -8,16 +8,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.storage_layout import body_slices
-from phipsi.core.expressions.spaces import ONE
-from phipsi.core.model.flexible_ports import Port
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.model.scalar_linalg import ScalarOps
-from phipsi.core.operators.block_values import ConstantBlocks
-from phipsi.core.spatial import phi as rigid
-from phipsi.core.spatial import skew
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.backends import body_slices
+from phipsi.core.expressions import ONE
+from phipsi.core.model import Model, PointSet, Port, ScalarOps
+from phipsi.core.operators import ConstantBlocks
+from phipsi.core.spatial import ARRAYS, phi as rigid, skew
 from phipsi.errors import InputError
 
 Array = NDArray[Any]

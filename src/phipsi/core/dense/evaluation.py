@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.errors_from_status import singular_hinge_text
-from phipsi.core.backends.storage_layout import body_slices
+from phipsi.core.backends import body_slices, singular_hinge_text
 from phipsi.core.dense.configuration import Configuration
 from phipsi.core.dense.formulas import (
     COLUMNS,
@@ -27,22 +26,30 @@ from phipsi.core.dense.formulas import (
 from phipsi.core.dense.modal_formulas import bias, gyroscopic
 from phipsi.core.dense.override_values import block_of, from_storage
 from phipsi.core.dense.world_rows import rows_at, rows_rate
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.functions import cross, cross_force, scaled, trace, vee, vee_force
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import ONE, Space, space_size
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.operators.catalogue import (
+from phipsi.core.expressions import (
+    ONE,
+    Expr,
+    Op,
+    Space,
+    cross,
+    cross_force,
+    scaled,
+    shown,
+    space_size,
+    trace,
+    vee,
+    vee_force,
+)
+from phipsi.core.model import Model, PointSet
+from phipsi.core.operators import (
+    BodyFunction,
     Riccati,
     arguments_of,
     catalogue_leaf,
     definition,
     family_of,
 )
-from phipsi.core.sweeps.equation_builder import no_modes
+from phipsi.core.sweeps import no_modes
 from phipsi.errors import (
     InputError,
     LoweringError,

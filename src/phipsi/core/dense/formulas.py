@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from phipsi.core.dense import modal_formulas as modal
 from phipsi.core.dense.configuration import Configuration
 from phipsi.core.dense.world_rows import rows_rate
-from phipsi.core.model.dual import hinge_axes_along
-from phipsi.core.model.flexible_hinge import rates_of_rows
-from phipsi.core.spatial import crm, crq, skew
-from phipsi.core.spatial import phi as rigid
+from phipsi.core.model import hinge_axes_along, rates_of_rows
+from phipsi.core.spatial import crm, crq, phi as rigid, skew
 
 Array = NDArray[Any]
 

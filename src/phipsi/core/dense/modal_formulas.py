@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.dense.configuration import Configuration, along_modes
-from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.spatial import crm, crq, skew
-from phipsi.core.spatial import phi as rigid
+from phipsi.core.model import rate_rows_of
+from phipsi.core.spatial import crm, crq, phi as rigid, skew
 
 Array = NDArray[Any]
 Names = tuple[int, ...]

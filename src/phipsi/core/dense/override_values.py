@@ -9,23 +9,19 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import joint_at
-from phipsi.core.backends.storage_layout import (
-    argument_shapes,
-    block_shape,
-    body_slices,
-    vector_shape,
+from phipsi.core.backends import argument_shapes, block_shape, body_slices, joint_at, vector_shape
+from phipsi.core.expressions import (
+    UNKNOWN,
+    Expr,
+    Op,
+    Space,
+    check,
+    is_memoryless,
+    leaf as leaf_of,
+    space_size,
 )
-from phipsi.core.expressions import check
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.node import leaf as leaf_of
-from phipsi.core.expressions.spaces import UNKNOWN, Space, space_size
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators import parse
-from phipsi.core.operators.inputs import DIRECTIONS, about_points, check_pairs, own_rows
+from phipsi.core.model import Model, PointSet
+from phipsi.core.operators import DIRECTIONS, about_points, check_pairs, own_rows, parse
 from phipsi.errors import InputError, SpaceError
 
 Array = NDArray[Any]

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.dense.configuration import Configuration
-from phipsi.core.model.closures import Closure, ClosureSet
-from phipsi.core.model.dual import Dual, rate_of, value_of
-from phipsi.core.model.scalar_linalg import is_zero
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.model import Closure, ClosureSet, Dual, is_zero, rate_of, value_of
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError
 
 Array = NDArray[Any]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from phipsi.core.model.model import Model
-    from phipsi.core.model.points import PointSet
+    from phipsi.core.model import Model, PointSet
 
 
 @dataclass(frozen=True, eq=False)

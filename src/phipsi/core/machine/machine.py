@@ -33,8 +33,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
-from phipsi.core.arrays.graph import Array
-from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays import Array, GraphEvaluator
 
 Body = Callable[["Index"], None]
 Entry = Callable[["Index", "Index"], "Number"]

@@ -9,9 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.backends.errors_from_status import with_part
-from phipsi.core.backends.options import in_order
+from phipsi.core.arrays import GraphEvaluator
+from phipsi.core.backends import in_order, with_part
 from phipsi.core.machine.machine import (
     Body,
     Entry,
@@ -35,7 +34,7 @@ from phipsi.core.machine.solvers import (
     solve_cholesky,
     substitute_blocks,
 )
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.spatial import ARRAYS
 
 Array = NDArray[Any]
 

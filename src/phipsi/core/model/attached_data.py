@@ -22,10 +22,16 @@ from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.value import ALL_GROUPS
 
 if TYPE_CHECKING:
-    from phipsi.attached.file_metadata import Finding, LinkShape, MimicJoint, Rating
-    from phipsi.attached.shapes import BodyShape, Material
-    from phipsi.attached.shapes import Shape as TouchingShape
-    from phipsi.transmissions.rotors import Carrier, Rotor
+    from phipsi.attached import (
+        BodyShape,
+        Finding,
+        LinkShape,
+        Material,
+        MimicJoint,
+        Rating,
+        Shape as TouchingShape,
+    )
+    from phipsi.transmissions import Carrier, Rotor
 
 
 class AttachedData:

@@ -22,7 +22,7 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.model.scalar_linalg import as_array
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, check_body, check_moments
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, ModelError, is_a
 
 Keep = Literal["keep"]

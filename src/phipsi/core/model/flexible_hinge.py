@@ -23,7 +23,7 @@ from phipsi.core.model.joint import Columns, FloatArray, Joint, Rotation
 from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector
 from phipsi.core.model.validate import check_port
-from phipsi.core.spatial.joint_groups import LieGroup, flat
+from phipsi.core.spatial import LieGroup, flat
 
 _LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
 _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration

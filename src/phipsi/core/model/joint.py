@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector, zeros
 from phipsi.core.model.value import Value, plain, vector3
-from phipsi.core.spatial.joint_groups import LieGroup, flat
+from phipsi.core.spatial import LieGroup, flat
 from phipsi.errors import ModelError
 from phipsi.package_state import IMPORT_TIME
 

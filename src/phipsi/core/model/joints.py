@@ -45,8 +45,7 @@ from phipsi.core.model.scalar_linalg import (
     transpose,
     zeros,
 )
-from phipsi.core.spatial import quat_normalize
-from phipsi.core.spatial.joint_groups import SE2, SE3, SO3, LieGroup
+from phipsi.core.spatial import SE2, SE3, SO3, LieGroup, quat_normalize
 from phipsi.errors import ModelError, is_a, number_of
 from phipsi.package_state import only_public
 

@@ -15,7 +15,7 @@ from phipsi.core.model.argument_checks import as_numbers, first_not_finite
 from phipsi.core.model.body import Limits, Numbers
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.value import read_only
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError
 
 FloatArray = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.spatial import ScalarOps
 
 Scalar = Any
 Vector = Sequence[Scalar]

@@ -13,10 +13,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from phipsi.core.expressions.node import Expr, Function
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.expressions import Expr, Function, Space
+from phipsi.core.model import Model
+from phipsi.core.spatial import ScalarOps
 
 
 class ConstantBlocks(ABC):

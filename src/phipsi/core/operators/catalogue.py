@@ -41,26 +41,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from phipsi.core.expressions.check import shown, signature
-from phipsi.core.expressions.functions import cross, half, inertia_of
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
-    Expr,
-    Function,
-    block_diagonal,
-    identity,
-    intern,
-    leaf,
-    linear,
-    total_of,
-    zero,
-)
-from phipsi.core.expressions.row import DifferentialForm, Row
-from phipsi.core.expressions.spaces import (
+from phipsi.core.expressions import (
+    CAUSAL,
     CONFIGURATIONS,
     EFFORTS,
     FORCES,
     FRAME_POSES,
+    GENERAL,
+    MEMORYLESS,
     MOTIONS,
     NORMALISED,
     ONE,
@@ -69,19 +57,31 @@ from phipsi.core.expressions.spaces import (
     POINT_MOTIONS,
     POSES,
     RATES,
-    ROW_RATES,
-    WORLD_FORCE,
-    Space,
-)
-from phipsi.core.expressions.structure import (
-    CAUSAL,
-    GENERAL,
-    MEMORYLESS,
     RELATED,
+    ROW_RATES,
     STRICTLY_ANTICAUSAL,
     STRICTLY_CAUSAL,
+    WORLD_FORCE,
+    DifferentialForm,
+    Expr,
+    Function,
+    Op,
+    Row,
+    Space,
     Structure,
+    block_diagonal,
+    cross,
+    half,
+    identity,
+    inertia_of,
+    intern,
     is_memoryless,
+    leaf,
+    linear,
+    shown,
+    signature,
+    total_of,
+    zero,
 )
 from phipsi.errors import SpaceError
 

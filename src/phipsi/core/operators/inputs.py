@@ -6,12 +6,8 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any, cast
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.row import REGISTERED, Row
-from phipsi.core.expressions.scoped_cache import cached_in_scope
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import REGISTERED, Expr, Op, Row, cached_in_scope, shown
+from phipsi.core.model import Model
 from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.catalogue import (
     CATALOGUE,

@@ -12,9 +12,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from phipsi.core.expressions.functions import OF_MODES, OF_RIGID_BODIES, rigid_cross
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import OF_MODES, OF_RIGID_BODIES, Expr, Op, rigid_cross
 from phipsi.core.operators.catalogue import (
     INERTIA,
     STEP,

@@ -16,8 +16,7 @@ from dataclasses import replace
 from functools import cache
 from typing import cast
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.parse import Vocabulary, letters, parse_with
+from phipsi.core.expressions import Expr, Vocabulary, letters, parse_with
 from phipsi.errors import InputError, did_you_mean
 
 # fmt: off

@@ -18,24 +18,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.functions import scaled
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
-    Expr,
-    Number,
-    block_diagonal,
-    identity,
-    product,
-    total_of,
-    zero,
-)
-from phipsi.core.expressions.structure import (
+from phipsi.core.expressions import (
     STRICTLY_ANTICAUSAL,
     STRICTLY_CAUSAL,
+    Expr,
+    Number,
+    Op,
+    block_diagonal,
+    identity,
     is_anticausal,
     is_causal,
     is_memoryless,
+    product,
+    scaled,
+    shown,
+    total_of,
+    zero,
 )
 from phipsi.core.operators.catalogue import (
     CATALOGUE,

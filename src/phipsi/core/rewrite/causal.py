@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
+from phipsi.core.expressions import (
     Expr,
+    Op,
     block_diagonal,
     identity,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    is_strict,
     product,
     rebuild,
+    shown,
     total_of,
     zero,
 )
-from phipsi.core.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
-from phipsi.core.operators.catalogue import definition
-from phipsi.core.operators.transitions import is_step, is_transition, transition_step
+from phipsi.core.operators import definition, is_step, is_transition, transition_step
 from phipsi.errors import LoweringError
 
 Closes = Callable[[list[Expr], int, int], bool]

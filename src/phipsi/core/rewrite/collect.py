@@ -10,11 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, product, term_order, total_of
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.catalogue import meaning_of
-from phipsi.core.operators.transitions import plain_transition
+from phipsi.core.expressions import Expr, Number, Op, is_memoryless, product, term_order, total_of
+from phipsi.core.operators import meaning_of, plain_transition
 
 _TAIL = 16
 Terms = list[tuple[Number, Expr]]

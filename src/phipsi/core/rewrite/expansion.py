@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.catalogue import meaning_of
-from phipsi.core.operators.transitions import is_step
+from phipsi.core.expressions import Expr, Number, Op, is_memoryless, shown
+from phipsi.core.operators import is_step, meaning_of
 from phipsi.core.rewrite.causal import contract
 from phipsi.core.rewrite.inverses import innovations_form
 from phipsi.errors import LoweringError

@@ -8,9 +8,8 @@ that do not make expressions cheaper are theorems, in `theorems`.
 
 from __future__ import annotations
 
-from phipsi.core.expressions.node import Expr, identity, logdet
-from phipsi.core.expressions.spaces import EFFORTS, FORCES
-from phipsi.core.operators.catalogue import E_phi, H, Jr, M, Riccati, catalogue_leaf, phi
+from phipsi.core.expressions import EFFORTS, FORCES, Expr, identity, logdet
+from phipsi.core.operators import E_phi, H, Jr, M, Riccati, catalogue_leaf, phi
 from phipsi.core.rewrite.identity import Identity
 
 _f = Riccati()

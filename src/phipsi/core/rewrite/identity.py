@@ -9,12 +9,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from phipsi.core.expressions.check import advice, shown, signature
-from phipsi.core.expressions.node import Expr, zero
-from phipsi.core.expressions.spaces import UNKNOWN
-from phipsi.core.model.model import Model
-from phipsi.core.operators import as_expression
-from phipsi.core.operators.inputs import leaves_of
+from phipsi.core.expressions import UNKNOWN, Expr, advice, shown, signature, zero
+from phipsi.core.model import Model
+from phipsi.core.operators import as_expression, leaves_of
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
 

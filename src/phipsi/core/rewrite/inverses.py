@@ -12,12 +12,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, identity, product, total_of, zero
-from phipsi.core.expressions.spaces import EFFORTS, FORCES, RATES
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.catalogue import Riccati, definition, meaning_of
-from phipsi.core.operators.transitions import is_transition, transition_step
+from phipsi.core.expressions import (
+    EFFORTS,
+    FORCES,
+    RATES,
+    Expr,
+    Number,
+    Op,
+    identity,
+    is_memoryless,
+    product,
+    total_of,
+    zero,
+)
+from phipsi.core.operators import Riccati, definition, is_transition, meaning_of, transition_step
 from phipsi.core.rewrite.causal import contract, diagonal_and_strict
 
 

@@ -29,12 +29,29 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from phipsi.core.expressions.functions import cross
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, block_diagonal, product, total_of
-from phipsi.core.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.core.operators.catalogue import E_phi, H, V, family_of, phi, v
-from phipsi.core.operators.transitions import plain_transition, strict_transition, transition_with
+from phipsi.core.expressions import (
+    Expr,
+    Number,
+    Op,
+    block_diagonal,
+    cross,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    product,
+    total_of,
+)
+from phipsi.core.operators import (
+    E_phi,
+    H,
+    V,
+    family_of,
+    phi,
+    plain_transition,
+    strict_transition,
+    transition_with,
+    v,
+)
 from phipsi.core.rewrite.collect import split_sign
 from phipsi.core.rewrite.expansion import Factors, Terms, multiply_out
 from phipsi.core.rewrite.patterns import rebuild_inside

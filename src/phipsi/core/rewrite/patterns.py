@@ -11,12 +11,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
-from phipsi.core.expressions.scoped_cache import cached_in_scope
-from phipsi.core.operators.catalogue import DEFAULT_FAMILY, E_phi, H, Jr, M, Riccati, family_of, phi
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.operators.transitions import strict_transition, transition_with
+from phipsi.core.expressions import (
+    Expr,
+    Number,
+    Op,
+    adjoint,
+    cached_in_scope,
+    product,
+    rebuild,
+    total_of,
+)
+from phipsi.core.operators import (
+    DEFAULT_FAMILY,
+    E_phi,
+    H,
+    Jr,
+    M,
+    Riccati,
+    family_of,
+    leaves_of,
+    phi,
+    strict_transition,
+    transition_with,
+)
 from phipsi.core.rewrite.identity import Identity
 
 

@@ -12,28 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
+from phipsi.core.expressions import (
+    EFFORTS,
+    RATES,
     Expr,
     Number,
+    Op,
     as_matrix,
     identity,
+    is_memoryless,
     logdet,
     product,
+    shown,
     total_of,
     zero,
 )
-from phipsi.core.expressions.spaces import EFFORTS, RATES
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators.catalogue import (
-    CATALOGUE,
-    DEFAULT_FAMILY,
-    Jr,
-    Riccati,
-    definition,
-    family_of,
-)
+from phipsi.core.operators import CATALOGUE, DEFAULT_FAMILY, Jr, Riccati, definition, family_of
 from phipsi.core.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.core.rewrite.expansion import products_of
 from phipsi.core.rewrite.identities import (

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, adjoint, product, rebuild, total_of, zero
+from phipsi.core.expressions import Expr, Op, adjoint, product, rebuild, shown, total_of, zero
 from phipsi.core.rewrite.identity import Identity
 from phipsi.core.rewrite.patterns import REWRITTEN, Instance, find_in_product, replace_in_sum
 from phipsi.errors import LoweringError

@@ -35,6 +35,7 @@ from phipsi.core.spatial.vectors import (
     vee,
     vee_force,
 )
+from phipsi.package_state import offer_within
 
 __all__ = [
     "crf",
@@ -60,3 +61,17 @@ __all__ = [
     "vee",
     "vee_force",
 ]
+
+__getattr__ = offer_within(
+    __name__,
+    {
+        "exponential_coefficients": "cot_gap sinc versine",
+        "joint_groups": "SE2 SE3 SO3 LieGroup flat",
+        "number_kinds": (
+            "ARRAYS FLOATS ON_ARRAYS SERIES_BELOW TRUTHS ScalarOps curve_value entry_value "
+            "polynomial"
+        ),
+        "quaternions": "log_of_matrix",
+        "rotation_groups": "Rotation",
+    },
+)

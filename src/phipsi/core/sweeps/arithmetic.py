@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from phipsi.core.model.law_forms import LawForm
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.model import LawForm
+from phipsi.core.spatial import ScalarOps
 from phipsi.core.sweeps.entries import Entry, Rows, Vector
 from phipsi.core.sweeps.ir import Field
 

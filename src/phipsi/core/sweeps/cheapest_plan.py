@@ -27,10 +27,9 @@ from operator import add
 from threading import Lock
 from typing import NamedTuple
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
-from phipsi.core.rewrite.identity import Identity
-from phipsi.core.rewrite.rewriter import USUAL, FinalForm, Rewriting
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model
+from phipsi.core.rewrite import USUAL, FinalForm, Identity, Rewriting
 from phipsi.core.sweeps.ir import Domain, Field, LoopStep, Reads, StepKind, reached
 from phipsi.core.sweeps.operations import block_sizes, entries, flops, flops_of_size
 from phipsi.core.sweeps.request import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from phipsi.core.model.closure_rows import (
+from phipsi.core.model import (
+    LawForm,
     closure_row,
     closure_row_along,
     closure_row_rate,
     relative_twist,
 )
-from phipsi.core.model.law_forms import LawForm
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,

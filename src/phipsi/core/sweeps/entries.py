@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.model.dual import Dual
+from phipsi.core.model import Dual
 
 Entry = Any
 Vector = Sequence[Entry]

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
-from phipsi.core.operators.catalogue import CATALOGUE
-from phipsi.core.rewrite.rewriter import RewriteStep, Rewriting
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model
+from phipsi.core.operators import CATALOGUE
+from phipsi.core.rewrite import RewriteStep, Rewriting
 from phipsi.core.sweeps.cheapest_plan import PlanCost, work_of
 from phipsi.core.sweeps.ir import (
     Binding,

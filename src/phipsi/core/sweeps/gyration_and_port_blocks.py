@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
-from phipsi.core.expressions.functions import cross, cross_force
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, total_of
-from phipsi.core.operators.catalogue import M, arguments_of, place_of
+from phipsi.core.expressions import Expr, Op, cross, cross_force, total_of
+from phipsi.core.operators import M, arguments_of, place_of
 from phipsi.core.sweeps.equation_builder import EquationBuilder
 from phipsi.core.sweeps.ir import Field, Kind
 

@@ -32,8 +32,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import Space, space_named
+from phipsi.core.expressions import Expr, Space, space_named
 from phipsi.errors import InputError
 
 Number = int | float | Fraction

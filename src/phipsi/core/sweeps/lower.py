@@ -20,26 +20,48 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
-from phipsi.core.expressions import check
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, adjoint, identity, leaf, product
-from phipsi.core.expressions.spaces import UNKNOWN, Space
-from phipsi.core.expressions.structure import (
+from phipsi.core.expressions import (
+    UNKNOWN,
+    Expr,
+    Number,
+    Op,
+    Space,
     Structure,
+    adjoint,
+    check,
+    identity,
     is_anticausal,
     is_causal,
     is_memoryless,
     is_strict,
+    leaf,
+    product,
     product_structure,
+    shown,
 )
-from phipsi.core.model.model import Model
-from phipsi.core.operators.catalogue import B, E_phi, M, V, definition, meaning_of
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.operators.transitions import is_step, is_transition, transition_step
-from phipsi.core.rewrite.causal import diagonal_part, is_block_operator
-from phipsi.core.rewrite.expansion import Factors, expand_products, step_factors
-from phipsi.core.rewrite.inverses import inverse_form, riccati_of, split_diagonal
+from phipsi.core.model import Model
+from phipsi.core.operators import (
+    B,
+    E_phi,
+    M,
+    V,
+    definition,
+    is_step,
+    is_transition,
+    leaves_of,
+    meaning_of,
+    transition_step,
+)
+from phipsi.core.rewrite import (
+    Factors,
+    diagonal_part,
+    expand_products,
+    inverse_form,
+    is_block_operator,
+    riccati_of,
+    split_diagonal,
+    step_factors,
+)
 from phipsi.core.sweeps.gyration_and_port_blocks import across_a_port, port_swing
 from phipsi.core.sweeps.ir import Domain, Field, FieldType
 from phipsi.core.sweeps.memoryless_blocks import MemorylessBlocks
@@ -468,7 +490,7 @@ def diagonal_blocks(blocks: MemorylessBlocks, x: Expr) -> Field:
     terms = [(c, _diagonal(blocks, fs, x)) for c, fs in expand_products(x)]
     if terms:
         return blocks.builder.add(terms)
-    return blocks.block(_zero_like(x))
+    return blocks.block(x - x)
 
 
 def _diagonal(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
@@ -480,7 +502,7 @@ def _diagonal(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
     if is_memoryless(key.structure):
         return blocks.block(key)
     if is_strict(key.structure):
-        return blocks.block(_zero_like(key))
+        return blocks.block(key - key)
     left, right = factors[0], factors[-1]
     if is_memoryless(left.structure):
         return b.mul(blocks.block(left), _diagonal(blocks, factors[1:], whole))
@@ -565,11 +587,6 @@ def _structure(factors: Factors) -> Structure:
     for y in factors:
         out = product_structure(out, y.structure)
     return out
-
-
-def _zero_like(x: Expr) -> Expr:
-    """The zero operator with the spaces of x."""
-    return x - x
 
 
 def _no_diagonal(whole: Expr, part: Expr) -> str:

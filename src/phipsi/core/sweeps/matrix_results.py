@@ -18,20 +18,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, block_diagonal, identity, product, total_of
-from phipsi.core.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
-from phipsi.core.operators.catalogue import B, E_phi, Riccati, family_of, phi
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.operators.transitions import (
+from phipsi.core.expressions import (
+    Expr,
+    Number,
+    Op,
+    block_diagonal,
+    identity,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    is_strict,
+    product,
+    total_of,
+)
+from phipsi.core.operators import (
+    B,
+    E_phi,
+    Riccati,
+    family_of,
     is_one_step,
     is_transition,
+    leaves_of,
+    phi,
     plain_transition,
     strict_transition,
     transition_step,
 )
-from phipsi.core.rewrite.matrix_splitting import between_seeds, matrix_terms
-from phipsi.core.rewrite.rewriter import Rewriter
+from phipsi.core.rewrite import Rewriter, between_seeds, matrix_terms
 from phipsi.core.sweeps.ir import Domain, Field, FieldType, Kind, all_of
 from phipsi.core.sweeps.lower import DOMAINS, Lowering
 from phipsi.core.sweeps.memoryless_blocks import A

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.functions import dE_trace, outer, scaled, trace
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, adjoint, leaf, product
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.operators.block_values import BodyFunction, ConstantBlocks
-from phipsi.core.operators.catalogue import (
+from phipsi.core.expressions import (
+    ONE,
+    Expr,
+    Op,
+    Space,
+    adjoint,
+    dE_trace,
+    leaf,
+    outer,
+    product,
+    scaled,
+    shown,
+    trace,
+)
+from phipsi.core.operators import (
     DEFAULT_FAMILY,
     B,
+    BodyFunction,
+    ConstantBlocks,
     M,
     Riccati,
     V,
@@ -22,7 +32,7 @@ from phipsi.core.operators.catalogue import (
     family_of,
     place_of,
 )
-from phipsi.core.rewrite.causal import one_step_factors
+from phipsi.core.rewrite import one_step_factors
 from phipsi.core.sweeps.equation_builder import EquationBuilder, no_modes
 from phipsi.core.sweeps.gyration_and_port_blocks import (
     across_a_port,

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from phipsi.core.model.flexible_hinge import rates_of_rows
-from phipsi.core.model.rate_rows import rate_rows_of
+from phipsi.core.model import rate_rows_of, rates_of_rows
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,

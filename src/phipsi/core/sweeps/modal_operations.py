@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
-from phipsi.core.model.dual import Dual, rate_of
-from phipsi.core.model.rate_rows import rate_rows_of
+from phipsi.core.model import Dual, rate_of, rate_rows_of
 from phipsi.core.sweeps import kernels, modal_bodies
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from phipsi.core.operators.catalogue import CATALOGUE
+from phipsi.core.operators import CATALOGUE
 from phipsi.core.sweeps import closure_operations, kernels, modal_operations
 from phipsi.core.sweeps.ir import (
     EACH,

@@ -6,27 +6,41 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from phipsi.core.expressions import check
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.core.expressions.spaces import UNKNOWN, Space, space_size
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators import as_expression
-from phipsi.core.operators.catalogue import CATALOGUE
-from phipsi.core.operators.inputs import (
+from phipsi.core.expressions import (
+    SELECTABLE,
+    UNKNOWN,
+    Expr,
+    Number,
+    Space,
+    block_diagonal,
+    check,
+    shown,
+    space_size,
+)
+from phipsi.core.model import Model, PointSet
+from phipsi.core.operators import (
+    CATALOGUE,
     INPUT_ORDER,
+    as_expression,
     check_pairs,
     inputs_of,
+    is_of_rigid_bodies,
     leaves_of,
     operands_of,
     own_rows,
     row_named,
 )
-from phipsi.core.operators.modal_definitions import is_of_rigid_bodies
-from phipsi.core.rewrite.identity import Identity, claim
-from phipsi.core.rewrite.matrix_splitting import matrix_product, strip_marks
-from phipsi.core.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
+from phipsi.core.rewrite import (
+    USUAL,
+    FinalForm,
+    Identity,
+    Rewriting,
+    claim,
+    matrix_product,
+    rewrite,
+    rewrite_by_rules,
+    strip_marks,
+)
 from phipsi.core.sweeps.equation_builder import no_modes
 from phipsi.core.sweeps.ir import Field
 from phipsi.core.sweeps.lower import Lowering, LoweringOptions

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Protocol
 
-from phipsi.core.expressions.node import Expr, Number
-from phipsi.core.model.model import Model
-from phipsi.core.model.rate_rows import RateRows, rate_rows_of
-from phipsi.core.operators.catalogue import Riccati
+from phipsi.core.expressions import Expr, Number
+from phipsi.core.model import Model, RateRows, rate_rows_of
+from phipsi.core.operators import Riccati
 from phipsi.core.sweeps.ir import Field
 
 Terms = list[tuple[Number, Expr]]

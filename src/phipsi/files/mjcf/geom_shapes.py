@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import Exclusion, LinkShape, ShapePair
-from phipsi.attached.shapes import Material
-from phipsi.core.model.pose import Pose
+from phipsi.attached import Exclusion, LinkShape, Material, ShapePair
+from phipsi.core.model import Pose
 from phipsi.core.spatial import quat_normalize
 from phipsi.files.body_frames import in_body
 from phipsi.files.mjcf.checked_files import MjcfFiles

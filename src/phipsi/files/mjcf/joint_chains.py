@@ -10,10 +10,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.file_metadata import Rating
-from phipsi.core.model import joints
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.pose import Pose
+from phipsi.attached import Rating
+from phipsi.core.model import Joint, Pose, joints
 from phipsi.core.spatial import so3_exp
 from phipsi.files.body_frames import hinge_shift
 

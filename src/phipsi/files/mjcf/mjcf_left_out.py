@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.core.model.tree import WORLD_NAME
+from phipsi.core.model import WORLD_NAME
 from phipsi.files.files import SourceLocation
 from phipsi.files.mjcf.checked_files import MjcfFiles
 from phipsi.files.mjcf.geom_shapes import pose_of, touching_geoms

@@ -15,11 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi import constraints as c
-from phipsi.core.model import joints
-from phipsi.core.model.body import Frame
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD_NAME
+from phipsi.core.model import WORLD_NAME, Frame, Pose, SpatialInertia, joints
 from phipsi.errors import FileError, ModelError, PhipsiError
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.body_frames import in_body, link_frames
@@ -33,7 +29,7 @@ from phipsi.files.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.files.mjcf.mujoco_text import text_for_mujoco
 from phipsi.files.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.files.xml_document import XMLElement, shortened
-from phipsi.support.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
+from phipsi.support import Ended, LimitedProcess, NotStarted, TooSlow
 
 
 def read_mjcf(

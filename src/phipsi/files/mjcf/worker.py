@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from phipsi.files.mjcf.mujoco_arrays import compiled, packed
-from phipsi.support.limited_process import Message, serve
+from phipsi.support import Message, serve
 
 
 def main() -> None:

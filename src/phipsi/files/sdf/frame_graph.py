@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import radians
 from typing import final
 
-from phipsi.core.model.pose import Pose, rotation_of_rpy
+from phipsi.core.model import Pose, rotation_of_rpy
 from phipsi.errors import did_you_mean
 from phipsi.files.files import where
 from phipsi.files.shared_elements import pose_of

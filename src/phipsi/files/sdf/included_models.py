@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import final
 
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD_NAME
+from phipsi.core.model import WORLD_NAME, Pose
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders, Rejected
 from phipsi.files.files import read_bytes

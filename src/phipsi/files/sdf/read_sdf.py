@@ -18,13 +18,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
-from phipsi.attached.file_metadata import Rating
-from phipsi.core.model import joints
-from phipsi.core.model.body import Frame, LimitsArgument
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.pose import Pose
-from phipsi.core.model.tree import WORLD_NAME
+from phipsi.algorithms import AS_CONSTRAINT
+from phipsi.attached import Rating
+from phipsi.core.model import WORLD_NAME, Frame, LimitsArgument, Pose, SpatialInertia, joints
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.body_frames import hinge_shift, in_body, link_frames
 from phipsi.files.file_inertias import checked_mass, inertia_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phipsi.core.model.inertia import SpatialInertia
+from phipsi.core.model import SpatialInertia
 from phipsi.files.parsed_robot import ParsedRobot
 from phipsi.files.xml_document import XMLElement
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from phipsi.attached.shapes import Material
+from phipsi.attached import Material
 from phipsi.errors import ModelError
 from phipsi.files.parsed_robot import ParsedRobot
 from phipsi.files.xml_document import XMLElement

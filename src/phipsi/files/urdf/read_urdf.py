@@ -15,10 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from phipsi.attached.file_metadata import Rating
-from phipsi.core.model import joints
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.pose import Pose, plane_axes, rotation_of_rpy
+from phipsi.attached import Rating
+from phipsi.core.model import Pose, SpatialInertia, joints, plane_axes, rotation_of_rpy
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.file_inertias import checked_mass, inertia_of

@@ -15,20 +15,28 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.attached.file_metadata import FileMetadata, LinkShape, MimicJoint, Rating, as_file_shape
-from phipsi.core.model import joints
-from phipsi.core.model.body import Body, Description
-from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose, plane_axes, rpy_of_rotation
-from phipsi.core.model.tree import WORLD_NAME
-from phipsi.core.model.weld_fixed_joints import weld
+from phipsi.attached import FileMetadata, LinkShape, MimicJoint, Rating, as_file_shape
+from phipsi.core.model import (
+    UNAFFECTED,
+    WORLD_NAME,
+    Body,
+    Description,
+    Model,
+    Pose,
+    Refusal,
+    SpatialInertia,
+    joints,
+    plane_axes,
+    rpy_of_rotation,
+    supports,
+    tree_of,
+    weld,
+)
 from phipsi.errors import ModelError, warn
 from phipsi.files.files import unused
 from phipsi.files.mimic_joints import mimic_constraint
 from phipsi.files.parsed_robot import ROOT_JOINT
-from phipsi.support.atomic_files import atomic_write_text, named_as
+from phipsi.support import atomic_write_text, named_as
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.errors_from_status import NO_MEMORY, NOT_FINITE
+from phipsi.core.backends import NO_MEMORY, NOT_FINITE
 from phipsi.native import data_record as record
 from phipsi.native.calls.scratch import acquire, release
 from phipsi.native.matrices.tiles import transpose

@@ -12,11 +12,8 @@ import numpy as np
 import numpy._core._multiarray_umath as umath
 from numpy.typing import NDArray
 
-from phipsi.core.backends.backend import never
-from phipsi.core.backends.batch_threads import batch_pieces
-from phipsi.core.backends.result_memory import LEAST, empty
-from phipsi.core.model.argument_checks import as_numbers, surely_numbers
-from phipsi.core.model.fork_safe_lock import ForkSafeLock
+from phipsi.core.backends import LEAST, batch_pieces, empty, never
+from phipsi.core.model import ForkSafeLock, as_numbers, surely_numbers
 from phipsi.native import data_record as record
 from phipsi.native.calls.batch_loop import define_loop
 from phipsi.native.calls.direct_call import (

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
-from phipsi.core.backends.errors_from_status import BLOCK, HINGE
-from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
-from phipsi.core.model.law_forms import LawForm
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.entries import (
+from phipsi.core.backends import BLOCK, HINGE, HINGE_TOLERANCE
+from phipsi.core.model import LawForm
+from phipsi.core.sweeps import (
+    Domain,
+    Field,
+    Kind,
+    Reads,
     Rows,
     add,
+    entries as en,
     identity,
     inertia_parts,
     lower_half,
     transpose_rows,
 )
-from phipsi.core.sweeps.ir import Domain, Field, Kind, Reads
 from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emit_context import EmitContext

@@ -14,11 +14,9 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.sweeps.ir import Domain, Field
-from phipsi.core.sweeps.request import Result
-from phipsi.native import data_record as record
-from phipsi.native import tables
+from phipsi.core.expressions import Space
+from phipsi.core.sweeps import Domain, Field, Result
+from phipsi.native import data_record as record, tables
 from phipsi.native.kernel.storage_plan import StoragePlan, entry_count, is_column, shown
 from phipsi.native.tables import Tables
 from phipsi.native.targets.target import Target

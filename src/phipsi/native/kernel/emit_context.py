@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from phipsi.core.backends.errors_from_status import CODES
-from phipsi.core.model.law_forms import LawForm
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Reads
-from phipsi.native import data_record as record
-from phipsi.native import tables
+from phipsi.core.backends import CODES
+from phipsi.core.model import LawForm
+from phipsi.core.sweeps import Domain, Field, Reads, entries as en
+from phipsi.native import data_record as record, tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.storage_plan import is_column

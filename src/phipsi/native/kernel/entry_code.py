@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.spatial import ScalarOps
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.native.text.lane_arithmetic import Emitter, Lane

@@ -11,9 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Loop, LoopStep, Reads, StepKind, Variant, space_of
-from phipsi.core.sweeps.request import fields_of
+from phipsi.core.sweeps import (
+    Domain,
+    Field,
+    Loop,
+    LoopStep,
+    Reads,
+    StepKind,
+    Variant,
+    entries as en,
+    fields_of,
+    space_of,
+)
 from phipsi.native import data_record as record
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission, Parts

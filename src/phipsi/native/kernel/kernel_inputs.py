@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field
-from phipsi.native import data_record as record
-from phipsi.native import tables
+from phipsi.core.sweeps import Domain, Field, entries as en
+from phipsi.native import data_record as record, tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.emit_context import EmitContext

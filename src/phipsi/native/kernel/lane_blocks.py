@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phipsi.core.sweeps.entries import (
+from phipsi.core.sweeps import (
     Entry,
     Rows,
     add,

@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Node, in_order, users
+from phipsi.core.arrays import Array, Node, in_order, users
 from phipsi.native.kernel.entry_code import entry_code
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import Emitter, Lane, fold_loop, i64, write_loop

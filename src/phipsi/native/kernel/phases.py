@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.sweeps.ir import (
+from phipsi.core.model import Model, PointSet
+from phipsi.core.sweeps import (
     Domain,
     Field,
     Keep,
@@ -39,9 +38,9 @@ from phipsi.core.sweeps.ir import (
     StepKind,
     Variant,
     dependencies,
+    flops,
     reached,
 )
-from phipsi.core.sweeps.operations import flops
 from phipsi.native.kernel.storage_plan import (
     entry_count,
     is_column,

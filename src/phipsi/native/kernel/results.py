@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.errors_from_status import NOT_FINITE, SYMMETRY_TOLERANCE
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, LoopStep, parts_of
-from phipsi.core.sweeps.request import Result
+from phipsi.core.backends import NOT_FINITE, SYMMETRY_TOLERANCE
+from phipsi.core.expressions import Space
+from phipsi.core.sweeps import Domain, Field, LoopStep, Result, entries as en, parts_of
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission, InputSlot

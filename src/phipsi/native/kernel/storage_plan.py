@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from phipsi.core.sweeps.ir import (
+from phipsi.core.sweeps import (
     Domain,
     Field,
     Keep,

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from phipsi.core.expressions.spaces import space_named
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, Kind
+from phipsi.core.expressions import space_named
+from phipsi.core.sweeps import Domain, Field, Kind, entries as en
 from phipsi.native import tables
 from phipsi.native.kernel import lane_blocks as bl
 from phipsi.native.kernel.emission import Emission

@@ -12,9 +12,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.sweeps.ir import Field
-from phipsi.native import data_record as record
-from phipsi.native import tables
+from phipsi.core.sweeps import Field
+from phipsi.native import data_record as record, tables
 from phipsi.native.kernel.body_code import BodyCode
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.emit_context import EmitContext

@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.closures import ClosureSet
-from phipsi.core.model.model import Model
+from phipsi.core.model import ClosureSet, Model
 
 # layout of a row's integers: address of entry (row, place p) is base + p; the place of the row; the
 # first place of its stretch; the width of its stretch; the block; and, by place, the row there

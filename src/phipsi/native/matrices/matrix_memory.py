@@ -9,11 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.backends.errors_from_status import SMALL
-from phipsi.core.sweeps.ir import Domain, Field, Kind, Reads, parts_of, space_of
-from phipsi.core.sweeps.request import Result
-from phipsi.native import data_record as record
-from phipsi.native import tables
+from phipsi.core.backends import SMALL
+from phipsi.core.sweeps import Domain, Field, Kind, Reads, Result, parts_of, space_of
+from phipsi.native import data_record as record, tables
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.emit_context import EmitContext
 from phipsi.native.matrices.columns import Columns

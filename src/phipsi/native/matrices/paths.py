@@ -17,12 +17,17 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.model.closures import NO_CLOSURES
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.sweeps import entries as en
-from phipsi.core.sweeps.ir import Domain, Field, LoopStep, Reads, Variant, reached
-from phipsi.core.sweeps.request import Result
+from phipsi.core.model import NO_CLOSURES, Model, PointSet
+from phipsi.core.sweeps import (
+    Domain,
+    Field,
+    LoopStep,
+    Reads,
+    Result,
+    Variant,
+    entries as en,
+    reached,
+)
 from phipsi.native import data_record as record
 from phipsi.native.data_record import GROUP_SIZE
 from phipsi.native.kernel import lane_blocks as bl

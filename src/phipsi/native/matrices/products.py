@@ -12,9 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.sweeps.request import Result
+from phipsi.core.model import Model, PointSet
+from phipsi.core.sweeps import Result
 from phipsi.native import data_record as record
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.matrices.matrix_memory import MatrixMemory

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from phipsi.core.backends import errors_from_status, rank_limits
-from phipsi.core.sweeps.ir import Domain, Field
+from phipsi.core.sweeps import Domain, Field
 from phipsi.native import data_record as record
 from phipsi.native.kernel.emission import Emission
 from phipsi.native.kernel.emit_context import EmitContext

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.sweeps.ir import Field, Reads, dependencies, parts_of, reached, space_of
-from phipsi.core.sweeps.request import Result
+from phipsi.core.expressions import Space
+from phipsi.core.model import Model, PointSet
+from phipsi.core.sweeps import Field, Reads, Result, dependencies, parts_of, reached, space_of
 
 _PER_BODY = ("joint", "body", "parameter", "point")
 

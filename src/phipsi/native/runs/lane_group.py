@@ -16,8 +16,8 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.machine.machine import Place
-from phipsi.core.spatial.joint_groups import LieGroup
+from phipsi.core.machine import Place
+from phipsi.core.spatial import LieGroup
 from phipsi.native import tables
 from phipsi.native.data_record import INTEGERS, N_BODIES
 from phipsi.native.kernel.entry_code import LaneNumbers

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
-from phipsi.core.arrays.graph import Node, in_order
+from phipsi.core.arrays import Node, in_order
 from phipsi.native.data_record import INTEGERS, N_BODIES
 from phipsi.native.kernel.law_code import Area, LawCode
 from phipsi.native.lane_values import LaneCondition, LaneIndex

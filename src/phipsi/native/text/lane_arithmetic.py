@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast, final
 
-from phipsi.core.spatial.number_kinds import SERIES_BELOW, polynomial
+from phipsi.core.spatial import SERIES_BELOW, polynomial
 from phipsi.native.text import llvm_text as ir
 
 if TYPE_CHECKING:
-    from phipsi.core.machine.machine import Mask
-    from phipsi.core.machine.machine import Number as AnyNumber
+    from phipsi.core.machine import Mask, Number as AnyNumber
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
 DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD

@@ -18,9 +18,8 @@ import numpy as np
 
 from phipsi.native.text.llvm_values import (  # some are for others, as `ir.…`
     BIT as BIT,
-)
-from phipsi.native.text.llvm_values import (
     DOUBLE,
+    FLOAT as FLOAT,
     POINTER,
     VOID,
     WORD,
@@ -32,22 +31,13 @@ from phipsi.native.text.llvm_values import (
     IRConstant,
     IRType,
     IRValue,
+    LiteralStructType as LiteralStructType,
     StaticMemory,
+    Undefined as Undefined,
     VectorType,
     element_of,
-    truth_of,
-)
-from phipsi.native.text.llvm_values import (
-    FLOAT as FLOAT,
-)
-from phipsi.native.text.llvm_values import (
-    LiteralStructType as LiteralStructType,
-)
-from phipsi.native.text.llvm_values import (
-    Undefined as Undefined,
-)
-from phipsi.native.text.llvm_values import (
     side_by_side as side_by_side,
+    truth_of,
 )
 
 # ---- functions and their blocks ------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from phipsi.core.model.argument_checks import is_list
+from phipsi.core.model import is_list
 
 # ---- types ---------------------------------------------------------------------------------------
 

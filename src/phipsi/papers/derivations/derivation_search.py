@@ -20,20 +20,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as with_fields
+from dataclasses import dataclass, replace as with_fields
 from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import count
 
-from phipsi.core.calculus.directional import substitute, with_parts
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, adjoint, leaf, product, total_of
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.expressions.structure import Structure
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.rewrite.collect import collect
+from phipsi.core.calculus import substitute, with_parts
+from phipsi.core.expressions import (
+    ONE,
+    Expr,
+    Number,
+    Op,
+    Row,
+    Space,
+    Structure,
+    adjoint,
+    leaf,
+    product,
+    total_of,
+)
+from phipsi.core.operators import leaves_of
+from phipsi.core.rewrite import collect
 from phipsi.errors import PhipsiError
 from phipsi.papers.derivations.manipulate import replace
 from phipsi.papers.derivations.named_equations import Equation

@@ -11,12 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, identity
-from phipsi.core.expressions.parse import Vocabulary
-from phipsi.core.operators import as_expression, vocabulary
-from phipsi.core.operators.catalogue import definition
-from phipsi.core.rewrite.identity import Identity, sides_of
+from phipsi.core.expressions import Expr, Number, Op, Vocabulary, identity
+from phipsi.core.operators import as_expression, definition, vocabulary
+from phipsi.core.rewrite import Identity, sides_of
 from phipsi.errors import InputError, is_whole
 from phipsi.papers.derivations.derivation_search import (
     DerivationSearch,
@@ -42,8 +39,7 @@ from phipsi.papers.derivations.named_equations import (
     written_out,
 )
 from phipsi.papers.derivations.normal_form import WordSum, words_of
-from phipsi.papers.proofs.claim_decision import equal as same_arrays
-from phipsi.papers.proofs.claim_decision import sides
+from phipsi.papers.proofs.claim_decision import equal as same_arrays, sides
 from phipsi.papers.proofs.deep_mechanisms import pool_of
 from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.sample_mechanisms import SampleMechanism

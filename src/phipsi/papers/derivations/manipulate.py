@@ -11,23 +11,40 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import cast
 
-from phipsi.core.calculus.directional import substitute, with_parts
+from phipsi.core.calculus import substitute, with_parts
 from phipsi.core.compiler import explain
-from phipsi.core.expressions.check import advice, shown, signature
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, product, total_of
-from phipsi.core.expressions.node import identity as identity_on
-from phipsi.core.expressions.spaces import UNKNOWN
-from phipsi.core.model.capabilities import UNAFFECTED, supports
-from phipsi.core.model.model import Model
-from phipsi.core.operators import as_expression, mass_matrix
-from phipsi.core.operators.catalogue import definition, family_of, hinge_inertia
-from phipsi.core.operators.inputs import leaves_of, nodes_of
-from phipsi.core.operators.transitions import transition_step
-from phipsi.core.rewrite.collect import collect as collect_prefixes
-from phipsi.core.rewrite.identity import Identity
-from phipsi.core.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum
-from phipsi.core.rewrite.rewriter import rewrite_one
+from phipsi.core.expressions import (
+    UNKNOWN,
+    Expr,
+    Number,
+    Op,
+    advice,
+    identity as identity_on,
+    product,
+    shown,
+    signature,
+    total_of,
+)
+from phipsi.core.model import UNAFFECTED, Model, supports
+from phipsi.core.operators import (
+    as_expression,
+    definition,
+    family_of,
+    hinge_inertia,
+    leaves_of,
+    mass_matrix,
+    nodes_of,
+    transition_step,
+)
+from phipsi.core.rewrite import (
+    Identity,
+    collect as collect_prefixes,
+    families_of,
+    find_in_product,
+    instances,
+    replace_in_sum,
+    rewrite_one,
+)
 from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 from phipsi.papers.derivations.normal_form import Word, WordSum, quotient, words_of
 from phipsi.papers.theorems.book_index import equations_named

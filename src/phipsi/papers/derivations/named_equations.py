@@ -11,22 +11,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
-from phipsi.core.calculus.directional import substitute
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, Number, adjoint, identity, product, total_of
-from phipsi.core.expressions.spaces import MOTIONS
-from phipsi.core.expressions.structure import is_memoryless
-from phipsi.core.operators import parse
-from phipsi.core.operators.catalogue import CATALOGUE, Riccati, definition, leaf
-from phipsi.core.operators.inputs import leaves_of, nodes_of
-from phipsi.core.operators.transitions import (
+from phipsi.core.calculus import substitute
+from phipsi.core.expressions import (
+    MOTIONS,
+    Expr,
+    Number,
+    Op,
+    adjoint,
+    identity,
+    is_memoryless,
+    product,
+    total_of,
+)
+from phipsi.core.operators import (
+    CATALOGUE,
+    Riccati,
+    definition,
     is_transition,
+    leaf,
+    leaves_of,
+    nodes_of,
+    parse,
     plain_transition,
     strict_transition,
     transition_step,
 )
-from phipsi.core.rewrite.identity import Identity
-from phipsi.core.rewrite.patterns import families_of, instances
+from phipsi.core.rewrite import Identity, families_of, instances
 from phipsi.papers.derivations.manipulate import fold
 from phipsi.papers.derivations.normal_form import Word, WordSum, quotient, words_of
 from phipsi.papers.proofs.proof_state import any_motion

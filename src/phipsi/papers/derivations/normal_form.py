@@ -14,26 +14,26 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product as choices_of
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.coefficients import int_if_whole
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import (
+from phipsi.core.expressions import (
+    ONE,
     Expr,
     Number,
+    Op,
+    Space,
+    Structure,
     adjoint,
     block_diagonal,
     identity,
+    int_if_whole,
     inverse,
     logdet,
     product,
+    shown,
     total_of,
     zero,
 )
-from phipsi.core.expressions.spaces import ONE, Space
-from phipsi.core.expressions.structure import Structure
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.operators.catalogue import place_of, with_arguments
-from phipsi.core.rewrite.causal import is_block_operator
+from phipsi.core.operators import BodyFunction, place_of, with_arguments
+from phipsi.core.rewrite import is_block_operator
 from phipsi.errors import InputError
 
 Word = tuple[Expr, ...]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from phipsi.core.rewrite.identity import Identity
+from phipsi.core.rewrite import Identity
 from phipsi.errors import InputError, did_you_mean
 from phipsi.papers.derivations.derive import Derivation, derive
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, theorem, word

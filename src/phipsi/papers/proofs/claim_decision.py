@@ -24,25 +24,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import space_size
-from phipsi.core.model.closures import ClosureSet
-from phipsi.core.model.flexible_hinge import packed_inertia, packed_port
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators.block_values import BodyFunction
-from phipsi.core.operators.catalogue import Riccati, definition, family_of
-from phipsi.core.operators.inputs import own_rows, written_nodes
-from phipsi.core.operators.modal_definitions import definition_with_modes
-from phipsi.core.rewrite.identity import Identity
+from phipsi.core.expressions import Expr, Op, space_size
+from phipsi.core.model import ClosureSet, Model, PointSet, packed_inertia, packed_port
+from phipsi.core.operators import (
+    BodyFunction,
+    Riccati,
+    definition,
+    definition_with_modes,
+    family_of,
+    own_rows,
+    written_nodes,
+)
+from phipsi.core.rewrite import Identity
 from phipsi.errors import InputError, ModelError
 from phipsi.papers.proofs.digits import Digits, agree, long_decimals
 from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS, ProofState, drawing
 from phipsi.papers.proofs.residues import field, random_prime
-from phipsi.user_operators.own_blocks import Table
+from phipsi.user_operators import Table
 
 Array = NDArray[Any]
 

@@ -23,14 +23,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, identity, product
-from phipsi.core.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.core.operators.catalogue import arguments_of
-from phipsi.core.operators.inputs import inputs_of, written_nodes
-from phipsi.core.operators.modal_definitions import definition_with_modes
-from phipsi.core.rewrite.identity import Identity
-from phipsi.core.rewrite.rewriter import rewrite_one
+from phipsi.core.expressions import (
+    Expr,
+    Op,
+    identity,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    product,
+)
+from phipsi.core.operators import arguments_of, definition_with_modes, inputs_of, written_nodes
+from phipsi.core.rewrite import Identity, rewrite_one
 from phipsi.errors import PhipsiError
 from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS
 

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.model import joints as joint_types
-from phipsi.core.model.model import Model
-from phipsi.core.operators.inputs import inputs_of
-from phipsi.core.rewrite.identity import Identity
+from phipsi.core.expressions import Expr, Space
+from phipsi.core.model import Model, joints as joint_types
+from phipsi.core.operators import inputs_of
+from phipsi.core.rewrite import Identity
 from phipsi.papers.proofs.digits import AGREE, Digits, long_decimals
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import ProofState

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 
 from phipsi import constraints
-from phipsi.core.rewrite.identity import Identity, is_about_rows
+from phipsi.core.rewrite import Identity, is_about_rows
 from phipsi.papers.proofs.claim_reach import reach_of
 from phipsi.papers.proofs.sample_mechanisms import (
     JOINT_KINDS,

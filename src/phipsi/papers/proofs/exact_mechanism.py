@@ -15,19 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.core.dense.configuration import along_modes as along
-from phipsi.core.model.flexible_hinge import FlexibleHinge, packed_inertia, packed_port
-from phipsi.core.model.flexible_inertia import FlexibleInertia
-from phipsi.core.model.flexible_ports import Port
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.model.rate_rows import rate_rows_of
-from phipsi.core.model.scalar_linalg import rotation_of_quaternion
+from phipsi.core.dense import along_modes as along
+from phipsi.core.model import (
+    FlexibleHinge,
+    FlexibleInertia,
+    Joint,
+    Model,
+    PointSet,
+    Port,
+    packed_inertia,
+    packed_port,
+    rate_rows_of,
+    rotation_of_quaternion,
+)
 from phipsi.core.spatial import matrix_to_quat, skew
 from phipsi.errors import InputError
 from phipsi.papers.proofs.digits import Digits
-from phipsi.user_operators.own_blocks import Table
+from phipsi.user_operators import Table
 
 Array = Any  # exact arrays; their class is `kind`
 Draw = Callable[..., Array]

@@ -11,21 +11,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.reference import evaluate
-from phipsi.core.backends.storage_layout import body_slices
+from phipsi.core.backends import body_slices, evaluate
 from phipsi.core.compiler import compile
-from phipsi.core.dense import arranged
-from phipsi.core.dense.evaluation import DenseEvaluator
-from phipsi.core.dense.override_values import check_expression
-from phipsi.core.expressions.node import Expr, leaf
-from phipsi.core.expressions.row import Row
-from phipsi.core.expressions.spaces import MOTIONS, ONE, space_size
-from phipsi.core.expressions.structure import GENERAL
-from phipsi.core.model.closures import ClosureSet
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.operators import parse
-from phipsi.core.operators.inputs import DIRECTIONS, INPUT_ORDER
+from phipsi.core.dense import DenseEvaluator, arranged, check_expression
+from phipsi.core.expressions import GENERAL, MOTIONS, ONE, Expr, Row, leaf, space_size
+from phipsi.core.model import ClosureSet, Model, PointSet
+from phipsi.core.operators import DIRECTIONS, INPUT_ORDER, parse
 from phipsi.papers.proofs.digits import STEP, Digits
 from phipsi.papers.proofs.exact_mechanism import Draw, ExactMechanism
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 
-from phipsi.core.backends.array_algebra import FUNCTIONS
-from phipsi.core.spatial.number_kinds import ScalarOps
+from phipsi.core.backends import FUNCTIONS
+from phipsi.core.spatial import ScalarOps
 from phipsi.papers.proofs.exact_array import ExactArray, NotRational
 
 Array = Any  # of int64, float64 or complex128

@@ -13,27 +13,28 @@ from functools import cache, lru_cache
 import numpy as np
 
 from phipsi import constraints
-from phipsi.core.model.builder import ModelBuilder
-from phipsi.core.model.closures import ClosureSet, closure_set
-from phipsi.core.model.flexible_inertia import FlexibleInertia
-from phipsi.core.model.inertia import SpatialInertia
-from phipsi.core.model.joint import Joint
-from phipsi.core.model.joints import (
+from phipsi.core.model import (
+    ClosureSet,
     Composite,
     Cylindrical,
+    FlexibleInertia,
     Free,
     Helical,
+    Joint,
+    Model,
+    ModelBuilder,
     Planar,
+    PointSet,
+    Pose,
     Prismatic,
     Revolute,
+    SpatialInertia,
     Spherical,
     Translation,
     Universal,
+    closure_set,
 )
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
-from phipsi.core.model.pose import Pose
-from phipsi.core.rewrite.identity import unmet
+from phipsi.core.rewrite import unmet
 from phipsi.papers.proofs.digits import Digits
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import POINTS, ProofState, drawing

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from phipsi.core.operators import H, M, gravity, parse
-from phipsi.core.rewrite.identity import Claim, Erratum, Identity
+from phipsi.core.rewrite import Claim, Erratum, Identity
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.dynamics_theorems import (
     BIAS_TERMS,

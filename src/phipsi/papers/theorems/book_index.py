@@ -8,13 +8,9 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple, cast
 
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.expressions.node import Expr, adjoint
-from phipsi.core.operators.inputs import leaves_of, nodes_of
-from phipsi.core.operators.papers import PAPERS
-from phipsi.core.rewrite.identities import RULES
-from phipsi.core.rewrite.identity import Identity, sides_of
-from phipsi.core.rewrite.patterns import find_in_product, replace_in_sum
+from phipsi.core.expressions import Expr, Op, adjoint
+from phipsi.core.operators import PAPERS, leaves_of, nodes_of
+from phipsi.core.rewrite import RULES, Identity, find_in_product, replace_in_sum, sides_of
 from phipsi.errors import InputError, PhipsiError, did_you_mean
 from phipsi.papers.theorems.paper_symbols import word
 from phipsi.papers.theorems.printed_equations import Printed, printed

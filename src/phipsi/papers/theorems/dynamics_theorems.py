@@ -28,11 +28,10 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi.core.operators import H, M, P, R, V, a, b, c_J, gravity, mass_matrix, parse, phi
-from phipsi.core.rewrite.identity import Claim, Identity
+from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import crm, skew
 from phipsi.papers.proofs.proof_state import ProofState
-from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, sweep, word
-from phipsi.papers.theorems.paper_symbols import theorem as t
+from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, sweep, theorem as t, word
 from phipsi.papers.theorems.values import (
     BIAS,
     GRAVITY_EFFORTS,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.scalar_linalg import rotation_of_quaternion
+from phipsi.core.expressions import Expr
+from phipsi.core.model import rotation_of_quaternion
 from phipsi.core.operators import V, mass_matrix, parse, pose
-from phipsi.core.rewrite.identity import Claim, Identity
+from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import quat_multiply, skew
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import checked, word

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.core.operators import E_phi, H, M, P, R, Upsilon, V, mass_matrix, parse, phi, pose
-from phipsi.core.rewrite.identity import Claim, Identity
-from phipsi.core.spatial import crf, crm, crq, skew
-from phipsi.core.spatial import phi as rigid
+from phipsi.core.rewrite import Claim, Identity
+from phipsi.core.spatial import crf, crm, crq, phi as rigid, skew
 from phipsi.papers.proofs.proof_state import ProofState
-from phipsi.papers.theorems.paper_symbols import checked
-from phipsi.papers.theorems.paper_symbols import theorem as t
+from phipsi.papers.theorems.paper_symbols import checked, theorem as t
 from phipsi.papers.theorems.values import (
     BIAS,
     Array,

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.core.operators import E_phi, E_psi, G, H, K, Omega, Upsilon, mass_matrix, phi, psi
-from phipsi.core.rewrite.identity import Claim, Identity
+from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import skew
 from phipsi.papers.proofs.proof_state import ProofState
-from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, used, word
-from phipsi.papers.theorems.paper_symbols import theorem as t
+from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, theorem as t, used, word
 from phipsi.papers.theorems.values import (
     Array,
     blocks,

@@ -15,11 +15,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.parse import Vocabulary, parse_with
+from phipsi.core.expressions import Expr, Vocabulary, parse_with
 from phipsi.core.operators import VOCABULARY, parse
-from phipsi.core.rewrite.identities import RULES
-from phipsi.core.rewrite.identity import Claim, Identity
+from phipsi.core.rewrite import RULES, Claim, Identity
 from phipsi.papers.proofs.proof_state import any_motion
 
 NO_ROTORS = "Jr = 0"

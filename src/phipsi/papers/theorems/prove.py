@@ -11,17 +11,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.calculus.directional import substitute
-from phipsi.core.dense import dense
-from phipsi.core.dense.override_values import collect
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.capabilities import UNAFFECTED, supports
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import ANY_POINTS, PointSet
-from phipsi.core.operators import parse
-from phipsi.core.operators.inputs import check_tables, written_nodes
-from phipsi.core.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
-from phipsi.core.rewrite.identity import Identity, claim, is_about_rows, unmet
+from phipsi.core.calculus import substitute
+from phipsi.core.dense import collect, dense
+from phipsi.core.expressions import Expr
+from phipsi.core.model import ANY_POINTS, UNAFFECTED, Model, PointSet, supports
+from phipsi.core.operators import (
+    check_tables,
+    is_about_modes,
+    is_of_rigid_bodies,
+    parse,
+    written_nodes,
+)
+from phipsi.core.rewrite import Identity, claim, is_about_rows, unmet
 from phipsi.errors import (
     InputError,
     PhipsiError,
@@ -45,8 +46,7 @@ from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 from phipsi.papers.theorems.book_index import all_identities, identity_named
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
-from phipsi.user_operators.block_formulas import Formula
-from phipsi.user_operators.own import with_any_blocks
+from phipsi.user_operators import Formula, with_any_blocks
 
 Array = NDArray[Any]
 

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from phipsi.core.expressions.check import shown
-from phipsi.core.expressions.kinds import Op
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import ANY_POINTS, PointSet
-from phipsi.core.operators.catalogue import CATALOGUE, arguments_of, definition
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.rewrite.identity import Identity, is_about_rows, unmet
-from phipsi.core.rewrite.user_rules import is_self_matching
+from phipsi.core.expressions import Op, shown
+from phipsi.core.model import ANY_POINTS, Model, PointSet
+from phipsi.core.operators import CATALOGUE, arguments_of, definition, leaves_of
+from phipsi.core.rewrite import Identity, is_about_rows, is_self_matching, unmet
 from phipsi.errors import InputError, PhipsiError
 from phipsi.papers.theorems.prove import ClaimInputs, Proof, prove, prove_for_inputs, stated
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.node import SELECTABLE
+from phipsi.core.expressions import SELECTABLE
 from phipsi.core.operators import parse
-from phipsi.core.rewrite.identity import CONDITIONS, Identity, is_about_rows
+from phipsi.core.rewrite import CONDITIONS, Identity, is_about_rows
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.papers.proofs.claim_decision import (
     GOAL,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.core.operators import parse, pose
-from phipsi.core.rewrite.identity import Claim
+from phipsi.core.rewrite import Claim
 from phipsi.core.spatial import phi as rigid
 from phipsi.papers.proofs.proof_state import ProofState
 

@@ -15,24 +15,18 @@ from typing import Any
 import numpy as np
 
 from phipsi import examples
-from phipsi.core.backends.program import Program
-from phipsi.core.calculus.differentiation import diff
+from phipsi.core.backends import Program
+from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile, explain
 from phipsi.core.dense import dense
-from phipsi.core.expressions.check import signature
-from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.spaces import Space
-from phipsi.core.expressions.structure import structure_word
-from phipsi.core.model.entry_names import entry_names
-from phipsi.core.model.model import Model
-from phipsi.core.operators import parse
-from phipsi.core.operators.catalogue import CATALOGUE
-from phipsi.core.operators.inputs import leaves_of
-from phipsi.core.sweeps.request import NEEDS_POINTS
+from phipsi.core.expressions import Expr, Space, signature, structure_word
+from phipsi.core.model import Model, entry_names
+from phipsi.core.operators import CATALOGUE, leaves_of, parse
+from phipsi.core.sweeps import NEEDS_POINTS
 from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.papers.derivations.derive import derive
 from phipsi.papers.theorems import identities, prove
-from phipsi.support.limited_process import Message, serve
+from phipsi.support import Message, serve
 
 LONGEST_TEXT = 2000  # characters of an expression
 _LONGEST_LATEX = 30_000

@@ -11,9 +11,8 @@ from importlib.resources import files
 from typing import Any, final
 from urllib.parse import quote
 
-from phipsi.core.model.model import Model
-from phipsi.support.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
-from phipsi.support.loopback_server import LoopbackServer
+from phipsi.core.model import Model
+from phipsi.support import Ended, LimitedProcess, LoopbackServer, NotStarted, TooSlow
 
 _TYPES = {
     "html": "text/html; charset=utf-8",

@@ -20,17 +20,26 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.derivatives import KKTSolver, inverse_dynamics_derivatives
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core.backends.arguments import joint_at, real_array
-from phipsi.core.model.argument_checks import as_list, whole_number
-from phipsi.core.model.capabilities import supports, tree_of
-from phipsi.core.model.deflections import bent_too_far
-from phipsi.core.model.entry_names import entry_names, modal_rates, rates_of
-from phipsi.core.model.flexible_hinge import modal_amplitudes
-from phipsi.core.model.model import Model
+from phipsi.algorithms import (
+    KKTSolver,
+    System,
+    chart_of,
+    inverse_dynamics,
+    inverse_dynamics_derivatives,
+)
+from phipsi.core.backends import joint_at, real_array
+from phipsi.core.model import (
+    Model,
+    as_list,
+    bent_too_far,
+    entry_names,
+    modal_amplitudes,
+    modal_rates,
+    rates_of,
+    supports,
+    tree_of,
+    whole_number,
+)
 from phipsi.errors import (
     ConvergenceError,
     InputError,

@@ -14,16 +14,11 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.arrays.law_values import GraphEvaluator, evaluate
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.model.entry_names import rates_of
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import GraphEvaluator, Node, adjoints, evaluate, law_operations as ops
+from phipsi.core.backends import real_array
+from phipsi.core.model import Model, rates_of
 from phipsi.errors import InputError, did_you_mean
-from phipsi.laws.block_diagram import BlockDiagram
-from phipsi.laws.law import Law
+from phipsi.laws import BlockDiagram, Law
 from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.integrators.group_calls import lower
 from phipsi.simulation.integrators.step_graph import StepGraph

@@ -8,11 +8,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.backends.arguments import real_array
+from phipsi.core.backends import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.package_state import display
 from phipsi.simulation.runs.checks import checked_time
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 

@@ -25,20 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.actuation import driving_efforts
-from phipsi.algorithms.dynamics.derivatives import KKTSolver
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.kinematics.motions import jacobian
-from phipsi.core.calculus.differentiation import diff
+from phipsi.algorithms import (
+    ConstraintMetric,
+    KKTSolver,
+    System,
+    driving_efforts,
+    inverse_dynamics,
+    jacobian,
+)
+from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import as_list, as_numbers
-from phipsi.core.model.capabilities import supports, tree_of
-from phipsi.core.model.entry_names import entry_names, rates_of
-from phipsi.core.model.model import Model
-from phipsi.core.operators import J
-from phipsi.core.operators import v as rates
+from phipsi.core.model import Model, as_list, as_numbers, entry_names, rates_of, supports, tree_of
+from phipsi.core.operators import J, v as rates
 from phipsi.errors import InputError, true_or_false
 from phipsi.simulation.analysis.law_linearization import ContinuousLaws, LawDerivatives
 from phipsi.simulation.analysis.linear_system import LinearSystem

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import free_mask
-from phipsi.core.backends.arguments import state_arrays
-from phipsi.core.model.capabilities import Refusal, check_prescribed, mechanism_of, supports
-from phipsi.core.model.model import Model
+from phipsi.algorithms import System, free_mask
+from phipsi.core.backends import state_arrays
+from phipsi.core.model import Model, Refusal, check_prescribed, mechanism_of, supports
 from phipsi.errors import InputError
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.stage_loop import Effort, Tangents, take_step

@@ -30,15 +30,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.core.arrays.graph import Node, Shape
-from phipsi.core.arrays.law_operations import input as given_node
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.trace import as_node
-from phipsi.core.model.entry_names import entry_names, joint_units
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import Node, Shape, as_node, evaluate, input as given_node
+from phipsi.core.model import Model, entry_names, joint_units
 from phipsi.errors import InputError, did_you_mean
-from phipsi.identification.regressors import inertial_parameters
-from phipsi.laws.block_diagram import INERTIA, BlockDiagram
+from phipsi.identification import inertial_parameters
+from phipsi.laws import INERTIA, BlockDiagram
 from phipsi.simulation import impacts, integrators
 from phipsi.simulation.compiled.episodes import Episodes, shared_of
 from phipsi.simulation.integrators.graph_steps import step_of

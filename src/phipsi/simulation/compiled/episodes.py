@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_operations import constant, input
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.model.argument_checks import as_list, whole_number
+from phipsi.core.arrays import Array, Node, Tracer, as_node, constant, input
+from phipsi.core.model import as_list, whole_number
 from phipsi.errors import InputError
-from phipsi.laws.signals import uniform_numbers
+from phipsi.laws import uniform_numbers
 from phipsi.simulation.runs.checks import checked_time
 
 if TYPE_CHECKING:

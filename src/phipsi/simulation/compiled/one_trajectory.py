@@ -8,15 +8,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.law_values import GraphEvaluator
+from phipsi.core.arrays import GraphEvaluator, Node, in_order
 from phipsi.core.compiler import compile
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import Model, Pose
 from phipsi.core.operators import Jr
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError, ModelError, warn
-from phipsi.laws.block_diagram import INERTIA
+from phipsi.laws import INERTIA
 from phipsi.simulation.forces.force import BoundForces, Force
 
 Array = NDArray[Any]

@@ -11,16 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core.arrays.graph import Shape
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.backends.arguments import joint_array, real_array
-from phipsi.core.backends.options import OnError, check_on_error
-from phipsi.core.model.argument_checks import as_list, whole_number
-from phipsi.core.model.capabilities import mechanism_of, supports
-from phipsi.core.model.model import Model
+from phipsi.algorithms import chart_of
+from phipsi.core.arrays import Shape, evaluate
+from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
+from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
 from phipsi.errors import InputError, one_of, true_or_false, warn
-from phipsi.laws.block_diagram import BlockDiagram
+from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
 from phipsi.simulation.compiled.simulator_results import (

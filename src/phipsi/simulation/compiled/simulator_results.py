@@ -11,19 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.model.argument_checks import as_list, whole_number
+from phipsi.algorithms import System
+from phipsi.core.backends import real_array
+from phipsi.core.model import as_list, whole_number
 from phipsi.errors import InputError, is_whole
 from phipsi.simulation.compiled.one_trajectory import OwnForces, own_mechanism
 from phipsi.simulation.compiled.simulator_state import check_state
 from phipsi.simulation.runs.rollout_arguments import per_step_efforts
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.progress import make_progress
+from phipsi.support import make_progress
 
 if TYPE_CHECKING:
-    from phipsi.contact.certificate import Certificate
-    from phipsi.contact.contact_record import ContactRecord
+    from phipsi.contact import Certificate, ContactRecord
 
 Array = NDArray[Any]
 

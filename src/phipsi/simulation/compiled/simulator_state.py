@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.contact.certificate import TOTALS, WORST, Certificate
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.backends.arguments import joint_array
-from phipsi.core.model.argument_checks import as_floats
+from phipsi.contact import TOTALS, WORST, Certificate
+from phipsi.core.arrays import GraphEvaluator
+from phipsi.core.backends import joint_array
+from phipsi.core.model import as_floats
 from phipsi.errors import InputError, SimulationError
 from phipsi.simulation import impacts
 from phipsi.simulation.runs.rollout import failure

@@ -8,22 +8,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.constrained.row_rank import Ranked
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.actuation import Actuation
-from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES
-from phipsi.core.arrays.trace import Tracer
-from phipsi.core.model.argument_checks import flat_batch
-from phipsi.core.model.capabilities import mechanism_of
-from phipsi.core.model.model import Model
+from phipsi.algorithms import BIAS_FORCES, Actuation, ConstraintMetric, Ranked, System, rows_of
+from phipsi.core.arrays import Tracer
+from phipsi.core.model import Model, flat_batch, mechanism_of
 from phipsi.core.operators import mass_matrix
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.simulation.control.compiled_control import Response, called, joint_rates
 from phipsi.simulation.control.row_equations import RowEquations
 from phipsi.simulation.runs.rollout import UNDRIVEN
-from phipsi.transmissions.motors import Motor
+from phipsi.transmissions import Motor
 
 Array = NDArray[Any]
 _SAMPLES = 3

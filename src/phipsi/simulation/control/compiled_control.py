@@ -7,27 +7,21 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import (
     BIAS_FORCES,
     GRAVITY_FORCES,
     INVERSE_DYNAMICS,
+    JACOBIAN_DOT_V,
+    POINT_VELOCITIES,
 )
-from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_operations import input
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.errors_from_status import DOUBTFUL
+from phipsi.core.arrays import Array, Node, Tracer, as_node, call, input
+from phipsi.core.backends import DOUBTFUL
 from phipsi.core.compiler import default_backend
-from phipsi.core.machine.machine import Machine, Memory
-from phipsi.core.model.entry_names import modal_rates
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
+from phipsi.core.machine import Machine, Memory
+from phipsi.core.model import Model, PointSet, modal_rates
 from phipsi.core.operators import J, Lambda, frame_pose, mass_matrix, tau
-from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.core.spatial.quaternions import log_of_matrix
-from phipsi.native.custom_kernel import CustomKernel, graph_function
-from phipsi.native.machine_call import MachineCall
+from phipsi.core.spatial import ARRAYS, log_of_matrix
+from phipsi.native import CustomKernel, MachineCall, graph_function
 from phipsi.simulation.control.tracking import Tracking
 from phipsi.simulation.integrators.step_calls import ProgramCall
 

@@ -22,12 +22,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
-from phipsi.core.arrays.trace import Tracer, as_array
-from phipsi.core.backends.arguments import joint_at
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.capabilities import UNAFFECTED, Refusal, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.algorithms import gravity_forces, inverse_dynamics
+from phipsi.core.arrays import Tracer, as_array
+from phipsi.core.backends import joint_at
+from phipsi.core.model import UNAFFECTED, Model, Refusal, as_floats, supports, tree_of
 from phipsi.errors import InputError, true_or_false
 from phipsi.simulation.control.actuated_mechanism import DrivenMechanism
 from phipsi.simulation.control.compiled_control import computed_torque, pd_gravity

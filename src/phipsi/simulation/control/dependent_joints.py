@@ -9,19 +9,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import (
+from phipsi.algorithms import (
+    ConstraintMetric,
+    System,
     open_loops_at,
     project_position,
     project_velocity,
 )
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.arrays.traced_numbers import TRACED
-from phipsi.core.model.argument_checks import entries_of
-from phipsi.core.model.entry_names import rates_of
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import TRACED, Tracer, as_node, call
+from phipsi.core.model import Model, entries_of, rates_of
 from phipsi.core.operators import pose
 from phipsi.errors import InputError
 from phipsi.simulation.control.compiled_control import StopWhere, called

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, GRAVITY_FORCES
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
-from phipsi.core.arrays.trace import Tracer
+from phipsi.algorithms import (
+    BIAS_FORCES,
+    GRAVITY_FORCES,
+    JACOBIAN_DOT_V,
+    POINT_VELOCITIES,
+    inverse_dynamics,
+)
+from phipsi.core.arrays import Tracer
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import as_floats, as_list
-from phipsi.core.model.capabilities import Refusal, supports
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import point_set
-from phipsi.core.model.pose import Pose
+from phipsi.core.model import Model, Pose, Refusal, as_floats, as_list, point_set, supports
 from phipsi.core.operators import I, J, Lambda, mass_matrix, pose
 from phipsi.core.spatial import so3_log
 from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false

@@ -13,16 +13,22 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.arrays.trace import Tracer, as_array, contains_tracer
-from phipsi.core.backends.arguments import joint_at, real_array
-from phipsi.core.model.argument_checks import as_floats, as_list, as_numbers, whole_number
-from phipsi.core.model.capabilities import UNAFFECTED, mechanism_of, supports, tree_of
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
-from phipsi.core.spatial import so3_log
-from phipsi.core.spatial.exponential_coefficients import sinc, versine
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.algorithms import System
+from phipsi.core.arrays import Tracer, as_array, contains_tracer
+from phipsi.core.backends import joint_at, real_array
+from phipsi.core.model import (
+    UNAFFECTED,
+    Model,
+    Pose,
+    as_floats,
+    as_list,
+    as_numbers,
+    mechanism_of,
+    supports,
+    tree_of,
+    whole_number,
+)
+from phipsi.core.spatial import ARRAYS, sinc, so3_log, versine
 from phipsi.errors import InputError
 from phipsi.simulation.control.dependent_joints import FollowingJoints, moved_by
 from phipsi.simulation.integrators.motion import Motion

@@ -20,20 +20,21 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.dynamics_expressions import ROW_DRIFT
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.rank_limits import ROW_FLOOR, ROW_TOLERANCE
-from phipsi.core.machine.machine import Index, Machine, Memory, Number
-from phipsi.core.machine.solvers import factor_cholesky, solve_lower, solve_upper
-from phipsi.core.model.model import Model
+from phipsi.algorithms import ROW_DRIFT, ConstraintMetric, rows_of
+from phipsi.core.arrays import Node, Tracer, as_node, call, law_operations as ops
+from phipsi.core.backends import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.core.machine import (
+    Index,
+    Machine,
+    Memory,
+    Number,
+    factor_cholesky,
+    solve_lower,
+    solve_upper,
+)
+from phipsi.core.model import Model
 from phipsi.core.operators import A, J
-from phipsi.native.machine_call import MachineCall
-from phipsi.native.targets.code_cache import sources_digest
+from phipsi.native import MachineCall, sources_digest
 from phipsi.simulation.control.compiled_control import called
 
 Array = NDArray[Any]

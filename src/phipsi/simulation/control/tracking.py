@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.trace import as_array
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import LieGroup
-from phipsi.core.spatial.number_kinds import ARRAYS
-from phipsi.core.spatial.rotation_groups import Rotation
+from phipsi.core.arrays import as_array
+from phipsi.core.model import Model
+from phipsi.core.spatial import ARRAYS, LieGroup, Rotation
 
 Array = NDArray[Any]
 Values = Any

@@ -7,19 +7,24 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.graph import Node, Shape
-from phipsi.core.arrays.hidden_inputs import traced_twice
-from phipsi.core.arrays.law_errors import fail, short, traced_call
-from phipsi.core.arrays.law_operations import constant, expand
-from phipsi.core.arrays.named_parameters import called_with_numbers, parameters_by_name
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import (
+    Node,
+    Shape,
+    Tracer,
+    as_node,
+    called_with_numbers,
+    constant,
+    expand,
+    fail,
+    parameters_by_name,
+    short,
+    traced_call,
+    traced_twice,
+)
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, as_floats
 from phipsi.errors import LawError, PhipsiError, did_you_mean
-from phipsi.laws.block_diagram import BlockDiagram
-from phipsi.laws.law import OUTPUTS, RESERVED, Law
-from phipsi.laws.signals import Signal, seeded
+from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Signal, seeded
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 

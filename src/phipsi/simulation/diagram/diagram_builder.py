@@ -10,31 +10,34 @@ from typing import Any, final
 import numpy as np
 
 from phipsi import contact
-from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, Shape, in_order
-from phipsi.core.arrays.law_errors import fail
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.program_calls import recording
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.algorithms import forward_with_rows
+from phipsi.core.arrays import (
+    Array,
+    Node,
+    Shape,
+    Tracer,
+    as_node,
+    fail,
+    in_order,
+    law_operations as ops,
+    recording,
+    substituted,
+)
 from phipsi.core.compiler import compile
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet, point_set
-from phipsi.core.operators import A, J, V, as_expression, pose
-from phipsi.core.operators.inputs import inputs_of
-from phipsi.core.sweeps.request import Request
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, PointSet, as_floats, point_set
+from phipsi.core.operators import A, J, V, as_expression, inputs_of, pose
+from phipsi.core.sweeps import Request
 from phipsi.errors import LawError, did_you_mean
-from phipsi.laws.block_diagram import (
+from phipsi.laws import (
     INERTIA,
     AlgebraBlock,
     BlockDiagram,
     JointRows,
     Quantity,
     Sampling,
+    noise_numbers,
 )
-from phipsi.laws.signals import noise_numbers
 
 
 @final

@@ -6,8 +6,7 @@ energy, which `Trajectory.energy` contains.
 """
 
 from phipsi.package_state import offer
-from phipsi.simulation.forces.force import Force as Force
-from phipsi.simulation.forces.force import State as State
+from phipsi.simulation.forces.force import Force as Force, State as State
 
 __getattr__, __dir__, __all__ = offer(
     __name__,

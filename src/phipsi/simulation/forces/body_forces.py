@@ -9,12 +9,11 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.arrays.trace import Tracer, as_array
-from phipsi.core.model.argument_checks import floats_of
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import Tracer, as_array
+from phipsi.core.model import Model, floats_of
 from phipsi.core.spatial import skew
 from phipsi.errors import InputError, PhipsiError, is_real, one_of
-from phipsi.laws.block_diagram import JointRows
+from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, PrintedForce, State
 from phipsi.simulation.runs.user_functions import check_signature, name_of
 

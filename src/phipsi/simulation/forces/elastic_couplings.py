@@ -9,8 +9,7 @@ from typing import ClassVar, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_list
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import (
     FINITE,

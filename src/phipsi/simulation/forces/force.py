@@ -14,17 +14,20 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays.hidden_inputs import traced_twice
-from phipsi.core.arrays.law_errors import fail, place_of, traced_call
-from phipsi.core.arrays.named_parameters import parameters_by_name, with_numbers
-from phipsi.core.arrays.trace import as_node
+from phipsi.core.arrays import (
+    as_node,
+    fail,
+    parameters_by_name,
+    place_of,
+    traced_call,
+    traced_twice,
+    with_numbers,
+)
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import floats_of
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
-from phipsi.laws.block_diagram import JointRows
-from phipsi.laws.law import Law
+from phipsi.laws import JointRows, Law
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 Array = NDArray[Any]

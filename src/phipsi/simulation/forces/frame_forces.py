@@ -9,10 +9,8 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.model.model import Model
-from phipsi.core.spatial import skew, so3_log
-from phipsi.core.spatial.exponential_coefficients import cot_gap
-from phipsi.core.spatial.number_kinds import ARRAYS
+from phipsi.core.model import Model
+from phipsi.core.spatial import ARRAYS, cot_gap, skew, so3_log
 from phipsi.errors import InputError
 from phipsi.simulation.forces.body_forces import (
     BodyFrame,

@@ -8,16 +8,10 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.algorithms.constrained.assembly import search
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
-from phipsi.algorithms.kinematics.exponential_chart import Chart
-from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
-from phipsi.core.model.entry_names import rates_of
-from phipsi.core.model.model import Model
+from phipsi.algorithms import Chart, ConstraintMetric, System, mass_matrix, search
+from phipsi.core.model import Model, mechanism_of, rates_of, supports, tree_of
 from phipsi.errors import InputError, true_or_false
-from phipsi.laws.block_diagram import JointRows
+from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
 from phipsi.simulation.forces.joint_stops import JointStop, limited_joints
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of

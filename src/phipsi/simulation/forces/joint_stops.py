@@ -8,9 +8,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import InputError
-from phipsi.laws.block_diagram import JointRows
+from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Allowed, Array, Force, State
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of
 

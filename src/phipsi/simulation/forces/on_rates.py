@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.entry_names import known_joints, rates_of
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_list, known_joints, rates_of
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import (
     NOT_NEGATIVE,

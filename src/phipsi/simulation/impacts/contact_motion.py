@@ -21,22 +21,21 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.contact_rows import RowPlan, contact_axes
-from phipsi.contact.geometry.pair_formulas import slot_geometry
-from phipsi.contact.slot_rows import RowBlocks, row_blocks
-from phipsi.contact.solver.row_products import row_rates
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_derivatives import tangents
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.algorithms import JACOBIAN_DOT_V, ConstraintMetric
+from phipsi.contact import (
+    Contacts,
+    RowBlocks,
+    RowPlan,
+    contact_axes,
+    row_blocks,
+    row_rates,
+    slot_geometry,
+)
+from phipsi.core.arrays import Node, Tracer, as_node, call, law_operations as ops, tangents
 from phipsi.core.compiler import compile
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.core.operators import J, Lambda, V, mass_matrix, pose, v, vdot
-from phipsi.laws.block_diagram import JointRows
+from phipsi.laws import JointRows
 from phipsi.simulation.impacts.contact_tracking import ContactTracker, TrackedPoints, points_change
 from phipsi.simulation.integrators.step_calls import ProgramCall
 from phipsi.simulation.integrators.step_rows import motions_of_hosts

@@ -24,37 +24,35 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, kinetic_energy, potential_energy
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.contact.certificate import TOTALS, WORST, Certificate, MaxResiduals, StepTotals
-from phipsi.contact.contact_rows import (
+from phipsi.algorithms import KINETIC_ENERGY, chart_of, kinetic_energy, potential_energy
+from phipsi.contact import (
     GAINS_ENERGY,
     IMPULSES,
     LOOPS,
     MATERIALS,
+    REACH,
     RESTITUTION,
+    TOTALS,
     WEDGED,
-    RowPlan,
-    slot_materials,
-)
-from phipsi.contact.geometry.pair_formulas import REACH, Slots, slot_geometry
-from phipsi.contact.solver.contact_problem import (
+    WORST,
+    Certificate,
     ContactProblem,
     ContactProblemLayout,
-    contact_rows,
+    ContactSolve,
+    MaxResiduals,
+    RowPlan,
+    Slots,
+    SmoothedCall,
+    StepTotals,
+    contact_problem,
+    masks_of,
     residual,
+    slot_geometry,
+    slot_materials,
 )
-from phipsi.contact.solver.contact_solver_calls import ContactSolve
-from phipsi.contact.solver.contact_solver_derivatives import SmoothedCall
-from phipsi.contact.solver.delassus import masks_of
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.arguments import joint_array, real_array
-from phipsi.core.model.capabilities import supports
-from phipsi.core.model.model import Model
+from phipsi.core.arrays import GraphEvaluator, Node, Tracer, as_node, call, law_operations as ops
+from phipsi.core.backends import joint_array, real_array
+from phipsi.core.model import Model, supports
 from phipsi.core.operators import C_e, J, K_e, eta, pose, v
 from phipsi.errors import InputError, warn
 from phipsi.simulation.diagram.connect_laws import block_diagram
@@ -375,7 +373,7 @@ def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, floa
     """
     W, b, s, coefficients, p = problem
     u, errors, heads = W @ p + b, [], plan.layout.n_heads
-    for i, rows in enumerate(contact_rows(plan.layout)):
+    for i, rows in enumerate(contact_problem.contact_rows(plan.layout)):
         kinds = plan.layout.contacts[i : i + 1]
         layout = ContactProblemLayout(kinds, int(not kinds and i < heads), int(i >= heads))
         inner = W[rows, rows]

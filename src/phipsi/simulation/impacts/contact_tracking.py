@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.shapes import Plane, bounding_ball, farthest_point, is_round, is_surface
-from phipsi.contact.contact_pairs import ContactPair, Contacts
-from phipsi.core.model.tree import WORLD
+from phipsi.attached import Plane, bounding_ball, farthest_point, is_round, is_surface
+from phipsi.contact import ContactPair, Contacts
+from phipsi.core.model import WORLD
 
 Array = NDArray[Any]
 

@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.certificate import TOTALS, WORST, MaxResiduals, StepTotals
-from phipsi.contact.contact_rows import DEEP, STOP_MARGIN, RowPlan
-from phipsi.contact.geometry.pair_formulas import Slots
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.primitive_calls import StopGradient, call
-from phipsi.core.arrays.trace import Tracer, as_node
+from phipsi.contact import (
+    DEEP,
+    STOP_MARGIN,
+    TOTALS,
+    WORST,
+    MaxResiduals,
+    RowPlan,
+    Slots,
+    StepTotals,
+)
+from phipsi.core.arrays import Array, Node, StopGradient, Tracer, as_node, call
 from phipsi.simulation.integrators.step_graph import STEP
 from phipsi.simulation.runs.conditional import where_needed
 

@@ -24,8 +24,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.machine.machine import Index, Machine, Mask, Memory, Number
-from phipsi.core.machine.number_machine import NumberMachine
+from phipsi.core.machine import Index, Machine, Mask, Memory, Number, NumberMachine
 
 ITERATIONS = 50
 """Most steps of the fixed-point iteration, while changes shrink."""

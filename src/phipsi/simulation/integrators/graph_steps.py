@@ -13,15 +13,21 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.law_values import GraphEvaluator
-from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
-from phipsi.core.arrays.trace import Tracer
-from phipsi.core.backends.errors_from_status import BLOCK
-from phipsi.core.machine.array_machine import ArrayMachine
+from phipsi.core.arrays import (
+    Array,
+    GraphEvaluator,
+    Node,
+    Primitive,
+    Tracer,
+    adjoints,
+    call,
+    graph_digest,
+    in_order,
+    law_operations as ops,
+    substituted,
+)
+from phipsi.core.backends import BLOCK
+from phipsi.core.machine import ArrayMachine
 from phipsi.errors import PhipsiError
 from phipsi.simulation.integrators.fixed_point import FixedPoint
 from phipsi.simulation.integrators.group_calls import (

@@ -14,17 +14,23 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_derivatives import adjoints, tangents
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.primitive_calls import Primitive, call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.arrays.traced_numbers import TRACED
-from phipsi.core.model.model import Model
-from phipsi.core.spatial.joint_groups import LieGroup, flat
+from phipsi.algorithms import chart_of
+from phipsi.core.arrays import (
+    TRACED,
+    Array,
+    Node,
+    Primitive,
+    Tracer,
+    adjoints,
+    as_node,
+    call,
+    evaluate,
+    law_operations as ops,
+    substituted,
+    tangents,
+)
+from phipsi.core.model import Model
+from phipsi.core.spatial import LieGroup, flat
 
 
 class GroupFormula(NamedTuple):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from phipsi.native.kernel.law_code import Area, LawCode
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.runs.run_kernel import RunKernel
+from phipsi.native import Area, LaneMachine, LawCode, RunKernel
 from phipsi.simulation.integrators.fixed_point import FixedPoint
 
 

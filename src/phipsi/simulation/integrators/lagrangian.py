@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from phipsi.algorithms.dynamics.dynamics_expressions import GRAVITY_FORCES, MASS_MATRIX_INVERSE
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms import GRAVITY_FORCES, KINETIC_ENERGY, MASS_MATRIX_INVERSE
 from phipsi.core import calculus
-from phipsi.core.expressions.node import Expr
+from phipsi.core.expressions import Expr
 from phipsi.core.operators import C_e, H, K_e, eta, f_ext, mass_matrix, phi, tau, v
 
 MOMENTA = mass_matrix @ v

@@ -20,19 +20,20 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms import dynamics
-from phipsi.algorithms.constrained.assembly import (
+from phipsi.algorithms import (
+    RANK,
+    ConstraintMetric,
+    System,
+    chart_of,
+    dynamics,
+    forward_dynamics,
+    hybrid_dynamics,
     newton_onto_rows,
     open_loops_at,
     project_velocity,
+    turned_over,
 )
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.constrained.row_rank import RANK
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
-from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import InputError, SimulationError
 from phipsi.simulation.integrators.stiff_modes import modal_matrices, stiffened
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms import Chart
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.tableaux import Method
 

@@ -12,28 +12,40 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.dynamics_expressions import forward, linearly_implicit, loaded
-from phipsi.algorithms.dynamics.hybrid import hybrid_form
+from phipsi.algorithms import forward, hybrid_form, linearly_implicit, loaded
 from phipsi.core import calculus
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.primitive_calls import Primitive, call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.backend import backend_of, has_machine_code
-from phipsi.core.backends.program import Program
+from phipsi.core.arrays import (
+    Array,
+    Node,
+    Primitive,
+    Shape,
+    Tracer,
+    as_node,
+    call,
+    law_operations as ops,
+)
+from phipsi.core.backends import Program, backend_of, has_machine_code
 from phipsi.core.compiler import build, compile
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
-from phipsi.core.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
-from phipsi.core.operators.catalogue import catalogue_leaf
-from phipsi.core.operators.inputs import needs_of
-from phipsi.core.sweeps.entries import cross
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model
+from phipsi.core.operators import (
+    H,
+    J,
+    Lambda,
+    catalogue_leaf,
+    frame_pose,
+    mass_matrix,
+    needs_of,
+    phi,
+    pose,
+)
+from phipsi.core.sweeps import cross
 from phipsi.errors import InputError
-from phipsi.native.native_backend import KernelSource
+from phipsi.native import KernelSource
 from phipsi.simulation.integrators.group_calls import lifted
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA
 from phipsi.simulation.kinematic_loops.unrolled_programs import unrolled_program
-from phipsi.user_operators.own import operator
+from phipsi.user_operators import operator
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""

@@ -8,34 +8,38 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi import contact
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import (
     CLOSED_INVERSE,
     FORWARD_DYNAMICS,
     INNOVATIONS,
+    KINETIC_ENERGY,
     KNOWN_INVERSE,
     STEP_LENGTH,
+    WHOLE_INERTIA,
+    System,
     body_forces,
+    first_moment,
     forward,
+    hybrid_form,
     linearly_implicit,
     loaded,
 )
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY, WHOLE_INERTIA, first_moment
-from phipsi.algorithms.dynamics.hybrid import hybrid_form
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_derivatives import diagonal
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
+from phipsi.core.arrays import (
+    Node,
+    Tracer,
+    as_node,
+    call,
+    diagonal,
+    law_operations as ops,
+    substituted,
+)
+from phipsi.core.backends import CONTRADICTION, DOUBTFUL
 from phipsi.core.compiler import compile
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.model import Model
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model, as_list
 from phipsi.core.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 from phipsi.errors import InputError
-from phipsi.laws.block_diagram import INERTIA, AlgebraBlock, BlockDiagram
+from phipsi.laws import INERTIA, AlgebraBlock, BlockDiagram
 from phipsi.simulation.integrators.step_calls import ProgramCall, inertias
 from phipsi.simulation.integrators.stiff_modes import modal_blocks
 

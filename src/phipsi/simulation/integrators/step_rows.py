@@ -15,37 +15,53 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.certificate import TOTALS, WORST, MaxResiduals
-from phipsi.contact.contact_rows import (
+from phipsi.contact import (
     COLUMNS,
     IMPULSES,
+    INACTIVE,
     JOINT_FRICTION,
     MATERIALS,
     RESTITUTION,
     ROPES,
     STOPS,
+    TOTALS,
     UNSOLVED_CONTACTS,
+    WORST,
+    ContactProblemLayout,
+    ContactProduct,
+    ContactSolve,
+    Delassus,
+    MaxResiduals,
     ProblemParts,
+    RowBlocks,
+    RowContactSolver,
     RowPlan,
+    Slots,
+    SmoothedCall,
+    fits,
+    host_motions,
     is_rigid,
+    masks_of,
     problem_parts,
+    row_blocks,
+    row_forces,
+    row_rates,
+    slot_impulses,
     weighted,
+    world_impulses,
 )
-from phipsi.contact.geometry.pair_formulas import Slots
-from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
-from phipsi.contact.solver.contact_problem import INACTIVE, ContactProblemLayout
-from phipsi.contact.solver.contact_solver_calls import ContactProduct, ContactSolve
-from phipsi.contact.solver.contact_solver_derivatives import SmoothedCall
-from phipsi.contact.solver.delassus import Delassus, RowContactSolver, fits, masks_of
-from phipsi.contact.solver.row_products import host_motions, row_forces, row_rates
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.primitive_calls import Primitive, StopGradient, call
-from phipsi.core.arrays.trace import Tracer, as_node
-from phipsi.core.backends.errors_from_status import NOT_FINITE
-from phipsi.laws.block_diagram import JointRows
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.runs.run_kernel import RunKernel
+from phipsi.core.arrays import (
+    Node,
+    Primitive,
+    StopGradient,
+    Tracer,
+    as_node,
+    call,
+    law_operations as ops,
+)
+from phipsi.core.backends import NOT_FINITE
+from phipsi.laws import JointRows
+from phipsi.native import LaneMachine, RunKernel
 from phipsi.simulation.impacts.displacement import is_buried
 from phipsi.simulation.integrators.step_graph import STEP
 from phipsi.simulation.runs.conditional import where_needed

@@ -19,11 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import ClosureRows
-from phipsi.algorithms.constrained.row_rank import RANK
-from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
-from phipsi.core.model.model import Model
+from phipsi.algorithms import RANK, ClosureRows, ConstraintMetric, mass_matrix
+from phipsi.core.model import Model
 
 Array = NDArray[Any]
 Mechanism = TypeVar("Mechanism", bound=Model)

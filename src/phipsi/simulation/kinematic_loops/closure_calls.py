@@ -24,30 +24,33 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.constrained.row_rank import RANK
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import (
+from phipsi.algorithms import (
     BIAS_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,
+    RANK,
     ROW_ACCELERATIONS,
     ROW_DRIFT,
     ROW_MATRIX,
+    System,
 )
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
-from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
+from phipsi.core.arrays import (
+    Array,
+    Node,
+    Primitive,
+    adjoints,
+    call,
+    evaluate,
+    graph_digest,
+    law_operations as ops,
+)
+from phipsi.core.backends import CONTRADICTION, DOUBTFUL
 from phipsi.core.compiler import compile
-from phipsi.core.expressions.node import Expr
-from phipsi.core.machine.machine import Index, Mask
+from phipsi.core.expressions import Expr
+from phipsi.core.machine import Index, Mask
 from phipsi.core.operators import A, J, Udot, mass_matrix, tau, v, vdot
 from phipsi.errors import InputError
-from phipsi.native.kernel.law_code import Area, LawCode
-from phipsi.native.lane_machine import LaneMachine, LaneMemory
-from phipsi.native.runs.run_kernel import RunKernel
+from phipsi.native import Area, LaneMachine, LaneMemory, LawCode, RunKernel
 from phipsi.simulation.integrators.group_calls import lifted, moved
 from phipsi.simulation.integrators.motion import NEWTON, Motion, Projection
 from phipsi.simulation.integrators.step_calls import ProgramCall, kernel_source, of_rotors, products

@@ -23,20 +23,22 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from phipsi.algorithms.constrained.loop_projection import LoopProjection
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import VELOCITY_CHANGE, forward_with_rows
-from phipsi.core.backends.errors_from_status import CONTRADICTION, DOUBTFUL
-from phipsi.core.backends.program import Program
+from phipsi.algorithms import VELOCITY_CHANGE, LoopProjection, System, forward_with_rows
+from phipsi.core.backends import CONTRADICTION, DOUBTFUL, Program
 from phipsi.core.compiler import compile
-from phipsi.core.machine.machine import Index, Mask, Memory, Number
+from phipsi.core.machine import Index, Mask, Memory, Number
 from phipsi.core.operators import pose
-from phipsi.native.kernel.entry_code import LaneNumbers
-from phipsi.native.lane_machine import LaneMachine, LaneMemory
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.runs.lane_group import JointPart
-from phipsi.native.runs.run_kernel import RunKernel
-from phipsi.native.runs.straight_line import Routine, StraightLine, straight_line
+from phipsi.native import (
+    JointPart,
+    KernelSource,
+    LaneMachine,
+    LaneMemory,
+    LaneNumbers,
+    Routine,
+    RunKernel,
+    StraightLine,
+    straight_line,
+)
 from phipsi.simulation.integrators.motion import NEWTON, TOLERANCE
 from phipsi.simulation.kinematic_loops.closure_terms import (
     ELIMINATION,

@@ -14,10 +14,9 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import BIAS_FORCES, ROW_DRIFT
-from phipsi.core.arrays.scalar_nodes import Number, ScalarGraph, Undecided, fused, listing
-from phipsi.core.backends.array_algebra import OBJECTS
+from phipsi.algorithms import BIAS_FORCES, ROW_DRIFT, System
+from phipsi.core.arrays import Number, ScalarGraph, Undecided, fused, scalar_nodes
+from phipsi.core.backends import OBJECTS
 from phipsi.core.compiler import compile
 from phipsi.core.operators import A, J, mass_matrix, pose, tau
 from phipsi.simulation.kinematic_loops.unrolled_elimination import Elimination, elimination_of
@@ -53,7 +52,7 @@ class Unrolled:
     def key(self) -> str:
         """A digest of what the code depends on."""
         whole = [*self.entries, *self.rates, *self.elimination.floors]
-        text = f"{self.elimination.key} {self.shapes} {listing(whole)}"
+        text = f"{self.elimination.key} {self.shapes} {scalar_nodes.listing(whole)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property

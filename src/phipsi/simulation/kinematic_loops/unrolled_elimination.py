@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms import ConstraintMetric, System
 from phipsi.core.backends import errors_from_status, rank_limits
 from phipsi.core.compiler import compile
-from phipsi.core.machine.machine import Mask, Number
+from phipsi.core.machine import Mask, Number
 from phipsi.core.operators import mass_matrix
 from phipsi.errors import PhipsiError
-from phipsi.native.runs.straight_line import LaneStatus, StraightLine
+from phipsi.native import LaneStatus, StraightLine
 
 MOST_PRODUCTS = 12000
 """Systems that need more products than this in one elimination are solved by sweeps."""

@@ -12,19 +12,17 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays.scalar_nodes import (
+from phipsi.core.arrays import (
     Number,
     ScalarGraph,
     ScalarNode,
     ScalarNodeOps,
     Undecided,
     fused,
-    listing,
+    scalar_nodes,
 )
-from phipsi.core.backends.array_algebra import FUNCTIONS
-from phipsi.core.backends.backend import SweepProgram
-from phipsi.core.backends.reference import evaluate
-from phipsi.native.runs.straight_line import Routine, StraightLine, shared_line
+from phipsi.core.backends import FUNCTIONS, SweepProgram, evaluate
+from phipsi.native import Routine, StraightLine, shared_line
 
 MOST_BODIES, MOST_TERMS = 24, 6000
 """Mechanisms with more bodies, or more operations in a program, are not unrolled."""
@@ -82,7 +80,9 @@ class UnrolledProgram:
         self.results = unrolled_results(ScalarGraph(), program)
         self.inputs = {x: tuple(program.input_shapes[x]) for x in program.inputs}
         self._entries = [x for result in self.results for x in result.ravel()]
-        text = f"{self.inputs} {[x.shape for x in self.results]} {listing(self._entries)}"
+        text = (
+            f"{self.inputs} {[x.shape for x in self.results]} {scalar_nodes.listing(self._entries)}"
+        )
         self.key = hashlib.sha256(text.encode()).hexdigest()
 
     @property

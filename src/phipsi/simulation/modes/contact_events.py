@@ -22,14 +22,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.certificate import EventCertificate
-from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
-from phipsi.contact.contact_rows import turns_at_joints
+from phipsi.contact import OPEN, SLIPS, STICKS, EventCertificate, turns_at_joints
 from phipsi.simulation.impacts.contact_motion import RowState
 from phipsi.simulation.modes.contact_modes import AT_REST, INSTANT, ContactModes, Free
 from phipsi.simulation.modes.contact_phase import Decision, Margins, Modes
 from phipsi.simulation.simulate.stepper import Diverged, TimeStep
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 

@@ -24,11 +24,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
-from phipsi.contact.solver.contact_solver import solve, solve_rebound
-from phipsi.core.model.argument_checks import all_finite
-from phipsi.core.model.model import Model
+from phipsi.contact import ContactProblem, ContactProblemLayout, Contacts, solve, solve_rebound
+from phipsi.core.model import Model, all_finite
 from phipsi.simulation.impacts.contact_motion import ContactMotion, Rows, RowState
 from phipsi.simulation.impacts.contact_tracking import NO_CONTACT
 from phipsi.simulation.modes.contact_phase import (

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached.shapes import HeightField, Plane, is_round
-from phipsi.contact.contact_pairs import ContactPair
-from phipsi.contact.contact_rows import (
+from phipsi.attached import HeightField, Plane, is_round
+from phipsi.contact import (
     DISSIPATION,
     HUNT_CROSSLEY,
     RESTITUTION,
     STIFFNESS,
+    ContactPair,
+    ContactProblemLayout,
     RowPlan,
     is_rigid,
     row_coefficients,
     slot_materials,
 )
-from phipsi.contact.solver.contact_problem import ContactProblemLayout
 
 Array = NDArray[Any]
 

@@ -9,28 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.contact.contact_pairs import Contacts
-from phipsi.contact.contact_points import contact_points
-from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
-from phipsi.contact.contact_rows import (
+from phipsi.algorithms import System, chart_of
+from phipsi.contact import (
     IMPULSES,
+    OPEN,
+    SLIPS,
+    STICKS,
+    ContactProblem,
+    ContactProblemLayout,
+    ContactRecord,
+    Contacts,
+    Groups,
     RowPlan,
     check_joint_rows,
     check_overlap,
+    contact_points,
     row_coefficients,
     row_impulses,
     slot_materials,
+    solve,
 )
-from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout, Groups
-from phipsi.contact.solver.contact_solver import solve
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.capabilities import prescribed_message
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats, prescribed_message
 from phipsi.errors import InputError, warn
-from phipsi.laws.block_diagram import JointRows
-from phipsi.laws.law import Law
+from phipsi.laws import JointRows, Law
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_results import recorded_run
 from phipsi.simulation.forces.force import BoundForces, Force
@@ -51,7 +52,7 @@ from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.run_options import run_options
 from phipsi.simulation.simulate.traced_parts import can_be_traced
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.progress import make_progress
+from phipsi.support import make_progress
 
 Array = NDArray[Any]
 
@@ -262,7 +263,7 @@ def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:
     several = max(1, _AT_ONCE // max(1, len(c)))
     for first in range(0, len(pushed), several):
         now = pushed[first : first + several]
-        normal = contact_points(contacts, q[np.maximum(now - 1, 0)]).normal
+        normal = contact_points.contact_points(contacts, q[np.maximum(now - 1, 0)]).normal
         p = row_impulses(plan, normal, impulses[now])
         push = p[:, layout.normals]
         ratio = np.divide(p, c, out=np.zeros_like(p), where=live)

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.solver.contact_problem import ContactProblem, ContactSolution
-from phipsi.contact.solver.contact_solver import solve
+from phipsi.contact import ContactProblem, ContactSolution, solve
 
 Array = NDArray[Any]
 

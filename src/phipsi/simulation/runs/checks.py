@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.kinematics.exponential_chart import Chart
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.entry_names import place_name
-from phipsi.core.model.model import Model
+from phipsi.algorithms import Chart, ConstraintMetric, rows_of
+from phipsi.core.model import Model, as_floats, place_name
 from phipsi.errors import InputError, number_of, one_of
-from phipsi.laws.block_diagram import JointRows, Quantity
+from phipsi.laws import JointRows, Quantity
 from phipsi.simulation.integrators.tableaux import METHODS, Method
 
 Array = NDArray[Any]

@@ -12,15 +12,19 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Array, Node, in_order
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.arrays.law_operations import substituted
-from phipsi.core.arrays.law_values import evaluate
-from phipsi.core.arrays.primitive_calls import Primitive, call, graph_digest
-from phipsi.native.kernel.law_code import Area, LawCode
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.runs.run_kernel import RunKernel
+from phipsi.core.arrays import (
+    Array,
+    Node,
+    Primitive,
+    adjoints,
+    call,
+    evaluate,
+    graph_digest,
+    in_order,
+    law_operations as ops,
+    substituted,
+)
+from phipsi.native import Area, LaneMachine, LawCode, RunKernel
 
 
 def where_needed(

@@ -15,18 +15,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.backends.arguments import real_array
-from phipsi.core.backends.backend import has_machine_code
-from phipsi.core.backends.program import Program
+from phipsi.algorithms import System
+from phipsi.core.backends import Program, has_machine_code, real_array
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, mechanism_of, supports, tree_of, whole_number
 from phipsi.core.operators import Jr
 from phipsi.errors import InputError, true_or_false
-from phipsi.identification.regressors import inertial_parameters, regressor_form
-from phipsi.laws.block_diagram import INERTIA, BlockDiagram
+from phipsi.identification import inertial_parameters, regressor_form
+from phipsi.laws import INERTIA, BlockDiagram
 from phipsi.simulation.analysis.step_derivatives import (
     PRESCRIBED,
     checked_differentiable,

@@ -11,11 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact as contacts
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import free_mask
-from phipsi.core.backends.arguments import joint_at
-from phipsi.core.backends.backend import has_machine_code
-from phipsi.core.backends.errors_from_status import (
+from phipsi.algorithms import System, free_mask
+from phipsi.core.backends import (
     BLOCK,
     CONTRADICTION,
     DOUBTFUL,
@@ -23,13 +20,12 @@ from phipsi.core.backends.errors_from_status import (
     NO_MEMORY,
     NOT_FINITE,
     SMALL,
+    has_machine_code,
+    joint_at,
 )
-from phipsi.core.model.argument_checks import whole_number
-from phipsi.core.model.capabilities import mechanism_of, supports, tree_of
-from phipsi.core.model.deflections import bent_too_far
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, bent_too_far, mechanism_of, supports, tree_of, whole_number
 from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false, warn
-from phipsi.laws.block_diagram import BlockDiagram
+from phipsi.laws import BlockDiagram
 from phipsi.simulation.integrators.fixed_point import UNSOLVED
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.motion import Motion

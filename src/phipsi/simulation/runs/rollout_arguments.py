@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.kinematics.exponential_chart import chart_of
-from phipsi.core.backends.arguments import joint_array
-from phipsi.core.model.model import Model
+from phipsi.algorithms import chart_of
+from phipsi.core.backends import joint_array
+from phipsi.core.model import Model
 from phipsi.errors import InputError, true_or_false
 from phipsi.simulation.runs.checks import check_quaternions, common_batch
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from phipsi.native.targets.code_cache import linked_code, sources_digest
-from phipsi.native.targets.target import MachineCode
+from phipsi.native import MachineCode, linked_code, sources_digest
 from phipsi.simulation.runs.run_emitter import RunEmitter
 from phipsi.simulation.runs.run_program import RunProgram
 

@@ -11,14 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
-from phipsi.core.arrays.graph import Node
-from phipsi.core.backends.errors_from_status import NOT_FINITE
-from phipsi.native.kernel.law_code import Area, LawCode, loop_invariant
-from phipsi.native.lane_machine import LaneMachine
-from phipsi.native.lane_values import LaneIndex
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.runs import run_job
-from phipsi.native.runs.run_kernel import Rows, RunKernel
+from phipsi.core.arrays import Node
+from phipsi.core.backends import NOT_FINITE
+from phipsi.native import (
+    Area,
+    KernelSource,
+    LaneIndex,
+    LaneMachine,
+    LawCode,
+    Rows,
+    RunKernel,
+    loop_invariant,
+    run_job,
+)
 from phipsi.simulation.runs.run_program import Restart, RunProgram
 
 

@@ -25,10 +25,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node
-from phipsi.core.arrays.law_derivatives import adjoints
-from phipsi.core.backends.errors_from_status import NOT_FINITE
+from phipsi.core.arrays import Node, adjoints, law_operations as ops
+from phipsi.core.backends import NOT_FINITE
 from phipsi.errors import SimulationError
 from phipsi.simulation.integrators.graph_steps import step_of
 from phipsi.simulation.integrators.group_calls import lifted, lower

@@ -11,10 +11,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.backends.batch_threads import batch_pieces
-from phipsi.native.calls.direct_call import address_of
-from phipsi.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
-from phipsi.native.runs import run_job
+from phipsi.core.backends import batch_pieces
+from phipsi.native import MOST, address_of, run_job, run_tasks, tasks_of_jobs
 from phipsi.simulation.runs.run_code import run_code
 from phipsi.simulation.runs.run_program import RunProgram
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.primitive_calls import listing, natives_of
-from phipsi.native.native_backend import KernelSource
-from phipsi.native.targets.target import MachineCode
+from phipsi.core.arrays import Node, in_order, listing, natives_of
+from phipsi.native import KernelSource, MachineCode
 from phipsi.simulation.integrators.step_calls import reproducible_source
 
 

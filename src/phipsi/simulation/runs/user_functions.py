@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from phipsi.errors import InputError, PhipsiError, SimulationError
-from phipsi.laws.law import Law
+from phipsi.laws import Law
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from phipsi.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms import Chart
 from phipsi.simulation.integrators.tableaux import Method
 from phipsi.simulation.simulate.equations import Equations
 from phipsi.simulation.simulate.run_constraints import RunConstraints
 from phipsi.simulation.simulate.stepper import Array, Diverged, Stepper, TimeStep, check_speed
 from phipsi.simulation.trajectory.interpolation import NODES, DenseRecord, nodes_of
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 if TYPE_CHECKING:
     from phipsi.simulation.modes.contact_modes import ContactModes

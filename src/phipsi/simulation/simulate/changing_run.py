@@ -16,19 +16,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.stages import Stages
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.constraint_forces import constraint_impulse
-from phipsi.algorithms.dynamics.energy import (
+from phipsi.algorithms import (
+    Stages,
+    System,
+    constraint_impulse,
     elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
 )
 from phipsi.core.compiler import program_of
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.closure_names import ends
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats, ends
 from phipsi.core.operators import mass_matrix as MASS_MATRIX
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.forces.force import BoundForces, Force, State
@@ -40,7 +38,7 @@ from phipsi.simulation.simulate.run_options import OF_CONSTRAINTS
 from phipsi.simulation.simulate.topology import ContactMargin, Instant, Topology
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support.progress import make_progress
+from phipsi.support import make_progress
 
 Array = NDArray[Any]
 

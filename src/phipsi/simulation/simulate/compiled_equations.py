@@ -21,22 +21,21 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.dynamics_expressions import inverse, loaded
-from phipsi.algorithms.dynamics.hybrid import accelerations
-from phipsi.algorithms.kinematics.exponential_chart import Chart
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.graph import Node, in_order
-from phipsi.core.arrays.hidden_inputs import traced_twice
-from phipsi.core.arrays.law_errors import traced_call
-from phipsi.core.arrays.trace import as_node
-from phipsi.core.backends.errors_from_status import DOUBTFUL
-from phipsi.core.expressions.node import Expr
-from phipsi.core.model.model import Model
+from phipsi.algorithms import Chart, System, accelerations, inverse, loaded
+from phipsi.core.arrays import (
+    Node,
+    as_node,
+    in_order,
+    law_operations as ops,
+    traced_call,
+    traced_twice,
+)
+from phipsi.core.backends import DOUBTFUL
+from phipsi.core.expressions import Expr
+from phipsi.core.model import Model
 from phipsi.core.operators import V
 from phipsi.errors import LawError
-from phipsi.laws.block_diagram import AlgebraBlock, BlockDiagram, Quantity
-from phipsi.laws.law import Law
+from phipsi.laws import AlgebraBlock, BlockDiagram, Law, Quantity
 from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder, replaced
 from phipsi.simulation.forces.force import BoundForces, Force

@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.dynamics.hybrid import accelerations
-from phipsi.algorithms.kinematics.exponential_chart import Chart
-from phipsi.core.backends.backend import never
-from phipsi.core.backends.errors_from_status import is_failure
+from phipsi.algorithms import Chart, accelerations, inverse_dynamics
+from phipsi.core.backends import is_failure, never
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import all_finite, as_floats
-from phipsi.core.model.deflections import bent_too_far
-from phipsi.core.model.entry_names import place_name
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, all_finite, as_floats, bent_too_far, place_name
 from phipsi.errors import InputError, PhipsiError
-from phipsi.laws.law import Law
+from phipsi.laws import Law
 from phipsi.simulation import analysis
 from phipsi.simulation.forces.force import BoundForces, Force, State, provides
 from phipsi.simulation.integrators.motion import TOLERANCE

@@ -17,13 +17,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats
 from phipsi.errors import InputError
 from phipsi.simulation.runs.user_functions import check_signature, first_call
 from phipsi.simulation.simulate.equations import locked
 from phipsi.simulation.simulate.stepper import Diverged, TimeStep
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology

@@ -17,8 +17,8 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics.dynamics_expressions import LINEARLY_IMPLICIT, STEP_LENGTH
-from phipsi.core.backends.program import Program
+from phipsi.algorithms import LINEARLY_IMPLICIT, STEP_LENGTH
+from phipsi.core.backends import Program
 from phipsi.core.compiler import compile
 from phipsi.errors import SimulationError
 from phipsi.simulation import runs

@@ -9,10 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.hybrid import free_mask
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.capabilities import Refusal
-from phipsi.core.model.model import Model
+from phipsi.algorithms import free_mask
+from phipsi.core.model import Model, Refusal, as_floats
 from phipsi.errors import InputError
 from phipsi.simulation.runs.user_functions import check_signature
 

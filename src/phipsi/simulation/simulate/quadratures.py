@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.runs.user_functions import check_signature

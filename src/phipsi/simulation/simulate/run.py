@@ -7,9 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.model.capabilities import supports, tree_of
-from phipsi.core.model.model import Model
+from phipsi.algorithms import System
+from phipsi.core.model import Model, supports, tree_of
 from phipsi.errors import true_or_false
 from phipsi.simulation import modes
 from phipsi.simulation.forces.force import Force

@@ -23,22 +23,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import (
+from phipsi.algorithms import (
+    HELD_CHANGE,
+    HELD_IMPULSE,
+    IMPULSE,
+    VELOCITY_CHANGE,
+    ConstraintMetric,
+    System,
     newton_onto_rows,
     project_position,
     project_velocity,
 )
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
-from phipsi.algorithms.dynamics.dynamics_expressions import IMPULSE
-from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
-from phipsi.core.arrays import law_operations as ops
-from phipsi.core.arrays.primitive_calls import call
-from phipsi.core.backends.errors_from_status import is_failure
+from phipsi.core.arrays import call, law_operations as ops
+from phipsi.core.backends import is_failure
 from phipsi.core.compiler import compile
-from phipsi.core.model.argument_checks import all_finite
-from phipsi.core.model.closure_names import ends
+from phipsi.core.model import all_finite, ends
 from phipsi.errors import InputError, one_of
 from phipsi.simulation import kinematic_loops
 from phipsi.simulation.integrators.motion import TOLERANCE, Motion, not_closed

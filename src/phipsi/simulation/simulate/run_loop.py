@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import contact
-from phipsi.algorithms.constrained.system import System
-from phipsi.core.model.model import Model
+from phipsi.algorithms import System
+from phipsi.core.model import Model
 from phipsi.errors import InputError, PhipsiError, SimulationError, warn
 from phipsi.simulation import modes
 from phipsi.simulation.forces.force import rows_of_joints
@@ -34,7 +34,7 @@ from phipsi.simulation.simulate.stepper import Diverged, Stepper, TimeStep
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.interpolation import DenseRecord
 from phipsi.simulation.trajectory.trajectory import WORK, Trajectory
-from phipsi.support.progress import make_progress
+from phipsi.support import make_progress
 
 if TYPE_CHECKING:
     from phipsi.simulation.modes.contact_events import EventOutcome

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from phipsi.core.model.argument_checks import as_list
+from phipsi.core.model import as_list
 from phipsi.errors import InputError
 from phipsi.simulation.forces.force import Force
 from phipsi.simulation.integrators.tableaux import Method

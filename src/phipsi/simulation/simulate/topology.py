@@ -22,17 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import constraints as joints
-from phipsi.algorithms.constrained.stages import Stages
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics import motions
-from phipsi.core.constraints.closing_joints import Distance
-from phipsi.core.constraints.constraint import Constraint
-from phipsi.core.model.capabilities import supports
-from phipsi.core.model.model import Model
-from phipsi.core.model.pose import Pose
+from phipsi.algorithms import Stages, System, motions
+from phipsi.core.constraints import Constraint, Distance
+from phipsi.core.model import Model, Pose, supports
 from phipsi.errors import InputError, ModelError, did_you_mean, true_or_false
-from phipsi.grasping.finger_contacts import Contact
-from phipsi.grasping.grasp import Grasp as HeldObject
+from phipsi.grasping import Contact, Grasp as HeldObject
 from phipsi.package_state import only_public
 from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.runs.checks import checked_time

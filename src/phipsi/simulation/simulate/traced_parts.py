@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phipsi.laws.law import Law
+from phipsi.laws import Law
 from phipsi.simulation import control
 from phipsi.simulation.forces.force import Force
 

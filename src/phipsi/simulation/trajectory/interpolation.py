@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics.exponential_chart import Chart
+from phipsi.algorithms import Chart
 
 Array = NDArray[Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.core.model.entry_names import entry_names, known_joints, unit_texts
+from phipsi.core.model import entry_names, known_joints, unit_texts
 from phipsi.errors import shown
-from phipsi.support.optional_imports import import_optional
+from phipsi.support import import_optional
 
 _MOST_IN_LEGEND = 10
 _CONSERVED = 1e-3  # energy that changes less than this part of itself is shown as its change

@@ -16,14 +16,18 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model.argument_checks import as_list
-from phipsi.core.model.entry_names import entry_names
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_list, entry_names
 from phipsi.errors import ParseError, PhipsiError, counted, shown, warn
 from phipsi.simulation.trajectory.event_record import EventRecord
 from phipsi.simulation.trajectory.interpolation import NODES, DenseRecord
-from phipsi.support.array_archives import ArrayArchive, opened_file
-from phipsi.support.atomic_files import atomic_write, checked_target, named_as, path_of
+from phipsi.support import (
+    ArrayArchive,
+    atomic_write,
+    checked_target,
+    named_as,
+    opened_file,
+    path_of,
+)
 
 Array = NDArray[Any]
 

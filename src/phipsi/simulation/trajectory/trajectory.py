@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import (
+from phipsi.algorithms import (
+    Chart,
+    System,
     elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
 )
-from phipsi.algorithms.kinematics.exponential_chart import Chart
-from phipsi.core.model.argument_checks import as_floats
-from phipsi.core.model.model import Model
+from phipsi.core.model import Model, as_floats
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.package_state import display, public
 from phipsi.simulation.runs.checks import checked_time
@@ -31,7 +30,7 @@ from phipsi.simulation.trajectory.interpolation import DenseRecord, hermite
 from phipsi.views import view
 
 if TYPE_CHECKING:
-    from phipsi.contact.contact_record import ContactRecord
+    from phipsi.contact import ContactRecord
 
 Array = NDArray[Any]
 

@@ -1,0 +1,7 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.scenarios.load_scenario import load_scenario as load_scenario
+from phipsi.scenarios.scenario import Scenario as Scenario
+from phipsi.scenarios.scenario import checked_output as checked_output
+
+__all__ = []

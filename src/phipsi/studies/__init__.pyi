@@ -1,0 +1,9 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi.studies.draws import Draws as Draws
+from phipsi.studies.study import Study as Study
+from phipsi.studies.study_results import StudyResults as StudyResults
+from phipsi.studies.study_results import columns_of as columns_of
+from phipsi.studies.study_results import load_results as load_results
+
+__all__ = []
