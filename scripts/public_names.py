@@ -59,13 +59,10 @@ def _stub_of(
     """
     lines = ['"""Written by scripts/public_names.py from the table in `__init__.py`."""', ""]
     for home in sorted({*homes, *(within or {})}):
-        listed = sorted(homes.get(home, ()), key=_order)
-        imported = {
-            name: _import(home, [f"{name} as {name}"]) for name in (within or {}).get(home, ())
-        }
-        if listed:
-            imported[listed[0]] = _import(home, listed)
-        lines += [imported[name] for name in sorted(imported, key=_order)]
+        shown = {name: name for name in homes.get(home, ())}
+        hidden = {name: f"{name} as {name}" for name in (within or {}).get(home, ())}
+        imported = shown | hidden
+        lines.append(_import(home, [imported[name] for name in sorted(imported, key=_order)]))
     quoted = [f'"{name}"' for name in names]
     whole = f"__all__ = [{', '.join(quoted)}]"
     if more or len(whole) > _WIDEST:

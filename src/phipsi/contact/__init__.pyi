@@ -1,72 +1,88 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
 from phipsi.contact import contact_failures, contact_points, contact_record, contact_rows
-from phipsi.contact.certificate import TOTALS as TOTALS
-from phipsi.contact.certificate import WORST as WORST
-from phipsi.contact.certificate import Certificate as Certificate
-from phipsi.contact.certificate import EventCertificate as EventCertificate
-from phipsi.contact.certificate import MaxResiduals as MaxResiduals
-from phipsi.contact.certificate import StepTotals as StepTotals
-from phipsi.contact.contact_pairs import ContactPair as ContactPair
-from phipsi.contact.contact_pairs import Contacts as Contacts
-from phipsi.contact.contact_record import OPEN as OPEN
-from phipsi.contact.contact_record import SLIPS as SLIPS
-from phipsi.contact.contact_record import STICKS as STICKS
-from phipsi.contact.contact_record import ContactRecord as ContactRecord
-from phipsi.contact.contact_rows import COLUMNS as COLUMNS
-from phipsi.contact.contact_rows import DEEP as DEEP
-from phipsi.contact.contact_rows import DISSIPATION as DISSIPATION
-from phipsi.contact.contact_rows import GAINS_ENERGY as GAINS_ENERGY
-from phipsi.contact.contact_rows import HUNT_CROSSLEY as HUNT_CROSSLEY
-from phipsi.contact.contact_rows import IMPULSES as IMPULSES
-from phipsi.contact.contact_rows import JOINT_FRICTION as JOINT_FRICTION
-from phipsi.contact.contact_rows import LOOPS as LOOPS
-from phipsi.contact.contact_rows import MATERIALS as MATERIALS
-from phipsi.contact.contact_rows import RESTITUTION as RESTITUTION
-from phipsi.contact.contact_rows import ROPES as ROPES
-from phipsi.contact.contact_rows import STIFFNESS as STIFFNESS
-from phipsi.contact.contact_rows import STOP_MARGIN as STOP_MARGIN
-from phipsi.contact.contact_rows import STOPS as STOPS
-from phipsi.contact.contact_rows import UNSOLVED_CONTACTS as UNSOLVED_CONTACTS
-from phipsi.contact.contact_rows import WEDGED as WEDGED
-from phipsi.contact.contact_rows import ProblemParts as ProblemParts
-from phipsi.contact.contact_rows import RowPlan as RowPlan
-from phipsi.contact.contact_rows import check_joint_rows as check_joint_rows
-from phipsi.contact.contact_rows import check_overlap as check_overlap
-from phipsi.contact.contact_rows import contact_axes as contact_axes
-from phipsi.contact.contact_rows import is_rigid as is_rigid
-from phipsi.contact.contact_rows import problem_parts as problem_parts
-from phipsi.contact.contact_rows import row_coefficients as row_coefficients
-from phipsi.contact.contact_rows import row_impulses as row_impulses
-from phipsi.contact.contact_rows import slot_materials as slot_materials
-from phipsi.contact.contact_rows import turns_at_joints as turns_at_joints
-from phipsi.contact.contact_rows import weighted as weighted
-from phipsi.contact.geometry.pair_formulas import CONVEX as CONVEX
-from phipsi.contact.geometry.pair_formulas import REACH as REACH
-from phipsi.contact.geometry.pair_formulas import Slots as Slots
-from phipsi.contact.geometry.pair_formulas import slot_geometry as slot_geometry
-from phipsi.contact.slot_rows import RowBlocks as RowBlocks
-from phipsi.contact.slot_rows import row_blocks as row_blocks
-from phipsi.contact.slot_rows import slot_impulses as slot_impulses
-from phipsi.contact.slot_rows import world_impulses as world_impulses
+from phipsi.contact.certificate import (
+    TOTALS as TOTALS,
+    WORST as WORST,
+    Certificate as Certificate,
+    EventCertificate as EventCertificate,
+    MaxResiduals as MaxResiduals,
+    StepTotals as StepTotals,
+)
+from phipsi.contact.contact_pairs import ContactPair as ContactPair, Contacts as Contacts
+from phipsi.contact.contact_record import (
+    OPEN as OPEN,
+    SLIPS as SLIPS,
+    STICKS as STICKS,
+    ContactRecord as ContactRecord,
+)
+from phipsi.contact.contact_rows import (
+    COLUMNS as COLUMNS,
+    DEEP as DEEP,
+    DISSIPATION as DISSIPATION,
+    GAINS_ENERGY as GAINS_ENERGY,
+    HUNT_CROSSLEY as HUNT_CROSSLEY,
+    IMPULSES as IMPULSES,
+    JOINT_FRICTION as JOINT_FRICTION,
+    LOOPS as LOOPS,
+    MATERIALS as MATERIALS,
+    RESTITUTION as RESTITUTION,
+    ROPES as ROPES,
+    STIFFNESS as STIFFNESS,
+    STOP_MARGIN as STOP_MARGIN,
+    STOPS as STOPS,
+    UNSOLVED_CONTACTS as UNSOLVED_CONTACTS,
+    WEDGED as WEDGED,
+    ProblemParts as ProblemParts,
+    RowPlan as RowPlan,
+    check_joint_rows as check_joint_rows,
+    check_overlap as check_overlap,
+    contact_axes as contact_axes,
+    is_rigid as is_rigid,
+    problem_parts as problem_parts,
+    row_coefficients as row_coefficients,
+    row_impulses as row_impulses,
+    slot_materials as slot_materials,
+    turns_at_joints as turns_at_joints,
+    weighted as weighted,
+)
+from phipsi.contact.geometry.pair_formulas import (
+    CONVEX as CONVEX,
+    REACH as REACH,
+    Slots as Slots,
+    slot_geometry as slot_geometry,
+)
+from phipsi.contact.slot_rows import (
+    RowBlocks as RowBlocks,
+    row_blocks as row_blocks,
+    slot_impulses as slot_impulses,
+    world_impulses as world_impulses,
+)
 from phipsi.contact.solver import contact_problem as contact_problem
-from phipsi.contact.solver.contact_problem import INACTIVE as INACTIVE
-from phipsi.contact.solver.contact_problem import ContactProblem as ContactProblem
-from phipsi.contact.solver.contact_problem import ContactProblemLayout as ContactProblemLayout
-from phipsi.contact.solver.contact_problem import ContactSolution as ContactSolution
-from phipsi.contact.solver.contact_problem import Groups as Groups
-from phipsi.contact.solver.contact_problem import residual as residual
-from phipsi.contact.solver.contact_solver import solve as solve
-from phipsi.contact.solver.contact_solver import solve_rebound as solve_rebound
-from phipsi.contact.solver.contact_solver_calls import ContactProduct as ContactProduct
-from phipsi.contact.solver.contact_solver_calls import ContactSolve as ContactSolve
+from phipsi.contact.solver.contact_problem import (
+    INACTIVE as INACTIVE,
+    ContactProblem as ContactProblem,
+    ContactProblemLayout as ContactProblemLayout,
+    ContactSolution as ContactSolution,
+    Groups as Groups,
+    residual as residual,
+)
+from phipsi.contact.solver.contact_solver import solve as solve, solve_rebound as solve_rebound
+from phipsi.contact.solver.contact_solver_calls import (
+    ContactProduct as ContactProduct,
+    ContactSolve as ContactSolve,
+)
 from phipsi.contact.solver.contact_solver_derivatives import SmoothedCall as SmoothedCall
-from phipsi.contact.solver.delassus import Delassus as Delassus
-from phipsi.contact.solver.delassus import RowContactSolver as RowContactSolver
-from phipsi.contact.solver.delassus import fits as fits
-from phipsi.contact.solver.delassus import masks_of as masks_of
-from phipsi.contact.solver.row_products import host_motions as host_motions
-from phipsi.contact.solver.row_products import row_forces as row_forces
-from phipsi.contact.solver.row_products import row_rates as row_rates
+from phipsi.contact.solver.delassus import (
+    Delassus as Delassus,
+    RowContactSolver as RowContactSolver,
+    fits as fits,
+    masks_of as masks_of,
+)
+from phipsi.contact.solver.row_products import (
+    host_motions as host_motions,
+    row_forces as row_forces,
+    row_rates as row_rates,
+)
 
 __all__ = ["contact_failures", "contact_points", "contact_record", "contact_rows"]

@@ -2,15 +2,15 @@
 
 from phipsi.identification.least_squares import identify
 from phipsi.identification.minimal_parameters import base_parameters
-from phipsi.identification.regressors import REGRESSOR as REGRESSOR
 from phipsi.identification.regressors import (
+    REGRESSOR as REGRESSOR,
     inertial_parameters,
     kinetic_energy_regressor,
     parameter_names,
     potential_energy_regressor,
     regressor,
+    regressor_form as regressor_form,
 )
-from phipsi.identification.regressors import regressor_form as regressor_form
 
 __all__ = [
     "base_parameters",

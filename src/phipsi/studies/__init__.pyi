@@ -2,8 +2,10 @@
 
 from phipsi.studies.draws import Draws as Draws
 from phipsi.studies.study import Study as Study
-from phipsi.studies.study_results import StudyResults as StudyResults
-from phipsi.studies.study_results import columns_of as columns_of
-from phipsi.studies.study_results import load_results as load_results
+from phipsi.studies.study_results import (
+    StudyResults as StudyResults,
+    columns_of as columns_of,
+    load_results as load_results,
+)
 
 __all__ = []

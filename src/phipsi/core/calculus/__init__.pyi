@@ -2,12 +2,8 @@
 
 from phipsi.core.calculus import differentiation
 from phipsi.core.calculus.change import VARIABLES as VARIABLES
-from phipsi.core.calculus.differentiation import diff as diff
-from phipsi.core.calculus.differentiation import gradient as gradient
-from phipsi.core.calculus.differentiation import vjp as vjp
-from phipsi.core.calculus.directional import substitute as substitute
-from phipsi.core.calculus.directional import with_parts as with_parts
-from phipsi.core.calculus.families import Family as Family
-from phipsi.core.calculus.families import along_units as along_units
+from phipsi.core.calculus.differentiation import diff as diff, gradient as gradient, vjp as vjp
+from phipsi.core.calculus.directional import substitute as substitute, with_parts as with_parts
+from phipsi.core.calculus.families import Family as Family, along_units as along_units
 
 __all__ = ["differentiation"]

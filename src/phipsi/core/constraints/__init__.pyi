@@ -14,23 +14,30 @@ from phipsi.core.constraints.closing_joints import (
     Weld,
     z_along,
 )
-from phipsi.core.constraints.constraint import Array as Array
-from phipsi.core.constraints.constraint import Constraint, End
-from phipsi.core.constraints.constraint import check_name as check_name
-from phipsi.core.constraints.constraint import names_of as names_of
-from phipsi.core.constraints.constraint import numbers_of as numbers_of
-from phipsi.core.constraints.constraint import one_coordinate as one_coordinate
-from phipsi.core.constraints.constraint import rate_row as rate_row
-from phipsi.core.constraints.couplings import PARALLEL as PARALLEL
-from phipsi.core.constraints.couplings import SLIDES as SLIDES
-from phipsi.core.constraints.couplings import TURNS as TURNS
-from phipsi.core.constraints.couplings import Coupling
-from phipsi.core.constraints.couplings import Relations as Relations
-from phipsi.core.constraints.couplings import Shares as Shares
-from phipsi.core.constraints.shaft_forces import ShaftForces as ShaftForces
-from phipsi.core.constraints.shaft_forces import axis_of as axis_of
-from phipsi.core.constraints.shaft_forces import frame_of as frame_of
-from phipsi.core.constraints.shaft_forces import rows_of_shares as rows_of_shares
+from phipsi.core.constraints.constraint import (
+    Array as Array,
+    Constraint,
+    End,
+    check_name as check_name,
+    names_of as names_of,
+    numbers_of as numbers_of,
+    one_coordinate as one_coordinate,
+    rate_row as rate_row,
+)
+from phipsi.core.constraints.couplings import (
+    PARALLEL as PARALLEL,
+    SLIDES as SLIDES,
+    TURNS as TURNS,
+    Coupling,
+    Relations as Relations,
+    Shares as Shares,
+)
+from phipsi.core.constraints.shaft_forces import (
+    ShaftForces as ShaftForces,
+    axis_of as axis_of,
+    frame_of as frame_of,
+    rows_of_shares as rows_of_shares,
+)
 
 __all__ = [
     "Constraint",

@@ -1,98 +1,110 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
 from phipsi.core.expressions import check as check
-from phipsi.core.expressions.check import advice as advice
-from phipsi.core.expressions.check import shown as shown
-from phipsi.core.expressions.check import signature as signature
+from phipsi.core.expressions.check import advice as advice, shown as shown, signature as signature
 from phipsi.core.expressions.coefficients import int_if_whole as int_if_whole
-from phipsi.core.expressions.functions import FUNCTIONS as FUNCTIONS
-from phipsi.core.expressions.functions import OF_MODES as OF_MODES
-from phipsi.core.expressions.functions import OF_RIGID_BODIES as OF_RIGID_BODIES
-from phipsi.core.expressions.functions import cross as cross
-from phipsi.core.expressions.functions import cross_force as cross_force
-from phipsi.core.expressions.functions import dE_trace as dE_trace
-from phipsi.core.expressions.functions import dH_trace as dH_trace
-from phipsi.core.expressions.functions import diag as diag
-from phipsi.core.expressions.functions import diagonal as diagonal
-from phipsi.core.expressions.functions import dM_trace as dM_trace
-from phipsi.core.expressions.functions import half as half
-from phipsi.core.expressions.functions import inertia_of as inertia_of
-from phipsi.core.expressions.functions import inertia_trace as inertia_trace
-from phipsi.core.expressions.functions import open_place as open_place
-from phipsi.core.expressions.functions import outer as outer
-from phipsi.core.expressions.functions import regress as regress
-from phipsi.core.expressions.functions import rigid_cross as rigid_cross
-from phipsi.core.expressions.functions import rigid_cross_force as rigid_cross_force
-from phipsi.core.expressions.functions import rigid_vee as rigid_vee
-from phipsi.core.expressions.functions import rigid_vee_force as rigid_vee_force
-from phipsi.core.expressions.functions import scaled as scaled
-from phipsi.core.expressions.functions import trace as trace
-from phipsi.core.expressions.functions import vee as vee
-from phipsi.core.expressions.functions import vee_force as vee_force
+from phipsi.core.expressions.functions import (
+    FUNCTIONS as FUNCTIONS,
+    OF_MODES as OF_MODES,
+    OF_RIGID_BODIES as OF_RIGID_BODIES,
+    cross as cross,
+    cross_force as cross_force,
+    dE_trace as dE_trace,
+    dH_trace as dH_trace,
+    diag as diag,
+    diagonal as diagonal,
+    dM_trace as dM_trace,
+    half as half,
+    inertia_of as inertia_of,
+    inertia_trace as inertia_trace,
+    open_place as open_place,
+    outer as outer,
+    regress as regress,
+    rigid_cross as rigid_cross,
+    rigid_cross_force as rigid_cross_force,
+    rigid_vee as rigid_vee,
+    rigid_vee_force as rigid_vee_force,
+    scaled as scaled,
+    trace as trace,
+    vee as vee,
+    vee_force as vee_force,
+)
 from phipsi.core.expressions.kinds import Op as Op
 from phipsi.core.expressions.latex import latex_name as latex_name
-from phipsi.core.expressions.node import SELECTABLE as SELECTABLE
-from phipsi.core.expressions.node import Expr as Expr
-from phipsi.core.expressions.node import Function as Function
-from phipsi.core.expressions.node import Number as Number
-from phipsi.core.expressions.node import adjoint as adjoint
-from phipsi.core.expressions.node import as_matrix as as_matrix
-from phipsi.core.expressions.node import block_diagonal as block_diagonal
-from phipsi.core.expressions.node import identity as identity
-from phipsi.core.expressions.node import intern as intern
-from phipsi.core.expressions.node import inverse as inverse
-from phipsi.core.expressions.node import leaf as leaf
-from phipsi.core.expressions.node import linear as linear
-from phipsi.core.expressions.node import logdet as logdet
-from phipsi.core.expressions.node import product as product
-from phipsi.core.expressions.node import rebuild as rebuild
-from phipsi.core.expressions.node import term_order as term_order
-from phipsi.core.expressions.node import total_of as total_of
-from phipsi.core.expressions.node import zero as zero
-from phipsi.core.expressions.parse import Vocabulary as Vocabulary
-from phipsi.core.expressions.parse import letters as letters
-from phipsi.core.expressions.parse import parse_with as parse_with
-from phipsi.core.expressions.parse import visible as visible
-from phipsi.core.expressions.row import REGISTERED as REGISTERED
-from phipsi.core.expressions.row import DifferentialForm as DifferentialForm
-from phipsi.core.expressions.row import Row as Row
-from phipsi.core.expressions.row import registered_row as registered_row
-from phipsi.core.expressions.scoped_cache import cache_scope as cache_scope
-from phipsi.core.expressions.scoped_cache import cached_in_scope as cached_in_scope
-from phipsi.core.expressions.spaces import CONFIGURATIONS as CONFIGURATIONS
-from phipsi.core.expressions.spaces import EFFORTS as EFFORTS
-from phipsi.core.expressions.spaces import FORCES as FORCES
-from phipsi.core.expressions.spaces import FRAME_POSES as FRAME_POSES
-from phipsi.core.expressions.spaces import MOTIONS as MOTIONS
-from phipsi.core.expressions.spaces import NORMALISED as NORMALISED
-from phipsi.core.expressions.spaces import ONE as ONE
-from phipsi.core.expressions.spaces import PARAMETERS as PARAMETERS
-from phipsi.core.expressions.spaces import POINT_FORCES as POINT_FORCES
-from phipsi.core.expressions.spaces import POINT_MOTIONS as POINT_MOTIONS
-from phipsi.core.expressions.spaces import POSES as POSES
-from phipsi.core.expressions.spaces import RATES as RATES
-from phipsi.core.expressions.spaces import ROW_FORCES as ROW_FORCES
-from phipsi.core.expressions.spaces import ROW_RATES as ROW_RATES
-from phipsi.core.expressions.spaces import SPACES as SPACES
-from phipsi.core.expressions.spaces import UNKNOWN as UNKNOWN
-from phipsi.core.expressions.spaces import WORLD_FORCE as WORLD_FORCE
-from phipsi.core.expressions.spaces import Space as Space
-from phipsi.core.expressions.spaces import row_count as row_count
-from phipsi.core.expressions.spaces import space_named as space_named
-from phipsi.core.expressions.spaces import space_size as space_size
-from phipsi.core.expressions.structure import ANTICAUSAL as ANTICAUSAL
-from phipsi.core.expressions.structure import CAUSAL as CAUSAL
-from phipsi.core.expressions.structure import GENERAL as GENERAL
-from phipsi.core.expressions.structure import MEMORYLESS as MEMORYLESS
-from phipsi.core.expressions.structure import RELATED as RELATED
-from phipsi.core.expressions.structure import STRICTLY_ANTICAUSAL as STRICTLY_ANTICAUSAL
-from phipsi.core.expressions.structure import STRICTLY_CAUSAL as STRICTLY_CAUSAL
-from phipsi.core.expressions.structure import Structure as Structure
-from phipsi.core.expressions.structure import is_anticausal as is_anticausal
-from phipsi.core.expressions.structure import is_causal as is_causal
-from phipsi.core.expressions.structure import is_memoryless as is_memoryless
-from phipsi.core.expressions.structure import is_strict as is_strict
-from phipsi.core.expressions.structure import product_structure as product_structure
-from phipsi.core.expressions.structure import structure_word as structure_word
+from phipsi.core.expressions.node import (
+    SELECTABLE as SELECTABLE,
+    Expr as Expr,
+    Function as Function,
+    Number as Number,
+    adjoint as adjoint,
+    as_matrix as as_matrix,
+    block_diagonal as block_diagonal,
+    identity as identity,
+    intern as intern,
+    inverse as inverse,
+    leaf as leaf,
+    linear as linear,
+    logdet as logdet,
+    product as product,
+    rebuild as rebuild,
+    term_order as term_order,
+    total_of as total_of,
+    zero as zero,
+)
+from phipsi.core.expressions.parse import (
+    Vocabulary as Vocabulary,
+    letters as letters,
+    parse_with as parse_with,
+    visible as visible,
+)
+from phipsi.core.expressions.row import (
+    REGISTERED as REGISTERED,
+    DifferentialForm as DifferentialForm,
+    Row as Row,
+    registered_row as registered_row,
+)
+from phipsi.core.expressions.scoped_cache import (
+    cache_scope as cache_scope,
+    cached_in_scope as cached_in_scope,
+)
+from phipsi.core.expressions.spaces import (
+    CONFIGURATIONS as CONFIGURATIONS,
+    EFFORTS as EFFORTS,
+    FORCES as FORCES,
+    FRAME_POSES as FRAME_POSES,
+    MOTIONS as MOTIONS,
+    NORMALISED as NORMALISED,
+    ONE as ONE,
+    PARAMETERS as PARAMETERS,
+    POINT_FORCES as POINT_FORCES,
+    POINT_MOTIONS as POINT_MOTIONS,
+    POSES as POSES,
+    RATES as RATES,
+    ROW_FORCES as ROW_FORCES,
+    ROW_RATES as ROW_RATES,
+    SPACES as SPACES,
+    UNKNOWN as UNKNOWN,
+    WORLD_FORCE as WORLD_FORCE,
+    Space as Space,
+    row_count as row_count,
+    space_named as space_named,
+    space_size as space_size,
+)
+from phipsi.core.expressions.structure import (
+    ANTICAUSAL as ANTICAUSAL,
+    CAUSAL as CAUSAL,
+    GENERAL as GENERAL,
+    MEMORYLESS as MEMORYLESS,
+    RELATED as RELATED,
+    STRICTLY_ANTICAUSAL as STRICTLY_ANTICAUSAL,
+    STRICTLY_CAUSAL as STRICTLY_CAUSAL,
+    Structure as Structure,
+    is_anticausal as is_anticausal,
+    is_causal as is_causal,
+    is_memoryless as is_memoryless,
+    is_strict as is_strict,
+    product_structure as product_structure,
+    structure_word as structure_word,
+)
 
 __all__ = []

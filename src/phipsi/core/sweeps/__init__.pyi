@@ -1,79 +1,87 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.core.sweeps import cheapest_plan as cheapest_plan
-from phipsi.core.sweeps import entries as entries
-from phipsi.core.sweeps import verify as verify
-from phipsi.core.sweeps.arithmetic import Arithmetic as Arithmetic
-from phipsi.core.sweeps.arithmetic import Block as Block
-from phipsi.core.sweeps.cheapest_plan import STANDARD as STANDARD
-from phipsi.core.sweeps.cheapest_plan import CostedForm as CostedForm
-from phipsi.core.sweeps.cheapest_plan import PlanCost as PlanCost
-from phipsi.core.sweeps.cheapest_plan import plans_of as plans_of
-from phipsi.core.sweeps.entries import Entry as Entry
-from phipsi.core.sweeps.entries import Rows as Rows
-from phipsi.core.sweeps.entries import add as add
-from phipsi.core.sweeps.entries import cross as cross
-from phipsi.core.sweeps.entries import cross_matrix as cross_matrix
-from phipsi.core.sweeps.entries import dot as dot
-from phipsi.core.sweeps.entries import full as full
-from phipsi.core.sweeps.entries import gyration_rows as gyration_rows
-from phipsi.core.sweeps.entries import identity as identity
-from phipsi.core.sweeps.entries import inertia_parts as inertia_parts
-from phipsi.core.sweeps.entries import inertia_rows as inertia_rows
-from phipsi.core.sweeps.entries import is_fused as is_fused
-from phipsi.core.sweeps.entries import is_zero as is_zero
-from phipsi.core.sweeps.entries import lower_half as lower_half
-from phipsi.core.sweeps.entries import matmul as matmul
-from phipsi.core.sweeps.entries import matvec as matvec
-from phipsi.core.sweeps.entries import minus as minus
-from phipsi.core.sweeps.entries import mul as mul
-from phipsi.core.sweeps.entries import mul_add as mul_add
-from phipsi.core.sweeps.entries import mul_sub as mul_sub
-from phipsi.core.sweeps.entries import neg as neg
-from phipsi.core.sweeps.entries import plus as plus
-from phipsi.core.sweeps.entries import sub as sub
-from phipsi.core.sweeps.entries import transpose_rows as transpose_rows
-from phipsi.core.sweeps.entries import turning_rows as turning_rows
-from phipsi.core.sweeps.entries import with_each as with_each
+from phipsi.core.sweeps import cheapest_plan as cheapest_plan, entries as entries, verify as verify
+from phipsi.core.sweeps.arithmetic import Arithmetic as Arithmetic, Block as Block
+from phipsi.core.sweeps.cheapest_plan import (
+    STANDARD as STANDARD,
+    CostedForm as CostedForm,
+    PlanCost as PlanCost,
+    plans_of as plans_of,
+)
+from phipsi.core.sweeps.entries import (
+    Entry as Entry,
+    Rows as Rows,
+    add as add,
+    cross as cross,
+    cross_matrix as cross_matrix,
+    dot as dot,
+    full as full,
+    gyration_rows as gyration_rows,
+    identity as identity,
+    inertia_parts as inertia_parts,
+    inertia_rows as inertia_rows,
+    is_fused as is_fused,
+    is_zero as is_zero,
+    lower_half as lower_half,
+    matmul as matmul,
+    matvec as matvec,
+    minus as minus,
+    mul as mul,
+    mul_add as mul_add,
+    mul_sub as mul_sub,
+    neg as neg,
+    plus as plus,
+    sub as sub,
+    transpose_rows as transpose_rows,
+    turning_rows as turning_rows,
+    with_each as with_each,
+)
 from phipsi.core.sweeps.equation_builder import no_modes as no_modes
-from phipsi.core.sweeps.explanation import Explanation as Explanation
-from phipsi.core.sweeps.explanation import explain_steps as explain_steps
-from phipsi.core.sweeps.ir import EACH as EACH
-from phipsi.core.sweeps.ir import Body as Body
-from phipsi.core.sweeps.ir import Cost as Cost
-from phipsi.core.sweeps.ir import Domain as Domain
-from phipsi.core.sweeps.ir import Field as Field
-from phipsi.core.sweeps.ir import Form as Form
-from phipsi.core.sweeps.ir import Keep as Keep
-from phipsi.core.sweeps.ir import Kind as Kind
-from phipsi.core.sweeps.ir import Loop as Loop
-from phipsi.core.sweeps.ir import LoopStep as LoopStep
-from phipsi.core.sweeps.ir import Naming as Naming
-from phipsi.core.sweeps.ir import Operation as Operation
-from phipsi.core.sweeps.ir import Reads as Reads
-from phipsi.core.sweeps.ir import StepKind as StepKind
-from phipsi.core.sweeps.ir import Variant as Variant
-from phipsi.core.sweeps.ir import dependencies as dependencies
-from phipsi.core.sweeps.ir import parts_of as parts_of
-from phipsi.core.sweeps.ir import reached as reached
-from phipsi.core.sweeps.ir import space_of as space_of
-from phipsi.core.sweeps.ir import terms_of as terms_of
+from phipsi.core.sweeps.explanation import (
+    Explanation as Explanation,
+    explain_steps as explain_steps,
+)
+from phipsi.core.sweeps.ir import (
+    EACH as EACH,
+    Body as Body,
+    Cost as Cost,
+    Domain as Domain,
+    Field as Field,
+    Form as Form,
+    Keep as Keep,
+    Kind as Kind,
+    Loop as Loop,
+    LoopStep as LoopStep,
+    Naming as Naming,
+    Operation as Operation,
+    Reads as Reads,
+    StepKind as StepKind,
+    Variant as Variant,
+    dependencies as dependencies,
+    parts_of as parts_of,
+    reached as reached,
+    space_of as space_of,
+    terms_of as terms_of,
+)
 from phipsi.core.sweeps.lower import Lowering as Lowering
-from phipsi.core.sweeps.operations import flops as flops
-from phipsi.core.sweeps.operations import operation as operation
-from phipsi.core.sweeps.request import NEEDS_POINTS as NEEDS_POINTS
-from phipsi.core.sweeps.request import LoweredRequest as LoweredRequest
-from phipsi.core.sweeps.request import Request as Request
-from phipsi.core.sweeps.request import Result as Result
-from phipsi.core.sweeps.request import check_modes as check_modes
-from phipsi.core.sweeps.request import check_request as check_request
-from phipsi.core.sweeps.request import fields_of as fields_of
-from phipsi.core.sweeps.request import for_bodies_of as for_bodies_of
-from phipsi.core.sweeps.request import lower_request as lower_request
-from phipsi.core.sweeps.request import rewrite_request as rewrite_request
-from phipsi.core.sweeps.row_elimination import KeptRows as KeptRows
-from phipsi.core.sweeps.row_elimination import RowElimination as RowElimination
-from phipsi.core.sweeps.row_elimination import Terms as Terms
+from phipsi.core.sweeps.operations import flops as flops, operation as operation
+from phipsi.core.sweeps.request import (
+    NEEDS_POINTS as NEEDS_POINTS,
+    LoweredRequest as LoweredRequest,
+    Request as Request,
+    Result as Result,
+    check_modes as check_modes,
+    check_request as check_request,
+    fields_of as fields_of,
+    for_bodies_of as for_bodies_of,
+    lower_request as lower_request,
+    rewrite_request as rewrite_request,
+)
+from phipsi.core.sweeps.row_elimination import (
+    KeptRows as KeptRows,
+    RowElimination as RowElimination,
+    Terms as Terms,
+)
 from phipsi.core.sweeps.schedule import schedule as schedule
 from phipsi.core.sweeps.verify import Rule as Rule
 
