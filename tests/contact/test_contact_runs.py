@@ -399,7 +399,7 @@ def test_impulses_that_are_not_found_stop_a_trajectory(monkeypatch):
     state = sim.start(np.tile(q, (3, 1)), v)
     with pytest.raises(pp.errors.SimulationError, match=r"step 0 .*'ball\|floor' is .* m/s from"):
         sim.rollout(state, steps=3, progress=False)
-    run = sim.rollout(state, steps=3, on_error="mask", progress=False)
+    run = sim.rollout(state, steps=3, on_error="nan", progress=False)
     assert run.status.all() and np.isfinite(run.q[:, 0]).all()
     monkeypatch.undo()
     fine = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
@@ -469,7 +469,7 @@ def test_one_bad_trajectory_leaves_the_others_alone():
     tau[1, 20, 3] = 1e306  # which no number can hold
     with pytest.raises(pp.errors.SimulationError, match=r"trajectory \[1\] failed in step 2"):
         sim.rollout(state, tau, 40, progress=False)
-    run = sim.rollout(state, tau, 40, on_error="mask", progress=False)
+    run = sim.rollout(state, tau, 40, on_error="nan", progress=False)
     fine = sim.rollout(state, None, 40, progress=False)
     assert_array_equal(run.q[[0, 2]], fine.q[[0, 2]])
     assert_array_equal(run.q[1, :20], fine.q[1, :20])
@@ -679,7 +679,7 @@ def test_modes_of_a_run_are_those_of_its_steps():
     for i, more in enumerate(kinds):
         builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
         builder.add_shape(f"b{i}", f"b{i}", BALL, material=pp.Material(**more))
-    floor = pp.Material(friction=1.0, torsion=0.02, rolling=0.03)
+    floor = pp.Material(friction=1.0, torsional_friction=0.02, rolling_friction=0.03)
     model = builder.build()
     pairs = [(f"b{i}", "ground") for i in range(len(kinds))]
     contacts = pp.Contacts(model, pairs=pairs, ground=True, combine="minimum", material=floor)

@@ -61,7 +61,7 @@ def clamped():
 def test_loads_at_the_port_are_exact_in_statics(tie):
     found = body(tie=tie, modes=0)
     port, at = found.port("tip"), NODES[TIP].mean(axis=0)
-    reads = np.vstack([port.moves, port.turns])
+    reads = np.vstack([port.translation_modes, port.rotation_modes])
     _, _, Kc = clamped()
     rigid = rigid_columns(NODES[TIP], at)
     if tie == "mean":

@@ -125,7 +125,7 @@ def test_slow_motions_beside_stiff_modes():
     """The swing of a pendulum is not lost in the rounding of a vibration 10⁷ times as fast."""
     builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
     beam = pp.FlexibleInertia.beam(
-        1.0, 1.0, EI=(1e12, np.inf), modes=1, axis=(0, -1, 0), lateral=(1, 0, 0)
+        1.0, 1.0, EI=(1e12, np.inf), modes=1, axis=(0, -1, 0), bending_axis=(1, 0, 0)
     )
     builder.add_body("bar", joint=pp.joints.Revolute(Z), inertia=beam)
     found = pp.natural_frequencies(builder.build())

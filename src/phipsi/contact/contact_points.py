@@ -67,7 +67,7 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
     pairs. A slot without a contact has the gap 1e6 m.
     **Cost:** one base-to-tip sweep and a formula per pair, in machine code. For many bodies choose
-    pairs with ``pp.Contacts(model, near=…)``: all pairs have a gap each, n²/2 of them.
+    pairs with ``pp.Contacts(model, broadphase_poses=…)``: all pairs have a gap each, n²/2 of them.
     **Source:** theory/contact 1 and 8.
 
     >>> import phipsi as pp
@@ -103,7 +103,11 @@ class Distances(NamedTuple):
 
 
 def distances(
-    contacts: Any, q: ArrayLike, *, within: float | None = None, **options: Unpack[CallOptions]
+    contacts: Any,
+    q: ArrayLike,
+    *,
+    max_distance: float | None = None,
+    **options: Unpack[CallOptions],
 ) -> Distances:
     """The distance of every pair of shapes, and where they are nearest.
 
@@ -112,11 +116,12 @@ def distances(
 
     **Arguments:** `contacts`, `Contacts` or a system that has them; it lists the pairs, which need
     not be those of a simulation: ``pp.Contacts(model)`` has all pairs of an arm for a check of
-    collisions with itself. `q` (..., nq). `within` (m), leave out pairs that bounding balls show to
-    be farther apart, where that saves time: their distance is 1e6 m.
+    collisions with itself. `q` (..., nq). `max_distance` (m), leave out pairs that bounding spheres
+    show to be farther apart, where that saves time: their distance is 1e6 m.
     **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `within` and many
-    pairs, a formula for those that a grid of cells finds near, and a number for each of the others.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `max_distance` and
+    many pairs, a formula for those that a grid of cells finds near, and a number for each of the
+    others.
     **Source:** theory/contact 8.
 
     >>> import phipsi as pp
@@ -126,17 +131,21 @@ def distances(
     ...                             inertia=pp.SpatialInertia(mass=1.0))
     >>> builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.4))
     >>> builder.add_shape("egg", "egg", pp.shapes.Ellipsoid((0.1, 0.1, 0.2)))
-    >>> found = pp.distances(pp.Contacts(builder.build()), [0.0, 1.0])
-    >>> found.distance.round(12).tolist(), found.point_b[0].round(12).tolist()
+    >>> result = pp.distances(pp.Contacts(builder.build()), [0.0, 1.0])
+    >>> result.distance.round(12).tolist(), result.point_b[0].round(12).tolist()
     ([0.6], [0.0, 0.0, 0.8])
     """
     listed = _contacts_of(contacts, "distances")
-    if within is not None and (np.ndim(as_floats("within", within)) or not within > 0):
-        raise InputError(f"distances: within={within!r} must be a length above 0, in m.")
+    if max_distance is not None and (
+        np.ndim(as_floats("max_distance", max_distance)) or not max_distance > 0
+    ):
+        raise InputError(
+            f"distances: max_distance={max_distance!r} must be a length above 0, in m."
+        )
     if not listed.n_slots:
         return _nothing(q, Distances)
-    key = distances, listed, within
-    return listed.model.cached(key, lambda: _DistanceFunction(listed, within, Distances))(
+    key = distances, listed, max_distance
+    return listed.model.cached(key, lambda: _DistanceFunction(listed, max_distance, Distances))(
         q, options
     )
 

@@ -66,7 +66,7 @@ def inverse_kinematics(
     `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
     fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
     wanted, else 20; `on_error`, "raise" a `ConvergenceError`, whose `result` is the best that was
-    found, or "return" it.
+    found, or "best" to return it.
     **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
     **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
     a failure does not prove that a target is out of reach.
@@ -252,7 +252,9 @@ def _check(max_iterations: int, restarts: int | None, seed: int, on_error: str) 
     if restarts is not None:
         whole_number("restarts", restarts, 0)
     whole_number("seed", seed, 0)
-    one_of("on_error", on_error, ("raise", "return"))
+    is_old = isinstance(on_error, str) and on_error == "return"
+    hint = '"return" is called "best".' if is_old else ""
+    one_of("on_error", on_error, ("raise", "best"), hint)
 
 
 def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation: float) -> str:
@@ -283,6 +285,6 @@ def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation
     lines.append(
         "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
         "best found\ninstead of an error:\n"
-        "    inverse_kinematics(…, restarts=50, on_error='return')"
+        "    inverse_kinematics(…, restarts=50, on_error='best')"
     )
     return "\n".join(lines)
