@@ -253,7 +253,7 @@ def test_pairs_by_name():
         ({"ground": 3}, "ground=3 must be True"),
         ({"combine": "geometrc"}, "Did you mean 'geometric'"),
         ({"margin": 0}, "margin=0 must be a length above 0"),
-        ({"points": 0}, "points=0 must be a whole number"),
+        ({"max_points": 0}, "max_points=0 must be an integer"),
         ({"margin": True}, "margin=True must be a length"),
         ({"material": 0.5}, "material=0.5 must be a Material"),
     ]:

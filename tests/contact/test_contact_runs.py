@@ -446,9 +446,9 @@ def test_the_worst_pair_is_named():
         ({"restitution": 1.1}, "restitution"),
         ({"restitution": -0.1}, "restitution"),
         ({"stiffness": 0.0}, "stiffness"),
-        ({"dissipation": -1.0}, "dissipation"),
-        ({"torsion": -1.0}, "torsion"),
-        ({"rolling": np.inf}, "rolling"),
+        ({"damping": -1.0}, "damping"),
+        ({"torsional_friction": -1.0}, "torsional_friction"),
+        ({"rolling_friction": np.inf}, "rolling_friction"),
     ],
 )
 def test_materials_that_no_body_has(material, why):
@@ -670,10 +670,10 @@ def test_a_ground_that_nothing_may_touch_is_named():
 
 def test_modes_of_a_run_are_those_of_its_steps():
     """All steps together, and one by one from the definition: on a cone's bound a slot slips."""
-    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsion": 0.01}]
+    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsional_friction": 0.01}]
     kinds += [
-        {"friction": 0.4, "torsion": 0.01, "rolling": 0.02},
-        {"friction": 0.4, "rolling": 0.02},
+        {"friction": 0.4, "torsional_friction": 0.01, "rolling_friction": 0.02},
+        {"friction": 0.4, "rolling_friction": 0.02},
     ]
     builder = pp.ModelBuilder()
     for i, more in enumerate(kinds):

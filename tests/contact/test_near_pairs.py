@@ -113,11 +113,11 @@ def test_what_is_wrong_with_near() -> None:
     model, q = scene(np.random.default_rng(0), 2)
     X = pp.poses(model, q)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"near": q}, r"\(14,\), not \(bodies, 4, 4\)"),
-        ({"near": X[:1]}, "not .bodies, 4, 4."),
-        ({"near": X * np.nan}, "must be finite"),
-        ({"near": X, "within": -1.0}, "at least 0"),
-        ({"near": X, "pairs": [("s0", "s1")]}, 'pairs="auto"'),
+        ({"broadphase_poses": q}, r"\(14,\), not \(bodies, 4, 4\)"),
+        ({"broadphase_poses": X[:1]}, "not .bodies, 4, 4."),
+        ({"broadphase_poses": X * np.nan}, "must be finite"),
+        ({"broadphase_poses": X, "broadphase_distance": -1.0}, "at least 0"),
+        ({"broadphase_poses": X, "pairs": [("s0", "s1")]}, 'pairs="auto"'),
         ({"broadphase_distance": 1.0}, "broadphase_poses=pp.poses"),
     ]
     for options, message in cases:

@@ -52,7 +52,7 @@ def test_tip_loads_are_exact_in_statics():
         L, 3.0, EI, EA, GJ, modes=2, rotary_inertia=0.01, shear_stiffness=shear, ports={"half": 0.5}
     )
     tip = beam.port("tip")
-    flexibility = np.vstack([tip.turns, tip.moves])
+    flexibility = np.vstack([tip.rotation_modes, tip.translation_modes])
     flexibility = flexibility @ np.linalg.solve(beam.stiffness, flexibility.T)
     expected = np.diag([L / GJ, L / EI[1], L / EI[0], L / EA, 0, 0])
     for k, plane in ((4, 0), (5, 1)):
@@ -60,7 +60,9 @@ def test_tip_loads_are_exact_in_statics():
     expected[2, 4] = expected[4, 2] = L**2 / 2 / EI[0]
     expected[1, 5] = expected[5, 1] = -(L**2) / 2 / EI[1]
     np.testing.assert_allclose(flexibility, expected, atol=1e-9)
-    half = beam.port("half").moves @ np.linalg.solve(beam.stiffness, tip.moves.T)
+    half = beam.port("half").translation_modes @ np.linalg.solve(
+        beam.stiffness, tip.translation_modes.T
+    )
     x = L / 2
     assert half[1, 1] == pytest.approx(x**2 * (3 * L - x) / (6 * EI[0]) + x / shear[0], rel=1e-9)
 
@@ -146,7 +148,7 @@ def test_without_stiffening_nothing_is_of_second_order():
 def test_the_default_planes():
     for axis, lateral in (((1, 0, 0), 1), ((0, 1, 0), 2), ((0, 0, 1), 0), ((0, 0, -1), 0)):
         beam = pp.FlexibleInertia.beam(1.0, 1.0, (1.0, INF), axis=axis)
-        moved = np.flatnonzero(np.abs(beam.port("tip").moves).max(axis=1))
+        moved = np.flatnonzero(np.abs(beam.port("tip").translation_modes).max(axis=1))
         assert moved.tolist() == [lateral]
         np.testing.assert_allclose(beam.port("tip").position, axis)
 
@@ -156,7 +158,9 @@ def test_the_picture_shows_the_tip():
     assert beam.shape is not None
     eta = np.arange(beam.modes) / 100
     drawn = beam.shape.deformed(eta)
-    np.testing.assert_allclose(drawn[-1], [1, 0, 0] + beam.port("tip").moves @ eta, atol=1e-12)
+    np.testing.assert_allclose(
+        drawn[-1], [1, 0, 0] + beam.port("tip").translation_modes @ eta, atol=1e-12
+    )
     assert beam.shape.segments[-1].tolist() == [len(drawn) - 2, len(drawn) - 1]
 
 

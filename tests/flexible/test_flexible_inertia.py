@@ -106,7 +106,7 @@ def test_port_pose(rng):
     pose = inertia.port_pose("tip", eta)
     expected = r[0] + phi[0] @ eta + psi[0] @ eta @ eta / 2
     np.testing.assert_allclose(pose.translation, expected, atol=1e-14)
-    g = inertia.ports[0].turns @ eta / 2
+    g = inertia.ports[0].rotation_modes @ eta / 2
     cayley = np.linalg.solve(np.eye(3) - skew(g), np.eye(3) + skew(g))
     np.testing.assert_allclose(pose.rotation, cayley, atol=1e-14)
     assert inertia.port_pose("tip", np.zeros(3)).rotation.tolist() == np.eye(3).tolist()

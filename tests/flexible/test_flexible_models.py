@@ -178,7 +178,10 @@ def test_how_far_a_body_is_bent():
     """By displacements of its ports, as parts of their distance, and half of their turns."""
     beam = pp.FlexibleInertia.beam(0.5, 1.0, EI=(3.0, 1.0), modes=0)
     (tip,) = beam.ports
-    for mode, share in ((0, tip.moves[2, 0] / 0.5), (2, abs(tip.turns[1, 2]) / 2)):
+    for mode, share in (
+        (0, tip.translation_modes[2, 0] / 0.5),
+        (2, abs(tip.rotation_modes[1, 2]) / 2),
+    ):
         eta = 0.1 * np.eye(4)[mode]
         assert deflection(beam, eta) == pytest.approx(0.1 * share)
     assert deflection(beam, np.zeros(4)) == 0

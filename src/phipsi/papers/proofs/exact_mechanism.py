@@ -287,9 +287,9 @@ class ExactPort(NamedTuple):
 
     rotation: Array
     position: Array
-    turns: Array
-    moves: Array
-    shortening: Array
+    rotation_modes: Array
+    translation_modes: Array
+    second_order: Array
 
     @property
     def numbers(self) -> list[Any]:
