@@ -180,6 +180,10 @@ class ConvexMesh(Shape):
     vertices: tuple[Numbers, ...]
     faces: tuple[tuple[int, ...], ...] | None = None
 
+    def __repr__(self) -> str:
+        faces = "" if self.faces is None else f", {len(self.faces)} faces"
+        return f"ConvexMesh({len(self.vertices)} vertices{faces})"
+
     def __init__(self, vertices: ArrayLike, faces: ArrayLike | None = None) -> None:
         points = _vertices(vertices)
         listed = None if faces is None else _faces(faces, points)
@@ -226,6 +230,11 @@ class HeightField(Shape):
     order: ClassVar[int] = 7
     heights: tuple[Numbers, ...]
     spacing: Numbers
+
+    def __repr__(self) -> str:
+        x, y = self.spacing
+        rows, columns = len(self.heights), len(self.heights[0])
+        return f"HeightField({rows} by {columns} heights, spacing=({x:g}, {y:g}))"
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
         array = floats_of(heights, (0, 0))

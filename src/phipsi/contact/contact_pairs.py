@@ -53,6 +53,10 @@ class ContactPair:
     first: int
     slots: int
 
+    def __repr__(self) -> str:
+        kinds = f"{self.a.shape.kind} on {self.b.shape.kind}"
+        return f"<ContactPair {self.name!r}: {kinds}, {self.slots} slot{'s' * (self.slots != 1)}>"
+
     @property
     def group(self) -> tuple[Any, ...]:
         """Equal for pairs that one loop computes: kinds, what moves, and how many slots."""

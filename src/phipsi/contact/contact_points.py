@@ -38,6 +38,7 @@ from phipsi.core.model import WORLD, as_floats
 from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
 from phipsi.native import CustomKernel, graph_after_program, graph_function
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs
@@ -55,6 +56,9 @@ class ContactPoints(NamedTuple):
     normal: Array
     point_a: Array
     point_b: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) -> ContactPoints:
@@ -100,6 +104,9 @@ class Distances(NamedTuple):
     normal: Array
     point_a: Array
     point_b: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 def distances(

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.constraints import Constraint, End, Revolute, Spherical, Weld, check_name, z_along
 from phipsi.core.model import Closure, Model, fill, unit_axis
 from phipsi.errors import ModelError, number_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -51,6 +52,9 @@ class Cone(NamedTuple):
     a: Array
     C: Array
     unit: str = "N"
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     def margin(self, wrench: Array) -> Array:
         """How far the inequality is from being broken (...); negative where it is."""

@@ -19,6 +19,7 @@ from phipsi.core.model import Model
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.identification.minimal_parameters import BaseParameters
 from phipsi.identification.regressors import inertial_parameters
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -38,6 +39,9 @@ class Identification:
     covariance: Array
     noise: Array
     condition: float
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @property
     def deviations(self) -> Array:

@@ -53,6 +53,7 @@ from phipsi.core.model import Model, entries_of, supports, tree_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
 from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -70,12 +71,18 @@ class Dynamics(NamedTuple):
     tau: Array
     f: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 class Impulse(NamedTuple):
     """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
 
     v: Array
     p: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 class Reactions(NamedTuple):
@@ -88,6 +95,9 @@ class Reactions(NamedTuple):
 
     joints: Array
     closures: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 def motion_and_multipliers(

@@ -136,6 +136,12 @@ class FlexibleShape(PlainValue):
         }
         self._set(nodes=points, modes=moves, **joined)
 
+    def __repr__(self) -> str:
+        return (
+            f"FlexibleShape({len(self.nodes)} nodes, {self.modes.shape[2]} modes, "
+            f"{len(self.triangles)} triangles, {len(self.segments)} segments)"
+        )
+
     def deformed(self, eta: ArrayLike, exaggeration: float = 1.0) -> FloatArray:
         """Positions of the nodes (m, 3) at modal coordinates `eta`, enlarged by a factor."""
         return self.nodes + exaggeration * (self.modes @ np.asarray(eta, dtype=np.float64))
