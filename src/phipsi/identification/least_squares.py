@@ -119,10 +119,10 @@ def identify(
     >>> arm, rng = pp.examples.planar_arm(2), np.random.default_rng(0)
     >>> q, v, vdot = rng.standard_normal((3, 500, 2))
     >>> tau = pp.inverse_dynamics(arm, q, v, vdot) + 0.01 * rng.standard_normal((500, 2))
-    >>> found = pp.identification.identify(pp.identification.base_parameters(arm), q, v, vdot, tau)
-    >>> bool((np.abs(found.values - found.base.values(arm)) < 4 * found.deviations).all())
+    >>> result = pp.identification.identify(pp.identification.base_parameters(arm), q, v, vdot, tau)
+    >>> bool((np.abs(result.values - result.base.values(arm)) < 4 * result.deviations).all())
     True
-    >>> found.noise.round(3)
+    >>> result.noise.round(3)
     array([0.01, 0.01])
     """
     if not isinstance(cast(object, base), BaseParameters):

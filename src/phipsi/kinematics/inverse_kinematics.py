@@ -74,8 +74,8 @@ def inverse_kinematics(
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> found = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
-    >>> found.q.round(6).tolist()
+    >>> result = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
+    >>> result.q.round(6).tolist()
     [0.523599, 2.094395]
     """
     _check(max_iterations, restarts, seed, on_error)
