@@ -1,7 +1,7 @@
 """The reference of every public name, from the table of names and the docstrings.
 
-A docstring is Markdown with NumPy's sections and examples; each becomes an entry of Sphinx's Python domain, so that it
-can be searched for and linked to. A public name without a docstring is an error.
+A docstring is Markdown with NumPy's sections and examples; each becomes an entry of Sphinx's Python
+domain, so that it can be searched for and linked to. A public name without a docstring is an error.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pathlib import Path
 import phipsi
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-from docstrings import LISTS, sections  # noqa: E402
-from docstrings import entries as listed_entries  # noqa: E402
+from docstrings import LISTS, entries as listed_entries, sections  # noqa: E402
 from public_names import members  # noqa: E402
 
 from phipsi.files.foreign_name_hints import _ELSEWHERE as ELSEWHERE  # noqa: E402
