@@ -135,7 +135,7 @@ UNCHANGED = {
         "control.FourierPath", "control.JointPath", "control.PDGravity", "control.Saturated",
         "conventions.from_drake", "conventions.from_mujoco", "conventions.from_pinocchio",
         "conventions.to_drake", "conventions.to_mujoco", "conventions.to_pinocchio", "equilibrium",
-        "gravity_forces", "identification.regressor", "jacobian", "jacobian_dot",
+        "extensions.check", "gravity_forces", "identification.regressor", "jacobian", "jacobian_dot",
         "natural_frequencies", "poses", "potential_energy", "simplify", "velocities",
     },
 }  # fmt: skip
