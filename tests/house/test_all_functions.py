@@ -135,8 +135,9 @@ UNCHANGED = {
         "control.FourierPath", "control.JointPath", "control.PDGravity", "control.Saturated",
         "conventions.from_drake", "conventions.from_mujoco", "conventions.from_pinocchio",
         "conventions.to_drake", "conventions.to_mujoco", "conventions.to_pinocchio", "equilibrium",
-        "extensions.check", "gravity_forces", "identification.regressor", "jacobian", "jacobian_dot",
-        "natural_frequencies", "poses", "potential_energy", "simplify", "velocities",
+        "extensions.check", "gravity_forces", "identification.regressor", "jacobian",
+        "jacobian_dot", "natural_frequencies", "poses", "potential_energy", "simplify",
+        "velocities",
     },
 }  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 Names of Pinocchio, MuJoCo and Drake, for those who type what they know: ``pp.rnea`` answers with
 `inverse_dynamics`. The table of Pinocchio's names in docs/migration/pinocchio.md is the same one; a
-test compares them. And names that were here before, or that are found in a module.
+test compares them. And names that were here before (docs/decisions/0075), or that are found in a
+module.
 """
 
 from __future__ import annotations
