@@ -234,7 +234,7 @@ def test_deep_overlap_is_reported_and_separated_on_request():
     ("column", "value", "why"),
     [
         (0, -0.1, "friction of 'ball.floor' is negative"),
-        (1, 0.01, "torsion 0.01 for 'ball.floor', whose material has none"),
+        (1, 0.01, "torsional_friction 0.01 for 'ball.floor', whose material has none"),
         (3, 0.5, "restitution 0.5 for"),
         (3, 1.2, "restitution 1.2 of 'ball.floor' would create energy"),
         (4, np.nan, "contact.materials is nan at index"),
@@ -695,9 +695,9 @@ def test_modes_of_a_run_are_those_of_its_steps():
             zip(contacts.pairs, step, strict=True)
         ):
             m = pair.material
-            terms = [(m.friction, fx), (m.friction, fy), (m.torsion, mz)]
+            terms = [(m.friction, fx), (m.friction, fy), (m.torsional_friction, mz)]
             slide = sum((x / c) ** 2 for c, x in terms if c > 0) ** 0.5
-            roll = np.hypot(mx, my) / m.rolling if m.rolling else 0.0
+            roll = np.hypot(mx, my) / m.rolling_friction if m.rolling_friction else 0.0
             bound = (1 - 1e-6) * fz
             slips = m.friction == 0 or slide >= bound or roll >= bound
             wanted[i, j] = 0 if fz <= 0 else 1 if slips else 2
