@@ -76,9 +76,9 @@ def examples() -> dict[str, Any]:
     system = pp.System(ARM, [lock])
     at = np.array([0.1, -0.1, 0.2])
     rng = np.random.default_rng(1)
-    motion = rng.normal(size=(3, 60, 3))
+    q, v, vdot = rng.normal(size=(3, 60, 3))
     base = pp.identification.base_parameters(ARM)
-    efforts = pp.inverse_dynamics(ARM, *motion) + 1e-3 * rng.normal(size=(60, 3))
+    efforts = pp.inverse_dynamics(ARM, q, v, vdot) + 1e-3 * rng.normal(size=(60, 3))
     builder = pp.ModelBuilder()
     builder.add_body("beam", joint=pp.joints.Revolute((0, 0, 1)), inertia=BEAM)
     bent = builder.build()
@@ -104,7 +104,7 @@ def examples() -> dict[str, Any]:
         "beam": BEAM, "port": BEAM.ports[0], "drawn": BEAM.shape,
         "modes": pp.mode_shapes(bent, bent.neutral()),
         "found": pp.inverse_kinematics(ARM, {"link3": (1, 0.3, 0)}, Q, on_error="best"),
-        "base": base, "identification": pp.identification.identify(base, *motion, efforts),
+        "base": base, "identification": pp.identification.identify(base, q, v, vdot, efforts),
         "finger": soft, "cone": soft.cones()[1],
         "state": pp.conventions.to_mujoco(ARM, Q, V),
     }  # fmt: skip

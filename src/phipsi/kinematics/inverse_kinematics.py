@@ -247,7 +247,7 @@ def _tolerance(name: str, value: Any) -> float:
     return float(number)
 
 
-def _check(max_iterations: int, restarts: int | None, seed: int, on_error: str) -> None:
+def _check(max_iterations: int, restarts: int | None, seed: int, on_error: Any) -> None:
     whole_number("max_iterations", max_iterations)
     if restarts is not None:
         whole_number("restarts", restarts, 0)

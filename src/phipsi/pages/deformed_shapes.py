@@ -47,7 +47,7 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
 def ports_of(model: Model) -> list[dict[str, Any]]:
     """Bodies on ports: the number of the flexible body in the list above, and the port's motion.
 
-    `turns` and `moves` have three numbers per mode, see `Port`.
+    `turns` and `moves` have three numbers per mode: those of rotation and translation of `Port`.
     """
     number = {k: i for i, (k, _) in enumerate(_flexible(model))}
     out: list[dict[str, Any]] = []

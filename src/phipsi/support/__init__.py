@@ -12,8 +12,8 @@ __getattr__ = offer_within(
         ),
         "limited_process": "Ended LimitedProcess Message NotStarted TooSlow serve",
         "loopback_server": "LoopbackServer",
-        "one_line": "one_line",
         "optional_imports": "import_optional",
         "progress": "Progress make_progress",
+        "short_texts": "one_line",
     },
 )
