@@ -137,7 +137,7 @@ def _layout(contacts: Contacts) -> ContactProblemLayout:
     return ContactProblemLayout(tuple(kinds))
 
 
-_NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
+_NEEDED = {"friction": "12", "torsional_friction": "s", "rolling_friction": "a"}
 
 
 def check_materials(contacts: Contacts, given: Array) -> None:
