@@ -100,7 +100,8 @@ REGISTRY = re.compile(r"\b(?:test\.)?pypi\." + r"org\b")
 @cache
 def texts() -> dict[str, str]:
     """Every file that could have an address, with its text."""
-    files = [x for x in ROOT.iterdir() if x.is_file()]
+    # an sdist has PKG-INFO, which is written from pyproject.toml
+    files = [x for x in ROOT.iterdir() if x.is_file() and x.name != "PKG-INFO"]
     for folder in FOLDERS:
         files += [x for x in (ROOT / folder).rglob("*") if x.is_file()]
     return {
