@@ -289,7 +289,7 @@ def _lying_beside_failed(w: World) -> Call:
     sim, _, settled = _touching(w)
     state = settled.copy()
     state.status[::8], state.failed_at[::8] = 1, 0
-    return lambda: sim.rollout(state, steps=STEPS, every=STEPS, on_error="return").q[1::8]
+    return lambda: sim.rollout(state, steps=STEPS, every=STEPS, on_error="best").q[1::8]
 
 
 def _landing_gradient(w: World) -> Call:
@@ -306,9 +306,7 @@ def _reaching(w: World, rest: bool, many: bool) -> Call:
     goals, start = pp.poses(model, q, [last])[:, 0], q + 0.1
     if not many:
         goals, start = goals[0], start[0]
-    return lambda: (
-        pp.inverse_kinematics(model, {last: goals}, start, on_error="return", **options).q
-    )
+    return lambda: pp.inverse_kinematics(model, {last: goals}, start, on_error="best", **options).q
 
 
 for _method in ("semi_implicit", "implicit_damping", "implicit_midpoint", "variational"):

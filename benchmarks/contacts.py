@@ -188,7 +188,7 @@ class Theirs:
             plane.contype, plane.conaffinity = 1, 2
         for shape in model.shapes:
             ball = shape.shape.kind == "Sphere"
-            size = [shape.shape.radius, 0, 0] if ball else 0.5 * np.array(shape.shape.edges)
+            size = [shape.shape.radius, 0, 0] if ball else 0.5 * np.array(shape.shape.size)
             kind = mujoco.mjtGeom.mjGEOM_SPHERE if ball else mujoco.mjtGeom.mjGEOM_BOX
             geom = spec.body(shape.body).add_geom(
                 type=kind, size=size, pos=np.array(shape.placement.translation), mass=0.0

@@ -72,9 +72,9 @@ def main() -> None:
             continue
         batch = max(1, round(1000 * thousands * given.share / STEPS))
         sim, state = scene(name, batch, rng)
-        sim.rollout(state, steps=1, every=1, progress=False, on_error="mask")
+        sim.rollout(state, steps=1, every=1, progress=False, on_error="nan")
         began = time.process_time()
-        run = sim.rollout(state, steps=STEPS, every=STEPS, progress=False, on_error="mask")
+        run = sim.rollout(state, steps=STEPS, every=STEPS, progress=False, on_error="nan")
         spent = time.process_time() - began
         proof, lost = run.certificate, np.asarray(run.status) != 0
         steps, unsolved = batch * STEPS, int(proof.unsolved.sum() + lost.sum())

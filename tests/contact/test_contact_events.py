@@ -243,7 +243,7 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
 
 
 def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
-    scene = Scene(friction=0.5, torsion=0.01)
+    scene = Scene(friction=0.5, torsional_friction=0.01)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), omega=(0, 0, 20.0))
     run = moved(scene, 1.0)
     slowing = 0.01 * G / (0.4 * 0.1**2)

@@ -234,7 +234,7 @@ def test_deep_overlap_is_reported_and_separated_on_request():
     ("column", "value", "why"),
     [
         (0, -0.1, "friction of 'ball.floor' is negative"),
-        (1, 0.01, "torsion 0.01 for 'ball.floor', whose material has none"),
+        (1, 0.01, "torsional_friction 0.01 for 'ball.floor', whose material has none"),
         (3, 0.5, "restitution 0.5 for"),
         (3, 1.2, "restitution 1.2 of 'ball.floor' would create energy"),
         (4, np.nan, "contact.materials is nan at index"),
@@ -399,7 +399,7 @@ def test_impulses_that_are_not_found_stop_a_trajectory(monkeypatch):
     state = sim.start(np.tile(q, (3, 1)), v)
     with pytest.raises(pp.errors.SimulationError, match=r"step 0 .*'ball\|floor' is .* m/s from"):
         sim.rollout(state, steps=3, progress=False)
-    run = sim.rollout(state, steps=3, on_error="mask", progress=False)
+    run = sim.rollout(state, steps=3, on_error="nan", progress=False)
     assert run.status.all() and np.isfinite(run.q[:, 0]).all()
     monkeypatch.undo()
     fine = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
@@ -446,9 +446,9 @@ def test_the_worst_pair_is_named():
         ({"restitution": 1.1}, "restitution"),
         ({"restitution": -0.1}, "restitution"),
         ({"stiffness": 0.0}, "stiffness"),
-        ({"dissipation": -1.0}, "dissipation"),
-        ({"torsion": -1.0}, "torsion"),
-        ({"rolling": np.inf}, "rolling"),
+        ({"damping": -1.0}, "damping"),
+        ({"torsional_friction": -1.0}, "torsional_friction"),
+        ({"rolling_friction": np.inf}, "rolling_friction"),
     ],
 )
 def test_materials_that_no_body_has(material, why):
@@ -469,7 +469,7 @@ def test_one_bad_trajectory_leaves_the_others_alone():
     tau[1, 20, 3] = 1e306  # which no number can hold
     with pytest.raises(pp.errors.SimulationError, match=r"trajectory \[1\] failed in step 2"):
         sim.rollout(state, tau, 40, progress=False)
-    run = sim.rollout(state, tau, 40, on_error="mask", progress=False)
+    run = sim.rollout(state, tau, 40, on_error="nan", progress=False)
     fine = sim.rollout(state, None, 40, progress=False)
     assert_array_equal(run.q[[0, 2]], fine.q[[0, 2]])
     assert_array_equal(run.q[1, :20], fine.q[1, :20])
@@ -670,16 +670,16 @@ def test_a_ground_that_nothing_may_touch_is_named():
 
 def test_modes_of_a_run_are_those_of_its_steps():
     """All steps together, and one by one from the definition: on a cone's bound a slot slips."""
-    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsion": 0.01}]
+    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsional_friction": 0.01}]
     kinds += [
-        {"friction": 0.4, "torsion": 0.01, "rolling": 0.02},
-        {"friction": 0.4, "rolling": 0.02},
+        {"friction": 0.4, "torsional_friction": 0.01, "rolling_friction": 0.02},
+        {"friction": 0.4, "rolling_friction": 0.02},
     ]
     builder = pp.ModelBuilder()
     for i, more in enumerate(kinds):
         builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
         builder.add_shape(f"b{i}", f"b{i}", BALL, material=pp.Material(**more))
-    floor = pp.Material(friction=1.0, torsion=0.02, rolling=0.03)
+    floor = pp.Material(friction=1.0, torsional_friction=0.02, rolling_friction=0.03)
     model = builder.build()
     pairs = [(f"b{i}", "ground") for i in range(len(kinds))]
     contacts = pp.Contacts(model, pairs=pairs, ground=True, combine="minimum", material=floor)
@@ -695,9 +695,9 @@ def test_modes_of_a_run_are_those_of_its_steps():
             zip(contacts.pairs, step, strict=True)
         ):
             m = pair.material
-            terms = [(m.friction, fx), (m.friction, fy), (m.torsion, mz)]
+            terms = [(m.friction, fx), (m.friction, fy), (m.torsional_friction, mz)]
             slide = sum((x / c) ** 2 for c, x in terms if c > 0) ** 0.5
-            roll = np.hypot(mx, my) / m.rolling if m.rolling else 0.0
+            roll = np.hypot(mx, my) / m.rolling_friction if m.rolling_friction else 0.0
             bound = (1 - 1e-6) * fz
             slips = m.friction == 0 or slide >= bound or roll >= bound
             wanted[i, j] = 0 if fz <= 0 else 1 if slips else 2

@@ -172,9 +172,9 @@ def floor(**more: float) -> Any:
 
 
 def test_a_ball_on_a_floor_that_gives() -> None:
-    system = floor(friction=0.5, stiffness=2e4, dissipation=40.0)
+    system = floor(friction=0.5, stiffness=2e4, damping=40.0)
     own, m, v0 = system.contact_pairs.pairs[0].material, 2.0, 1.0
-    k, d = own.stiffness, own.dissipation
+    k, d = own.stiffness, own.damping
     assert k == 1e4
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.1], [0, 0, 0, 0, 0, -v0], 0.5)
     depth, rate = -m * G / k, d / (2 * m)
@@ -212,7 +212,7 @@ def test_restitution_after_hunt_and_crossley(v: float) -> None:
 
 
 def test_friction_on_a_floor_that_gives() -> None:
-    system = floor(friction=0.2, stiffness=2e4, dissipation=40.0)
+    system = floor(friction=0.2, stiffness=2e4, damping=40.0)
     rest = 0.1 - 2 * G / 1e4
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, rest], [0, 0, 0, 1.0, 0, 0], 0.3)
     (rolls,) = happened(run, "sticks")
@@ -235,7 +235,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
     builder.add_body("lower", parent="upper", joint=axis, inertia=inertia, placement=X)
     builder.add_shape("tip", "lower", pp.shapes.Sphere(0.03), X)
     model = builder.build()
-    soft = pp.Material(0.4, stiffness=2e4, dissipation=100.0)
+    soft = pp.Material(0.4, stiffness=2e4, damping=100.0)
     system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=soft))
     laws = [
         F.JointStop("upper", INF, upper=0.35, restitution=0.3),

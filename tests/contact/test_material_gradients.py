@@ -43,8 +43,8 @@ def both(scene: Scene, steps: int, column: int, change: float) -> tuple[float, f
     [
         ({}, 60, FRICTION, 1e-5),
         ({"restitution": 0.6}, 150, RESTITUTION, 1e-4),
-        ({"stiffness": 1e4, "dissipation": 20.0}, 100, STIFFNESS, 1.0),
-        ({"stiffness": 1e4, "dissipation": 20.0}, 100, DISSIPATION, 1e-2),
+        ({"stiffness": 1e4, "damping": 20.0}, 100, STIFFNESS, 1.0),
+        ({"stiffness": 1e4, "damping": 20.0}, 100, DISSIPATION, 1e-2),
     ],
 )
 def test_of_a_ball_that_is_thrown(more, steps, column, change):

@@ -92,7 +92,7 @@ def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
 
     def run() -> Any:
         sim = pp.Simulator(system, dt=1e-3, **STEPPING)
-        return sim.rollout(sim.start(both, v), steps=40, progress=False, on_error="mask")
+        return sim.rollout(sim.start(both, v), steps=40, progress=False, on_error="nan")
 
     right = run()
     assert not right.status.any() and right.certificate.gain.max() < 1e-14

@@ -170,7 +170,7 @@ def test_events_follow_a_body_over_a_ridge(name):
     """Without friction and impacts energy stays, while the contact goes over from face to edge."""
     shape = {"egg": S.Ellipsoid((0.12, 0.1, 0.08)), "rod": S.Capsule(0.05, 0.8)}[name]
     model = model_of({name: shape}, S.HeightField(ROOF, 0.25))
-    system = pp.System(model, contacts=pp.Contacts(model, material=pp.Material(0.0), points=1))
+    system = pp.System(model, contacts=pp.Contacts(model, material=pp.Material(0.0), max_points=1))
     q, v = model.neutral(), np.zeros(6)
     if name == "egg":  # slides up a face and over the ridge to the other one
         slope = np.arctan(0.4)

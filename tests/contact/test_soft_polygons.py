@@ -30,7 +30,7 @@ BRICK = pp.shapes.Box(2 * HALF)
 MESH = pp.shapes.ConvexMesh([HALF * (x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
 EDGE = ((0.1, 0.0), (-0.05, 0.08), (-0.05, -0.08))
 STIFF = 5e3
-UPPER, LOWER = pp.Material(0.4, stiffness=STIFF, dissipation=10.0), pp.Material(0.4)
+UPPER, LOWER = pp.Material(0.4, stiffness=STIFF, damping=10.0), pp.Material(0.4)
 
 
 def bricks(upper: Any = BRICK, lower: Any = BRICK) -> Any:
@@ -203,7 +203,7 @@ def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
     shape = pp.shapes.ConvexMesh(
         [[0.1 * np.cos(a), 0.1 * np.sin(a), z] for a in turn for z in (-0.05, 0.05)]
     )
-    soft = pp.Material(0.5, stiffness=5e3, dissipation=10.0)
+    soft = pp.Material(0.5, stiffness=5e3, damping=10.0)
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.004, 0.01))
     builder.add_body("prism", joint=pp.joints.Free(), inertia=inertia)
@@ -231,4 +231,4 @@ def replace_slots(contacts: pp.Contacts, slots: int) -> pp.Contacts:
     """The twin whose only pair has fewer slots."""
     (pair,) = contacts.pairs
     few = (replace(pair, slots=slots),)
-    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.max_points)

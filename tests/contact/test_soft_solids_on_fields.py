@@ -20,7 +20,7 @@ def box_on(heights, spacing: float) -> pp.Contacts:
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.03))
     builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
-    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    soft = pp.Material(0.6, stiffness=STIFF, damping=20.0)
     builder.add_shape("box", "box", pp.shapes.Box((0.4, 0.4, 0.1)), material=soft)
     builder.add_shape("land", "world", pp.shapes.HeightField(heights, spacing))
     return pp.Contacts(builder.build(), ground=False)
@@ -29,7 +29,7 @@ def box_on(heights, spacing: float) -> pp.Contacts:
 def one_per_quarter(contacts: pp.Contacts) -> pp.Contacts:
     (pair,) = contacts.pairs
     few = (replace(pair, slots=pair.slots - 4),)
-    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.max_points)
 
 
 def test_two_peaks_under_one_quarter_carry_together():
@@ -85,7 +85,7 @@ def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
     builder, r, length = pp.ModelBuilder(), 0.12, 0.3
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.0111, 0.0111, 0.0072))
     builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
-    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    soft = pp.Material(0.6, stiffness=STIFF, damping=20.0)
     builder.add_shape("can", "can", pp.shapes.Cylinder(r, length), material=soft)
     if is_flat_field:
         builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((11, 11)), 0.2))

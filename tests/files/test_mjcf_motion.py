@@ -71,8 +71,8 @@ def ours(model: Model, **options) -> dict[frozenset[str], tuple[float, ...]]:
     return {
         frozenset((p.a.name, p.b.name)): (
             p.material.friction,
-            p.material.torsion,
-            p.material.rolling,
+            p.material.torsional_friction,
+            p.material.rolling_friction,
         )
         for p in pp.Contacts(model, **options).pairs
     }
@@ -209,7 +209,7 @@ def test_height_fields_are_those_of_mujoco(tmp_path: Path, shape: tuple[int, int
     path = field_file(tmp_path, f'<hfield name="h" {sizes} elevation="{numbers}"/>')
     model = load(path)
     ground_heights(model, mujoco.MjModel.from_xml_path(str(path)), rng)
-    assert pp.Contacts(model).pairs[0].material == pp.Material(0.3, torsion=0.005)
+    assert pp.Contacts(model).pairs[0].material == pp.Material(0.3, torsional_friction=0.005)
     again = Model.from_dict(model.to_dict())
     assert pp.Contacts(again) == pp.Contacts(model)
 

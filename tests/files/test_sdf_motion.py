@@ -130,7 +130,7 @@ def test_torsional_friction_of_a_patch(tmp_path: Path):
         "</torsional></friction>"
     )
     (shape,) = load(written(tmp_path, surfaced(twist)), strict=True).geometry
-    assert shape.material == pp.Material(1.0, torsion=3 * math.pi / 16 * 0.5 * 0.02)
+    assert shape.material == pp.Material(1.0, torsional_friction=3 * math.pi / 16 * 0.5 * 0.02)
 
 
 LEFT_OUT = {
@@ -153,7 +153,7 @@ def test_what_a_surface_says_and_is_left_out_is_told(tmp_path: Path, case: str):
     _, finding, line = one(path, words)
     assert finding.element == "collision 'c'" and finding.line in (2, 3)
     if line.startswith("pp."):
-        assert made(line) == pp.Material(1.0, stiffness=1e5, dissipation=10.0)
+        assert made(line) == pp.Material(1.0, stiffness=1e5, damping=10.0)
     with pytest.raises(ModelError, match="strict=True"):
         load(path, strict=True)
 

@@ -41,7 +41,7 @@ def test_batches_and_failures():
     many = pp.inverse_dynamics_derivatives(MODEL, np.stack([Q, MODEL.neutral()]), V, X)
     assert_allclose(many.by_q[0], pp.inverse_dynamics_derivatives(MODEL, Q, V, X).by_q)
     bad = np.stack([Q, Q * np.nan])
-    found, status = pp.forward_dynamics_derivatives(MODEL, bad, V, X, on_error="mask")
+    found, status = pp.forward_dynamics_derivatives(MODEL, bad, V, X, on_error="nan")
     assert status[0] == 0 and status[1] != 0 and np.isnan(found.by_q[1]).all()
 
 

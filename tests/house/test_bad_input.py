@@ -41,7 +41,7 @@ ARRAYS = {
     "mobility": (SYSTEM.mobility, "q", False),
     "turned over": (SYSTEM.is_turned_over, "q", False),
     "constrained dynamics": (
-        lambda x: pp.forward_dynamics(SYSTEM, Q, O, x, multipliers=True), "tau", True),
+        lambda x: pp.forward_dynamics(SYSTEM, Q, O, x, return_multipliers=True), "tau", True),
     "constraint impulse": (lambda x: pp.constraint_impulse(SYSTEM, Q, x), "v", True),
     "Delassus matrix": (lambda x: pp.delassus_matrix(SYSTEM, x), "q", True),
     "their derivatives, q": (
@@ -49,7 +49,7 @@ ARRAYS = {
     "their derivatives, tau": (
         lambda x: pp.forward_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
     "closed inverse dynamics": (
-        lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, multipliers=True), "vdot", False),
+        lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, return_multipliers=True), "vdot", False),
     "frame accelerations": (lambda x: pp.accelerations(ARM, O, O, x, ["tip"]), "vdot", True),
     "mass matrix sensitivity": (
         lambda x: pp.sensitivities.mass_matrix_sensitivity(ARM, x), "q", True),
@@ -135,7 +135,7 @@ REFUSED = {
     "restarts": (lambda: SYSTEM.assemble(Q, restarts=1.5), "restarts=1.5"),
     "derivatives of nothing": (lambda: pp.forward_dynamics_derivatives(3, Q, O, O), "not int"),
     "inverse dynamics of nothing": (
-        lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
+        lambda: pp.inverse_dynamics(3, Q, O, O, return_multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.constraints.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),

@@ -70,7 +70,9 @@ ONE = {
     "time of a linearisation": lambda x: pp.linearize(ARM, Q, t=x),
     "time of an equilibrium": lambda x: pp.equilibrium(ARM, q=[-1.5, 0.1, 0.0], t=x),
     "tolerance": lambda x: pp.equilibrium(ARM, q=[-1.5, 0.1, 0.0], tolerance=x),
-    "reach of distances": lambda x: pp.distances(pp.Contacts(ARM, missing="warn"), Q, within=x),
+    "reach of distances": lambda x: pp.distances(
+        pp.Contacts(ARM, unsupported="warn"), Q, max_distance=x
+    ),
     "tolerance of positions": lambda x: pp.inverse_kinematics(
         ARM, {TIP: (1, 1, 0)}, position_tolerance=x
     ),
@@ -188,7 +190,7 @@ START = LOOP.assemble([0.5, 0.3, -0.4])
 M = pp.operators.mass_matrix
 WORDS = {
     "combination": lambda x: pp.Contacts(BOX.build(), combine=x, ground=True),
-    "pairs without a formula": lambda x: pp.Contacts(BOX.build(), missing=x, ground=True),
+    "pairs without a formula": lambda x: pp.Contacts(BOX.build(), unsupported=x, ground=True),
     "meshes": lambda x: pp.Contacts(BOX.build(), meshes=x, ground=True),
     "moments of a body": lambda x: ARM.with_body(TIP, inertia=SOLID, moments=x),
     "moments of a model": lambda x: BOX.build(inertia=x),
@@ -261,8 +263,8 @@ ID = pp.identification
 TRUTHS = {
     "classical": lambda x: pp.accelerations(ARM, Q, V, V, classical=x),
     "times_v": lambda x: pp.jacobian_dot(ARM, Q, V, [TIP], times_v=x),
-    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, multipliers=x),
-    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, multipliers=x),
+    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, return_multipliers=x),
+    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, return_multipliers=x),
     "limits": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, limits=x),
     " limits": lambda x: LOOP.assemble([0.5, 0.3, -0.4], limits=x),
     "armature": lambda x: ID.regressor(ARM, Q, V, V, armature=x),
@@ -348,7 +350,7 @@ def test_truth_values_of_numpy():
     )
     assert pp.jacobian_dot(ARM, Q, V, [TIP], times_v=np.True_).shape == (6,)
     assert "work" in pp.simulate(ARM, Q, V, 0.01, work=np.True_).quadratures
-    assert len(pp.forward_dynamics(ARM, Q, V, V, multipliers=np.True_)) == 3
+    assert len(pp.forward_dynamics(ARM, Q, V, V, return_multipliers=np.True_)) == 3
 
 
 # ---- what functions of users return --------------------------------------------------------------

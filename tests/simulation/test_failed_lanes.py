@@ -29,7 +29,7 @@ def rolled(limits: list[float], steps: int, **options: Any) -> Any:
     sim = pp.Simulator(ARM, [ends], dt=1e-3)
     q = np.linspace(0, 1, len(limits))[:, None] * np.ones(2)
     state = sim.start(q, parameters={"ends.limit": np.array(limits)})
-    known: Any = {"record": ("q", "v", "vdot"), "on_error": "return", "progress": False}
+    known: Any = {"record": ("q", "v", "vdot"), "on_error": "best", "progress": False}
     return sim, sim.rollout(state, steps=steps, **{**known, **options})
 
 
@@ -39,7 +39,7 @@ def test_lanes_of_a_batch_do_not_notice_those_that_have_failed() -> None:
     for i, limit in enumerate(limits):
         start = sim.start(run.q[i, 0], parameters={"ends.limit": limit})
         alone = sim.rollout(
-            start, steps=100, every=3, record=("q", "v", "vdot"), on_error="return", progress=False
+            start, steps=100, every=3, record=("q", "v", "vdot"), on_error="best", progress=False
         )
         for name in ("q", "v", "vdot"):
             assert_array_equal(run[name][i], alone[name])
@@ -68,7 +68,7 @@ def test_a_lane_that_fails_in_long_searches_leaves_the_others_alone(limit: float
     def go(limits: Any, uppers: Any) -> Any:
         known = {"spends.limit": limits, "joint_stop.upper": uppers}
         state = sim.start(np.zeros((len(limits), 2)), separate=True, parameters=known)
-        return sim.rollout(state, steps=60, on_error="return", progress=False)
+        return sim.rollout(state, steps=60, on_error="best", progress=False)
 
     limits, uppers = np.full(4, 1e9), np.full((4, 2), 0.5)
     expected = go(limits[:1], uppers[:1])
@@ -87,7 +87,7 @@ def test_a_failed_trajectory_begins_again_with_the_next_episode() -> None:
         sim = pp.Simulator(ARM, [ends], dt=1e-3, episodes=episodes)
         limits = np.array([0.01, 1e9, 1e9][:count])
         state = sim.start(np.full((count, 2), 0.3), parameters={"ends.limit": limits})
-        run = sim.rollout(state, steps=50, record=("q", "t"), on_error="return", progress=False)
+        run = sim.rollout(state, steps=50, record=("q", "t"), on_error="best", progress=False)
         found.append(run.q[0])
     assert_array_equal(*found)
     assert np.isnan(found[0]).any() and np.isfinite(found[0][20:29]).all()

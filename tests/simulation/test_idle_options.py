@@ -199,9 +199,9 @@ def test_steps_have_no_adaptive_integrators():
 def test_options_of_other_functions_that_would_do_nothing():
     two = np.ones(2)
     for function in (pp.forward_dynamics, pp.joint_reactions, pp.constraint_forces):
-        with pytest.raises(InputError, match="Udot= .* no rows"):
-            function(ARM, Q, V, two, Udot=np.ones(1))
-        function(ARM, Q, V, two, Udot=np.zeros(0))  # none of no rows
+        with pytest.raises(InputError, match="row_acceleration= .* no rows"):
+            function(ARM, Q, V, two, row_acceleration=np.ones(1))
+        function(ARM, Q, V, two, row_acceleration=np.zeros(0))  # none of no rows
     with pytest.raises(InputError, match="dt=0.01 would do nothing: .* no law here is sampled"):
         pp.equilibrium(ARM, q=[-1.5, 0.1], dt=0.01)
     for name in ("stop_time", "dissipation", "velocity_scale"):

@@ -189,7 +189,7 @@ def test_a_trajectory_that_fails_stops_alone():
     begin = sim.start(np.zeros((3, 2)), parameters={"push.k": gains})
     with pytest.raises(SimulationError, match=r"trajectory \[1\] failed in step 4") as caught:
         sim.rollout(begin, steps=12)
-    run = sim.rollout(begin, steps=12, on_error="mask")
+    run = sim.rollout(begin, steps=12, on_error="nan")
     assert run.status.tolist()[0::2] == [0, 0] and run.status[1] != 0
     assert run.failed_at[1] == 4
     assert np.isnan(run.q[1, 5:]).all() and np.isfinite(run.q[1, :5]).all()

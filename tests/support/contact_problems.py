@@ -59,7 +59,7 @@ class Scene:
             if isinstance(shape, pp.shapes.Sphere):
                 inertia = solid.sphere(shape.radius, mass=mass)
             else:
-                inertia = solid.box(shape.edges, mass=mass)
+                inertia = solid.box(shape.size, mass=mass)
         self.builder.add_body(name, joint=pp.joints.Free(), inertia=inertia)
         self.builder.add_shape(name, name, shape, material=material or self.material)
         pose = pp.Pose(R, self.rotation @ np.asarray(at, float))

@@ -18,6 +18,7 @@ from phipsi.core.model import (
     register,
 )
 from phipsi.errors import ParseError
+from phipsi.support import one_line
 
 if TYPE_CHECKING:
     from phipsi.attached.shapes import BodyShape, Material
@@ -92,6 +93,9 @@ class LinkShape:
     priority: int = 0
     touches_parent: bool = False
     family: str = ""
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 @final

@@ -48,7 +48,7 @@ _DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
 _BEFORE = {
     "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",
-    "constrained_dynamics": "pp.forward_dynamics(system, …, multipliers=True)",
+    "constrained_dynamics": "pp.forward_dynamics(system, …, return_multipliers=True)",
     "constrained_dynamics_derivatives": "pp.forward_dynamics_derivatives",
     "ConstrainedMotion": _DYNAMICS,
     "DrivenMotion": _DYNAMICS,

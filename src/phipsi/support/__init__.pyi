@@ -26,5 +26,6 @@ from phipsi.support.limited_process import (
 from phipsi.support.loopback_server import LoopbackServer as LoopbackServer
 from phipsi.support.optional_imports import import_optional as import_optional
 from phipsi.support.progress import Progress as Progress, make_progress as make_progress
+from phipsi.support.short_texts import one_line as one_line
 
 __all__ = []

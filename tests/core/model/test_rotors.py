@@ -99,9 +99,9 @@ def test_systems_equal_rotors_as_bodies_with_exact_gears():
     pin = pp.constraints.Spherical(name="pin", a=last, b=("world", (0, 0, 0)))
     gears = bodies.system().constraints
     one, all_ = pp.System(model, [pin]), pp.System(bodies.model, [pin, *gears])
-    found = pp.forward_dynamics(one, q, v, tau, multipliers=True)
+    found = pp.forward_dynamics(one, q, v, tau, return_multipliers=True)
     other = pp.forward_dynamics(all_, bodies.q(q), B @ v, B @ np.linalg.solve(B.T @ B, tau),
-                                multipliers=True)  # fmt: skip
+                                return_multipliers=True)  # fmt: skip
     assert_allclose(B @ found.vdot, other.vdot, atol=1e-8)
     rows = [all_.row_names.index(name) for name in one.row_names]
     assert_allclose(found.f, other.f[rows], rtol=1e-8, atol=1e-8)

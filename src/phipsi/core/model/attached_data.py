@@ -153,7 +153,7 @@ class AttachedDataBuilder:
         self,
         name: str,
         body: str,
-        shape: LinkShape,
+        shape: TouchingShape,
         placement: Pose = NO_PLACEMENT,
         *,
         material: Material | None = None,

@@ -354,7 +354,7 @@ class _Notes:
         host = self.names[int(self.m.geom_bodyid[touching[-1]])] if touching else WORLD_NAME
         return (
             f"model.with_shape('own', {host!r}, pp.shapes.Sphere(0.1), "
-            "material=pp.Material(0.9, stiffness=1e5, dissipation=1e3))"
+            "material=pp.Material(0.9, stiffness=1e5, damping=1e3))"
         )
 
     def _two_directions(self, friction: np.ndarray, condim: int, tag: str, k: int) -> None:

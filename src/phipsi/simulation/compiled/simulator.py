@@ -312,8 +312,8 @@ class Simulator:
         **Arguments:** `tau`, efforts besides those of the laws: (..., nv), or for every step
         (..., steps, nv); `per_step` says which, where both would fit; `steps`; `every`, record
         every so many steps; `record`, names out of `recordable`; `threads` share the trajectories;
-        `on_error`: "raise" an error if a trajectory fails, after all others are done; "mask" and
-        "return" give the run with its `status`; `progress` as for `simulate`. Ctrl-C ends the run
+        `on_error`: "raise" an error if a trajectory fails, after all others are done; "nan" and
+        "best" give the run with its `status`; `progress` as for `simulate`. Ctrl-C ends the run
         within a second, with a warning: the run then has the records so far.
         **Returns:** `SimulatorRun`.
         """

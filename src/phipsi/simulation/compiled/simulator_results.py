@@ -226,7 +226,7 @@ class SimulatorRun:
         start = self.state.alone(row, begun.part(slice(row, row + 1)))
         again = sim.rollout(
             start, tau, steps, every=begun.every, record=("tau",), per_step=tau.ndim == 2,
-            on_error="return",
+            on_error="best",
         )  # fmt: skip
         return again["tau"][:kept]
 
