@@ -153,7 +153,7 @@ _VIEWS = {
 _ATTACHMENTS = {
     "shapes": "phipsi.attached.attached_shapes:BodyShapes",
     "rotors": "phipsi.transmissions.attached_rotors:Rotors",
-    "name couplings ratings geometry diagnosis exclusions pairs": (
+    "name couplings joint_properties geometry diagnosis exclusions pairs": (
         "phipsi.attached.file_metadata:FileMetadata"
     ),
 }

@@ -37,7 +37,7 @@ def named(run: Any, what: str) -> list[float]:
 def stepped(q: Any, v: Any, h: float) -> Any:
     """Coordinates after 0.3 s of fixed steps."""
     sim = pp.Simulator(SYSTEM, dt=h, integrator="time_stepping")
-    state = sim.start(q, v)
+    state = sim.initial_state(q, v)
     sim.step(state, steps=round(0.3 / h))
     return state.q
 

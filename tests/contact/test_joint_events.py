@@ -59,7 +59,7 @@ def pendulum_time(a: float, b: float, speed: float) -> float:
 
 @pytest.mark.parametrize("e", [0.0, 0.6, 1.0])
 def test_a_pendulum_hits_a_stop(e: float) -> None:
-    stop = F.JointStop("rod", INF, upper=1.0, restitution=e)
+    stop = F.JointLimit("rod", INF, upper=1.0, restitution=e)
     run = pp.simulate(hinge(), [0.0], [1.0], 0.9, forces=[stop])
     clean(run)
     hits = happened(run, "stop of rod hits")
@@ -80,7 +80,7 @@ def test_bounces_on_a_stop_end() -> None:
     builder = pp.ModelBuilder()
     axis, inertia = pp.joints.Prismatic((0, 0, 1)), pp.SpatialInertia(mass=2.0)
     builder.add_body("load", joint=axis, inertia=inertia)
-    stop = F.JointStop("load", INF, lower=0.0, restitution=0.5)
+    stop = F.JointLimit("load", INF, lower=0.0, restitution=0.5)
     run = pp.simulate(builder.build(), [1.0], [0.0], 2.0, forces=[stop])
     (rest,) = happened(run, "stop of load rests")
     assert rest.t == pytest.approx(3 * np.sqrt(2 / G), abs=1e-9)
@@ -89,12 +89,12 @@ def test_bounces_on_a_stop_end() -> None:
 
 
 def test_stops_rebound_in_fixed_steps_too() -> None:
-    stop = F.JointStop("rod", INF, upper=1.0, restitution=0.6)
+    stop = F.JointLimit("rod", INF, upper=1.0, restitution=0.6)
     exact = pp.simulate(hinge(), [0.0], [1.0], 0.6, forces=[stop])
     off = []
     for h in (2e-3, 1e-3):
         sim = pp.Simulator(hinge(), [stop], dt=h, integrator="time_stepping")
-        run = sim.rollout(sim.start([0.0], [1.0]), steps=round(0.6 / h), record=("q", "v"))
+        run = sim.rollout(sim.initial_state([0.0], [1.0]), steps=round(0.6 / h), record=("q", "v"))
         assert run.certificate.gain.max() < 1e-12 and run.certificate.is_clean
         off.append(abs(run.q[-1, 0] - exact.q[-1, 0]))
     assert off[1] < 0.7 * off[0] and off[1] < 3e-3
@@ -238,7 +238,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
     soft = pp.Material(0.4, stiffness=2e4, damping=100.0)
     system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=soft))
     laws = [
-        F.JointStop("upper", INF, upper=0.35, restitution=0.3),
+        F.JointLimit("upper", INF, upper=0.35, restitution=0.3),
         F.JointFriction("lower", 0.8, velocity_scale=0),
         F.Rope(("lower", (0.5, 0, 0)), ("world", (0, 0, 1.2)), 1.4),
     ]
@@ -256,7 +256,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
 
 
 def test_what_does_not_go_with_rows() -> None:
-    stop = F.JointStop("rod", INF, upper=1.0)
+    stop = F.JointLimit("rod", INF, upper=1.0)
     with pytest.raises(pp.errors.PhipsiError, match="rod.* beyond its rigid upper stop"):
         pp.simulate(hinge(), [1.2], [0.0], 0.1, forces=[stop])
     with pytest.raises(pp.errors.PhipsiError, match="holds exactly"):

@@ -155,7 +155,7 @@ def test_round_bodies_rest_on_both_sides_of_a_valley():
     sim = pp.Simulator(system, dt=4e-3, integrator="time_stepping")
     q = model.neutral()
     q[4:7], q[11:14] = (0.02, 0.4, 0.2), (-0.02, -0.4, 0.2)
-    run = sim.rollout(sim.start(q), steps=400, record=("q", "v", "contact.impulses"))
+    run = sim.rollout(sim.initial_state(q), steps=400, record=("q", "v", "contact.impulses"))
     force = run["contact.impulses"][-1, :, 3:].reshape(2, 3, 3) / sim.dt
     assert np.abs(run.v[-1]).max() < 1e-9 and run.certificate.is_clean
     np.testing.assert_allclose(force.sum(axis=1), [[0, 0, 9.81]] * 2, atol=1e-6)

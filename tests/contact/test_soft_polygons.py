@@ -159,7 +159,7 @@ def test_fixed_steps_come_near_to_a_run_with_events() -> None:
     off = []
     for h in (5e-4, 2.5e-4):
         sim = pp.Simulator(SYSTEM, dt=h, integrator="time_stepping")
-        state = sim.start(q, v)
+        state = sim.initial_state(q, v)
         sim.step(state, steps=round(0.2 / h))
         off.append(np.abs(state.q - run.q[-1]).max())
     assert off[1] < 0.02 and off[1] < 0.6 * off[0]
@@ -219,7 +219,7 @@ def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
     fastest = []
     for system in (pp.System(model, contacts=contacts), few):
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-        state = sim.start([1, 0, 0, 0, 0, 0, 0.05], np.zeros(6))
+        state = sim.initial_state([1, 0, 0, 0, 0, 0, 0.05], np.zeros(6))
         sim.step(state, steps=1500)
         fastest.append(np.abs(state.v).max())
         if system is not few:

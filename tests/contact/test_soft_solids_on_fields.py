@@ -42,7 +42,7 @@ def test_two_peaks_under_one_quarter_carry_together():
     fastest = []
     for one in (contacts, one_per_quarter(contacts)):
         sim = pp.Simulator(pp.System(one.model, contacts=one), dt=1e-3, integrator="time_stepping")
-        state = sim.start([1, 0, 0, 0, 0, 0, 0.15], np.zeros(6))
+        state = sim.initial_state([1, 0, 0, 0, 0, 0, 0.15], np.zeros(6))
         sim.step(state, steps=1500)
         fastest.append(np.abs(state.v).max())
         if one is contacts:
@@ -100,7 +100,7 @@ def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
     def after():
         system = pp.System(model, contacts=contacts)
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-        return sim.rollout(sim.start(q), steps=4000, every=4000)
+        return sim.rollout(sim.initial_state(q), steps=4000, record_every=4000)
 
     run = after()
     assert np.abs(run.v[:, -1]).max() < 1e-12

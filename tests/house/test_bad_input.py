@@ -283,12 +283,13 @@ def _simulate(**options):
 
 
 WRONG = {
-    "rollout from a list": (lambda: SIM.rollout([0, 0, 0], steps=3), r"sim\.start\(q, v\)"),
-    "rollout from nothing": (lambda: SIM.rollout(None, steps=3), r"not NoneType.*\n.*sim\.start"),
-    "step of an array": (lambda: SIM.step(O), r"not ndarray.*\n.*sim\.start"),
-    "gradient at an array": (lambda: SIM.gradient(O, of={}), r"sim\.start"),
+    "rollout from a list": (lambda: SIM.rollout([0, 0, 0], steps=3), r"sim\.initial_state\(q, v\)"),
+    "rollout from nothing": (
+        lambda: SIM.rollout(None, steps=3), r"not NoneType.*\n.*sim\.initial_state"),
+    "step of an array": (lambda: SIM.step(O), r"not ndarray.*\n.*sim\.initial_state"),
+    "gradient at an array": (lambda: SIM.gradient(O, cotangents={}), r"sim\.initial_state"),
     "another simulator": (
-        lambda: SIM.step(pp.Simulator(ARM).start()), "belongs to another simulator"),
+        lambda: SIM.step(pp.Simulator(ARM).initial_state()), "belongs to another simulator"),
     "title of a report": (lambda: RUN.to_html(title=3), "title=3 must be text"),
     "title of a viewer": (lambda: pp.show(ARM, title=3, open=False, notebook=False), "title=3"),
     "live, number": (lambda: RUN.to_html(live=3), "live=3 must be the Simulator"),
@@ -306,7 +307,8 @@ WRONG = {
     "folders": (lambda: pp.load(__file__, package_dirs=3), "^package_dirs=3 must be a list"),
     "no folder": (lambda: pp.load(__file__, package_dirs="nope"), "^package_dirs: .*nope"),
     "no named folder": (lambda: pp.load(__file__, package_dirs={"a": "nope"}), "^package_dirs: "),
-    "parameters": (lambda: SIM.start(O, parameters=3), "^parameters=3 must be values by name"),
+    "parameters": (
+        lambda: SIM.initial_state(O, parameters=3), "^parameters=3 must be values by name"),
     "parameters of a page": (lambda: pp.live_page(ARM, "x.html", parameters=3), "^parameters=3"),
     "forces": (lambda: _simulate(forces=3), "^forces=3 must be a list"),
     "events": (lambda: _simulate(events=3), "^events=3 must be a list"),
@@ -394,7 +396,7 @@ def _hold(q, k):
 
 SIM = pp.Simulator(ARM, [_hold.bind(k=1.0)], dt=1e-3)
 TAKERS = {
-    "efforts": lambda f: SIM.step(SIM.start(O), f(O)),
+    "efforts": lambda f: SIM.step(SIM.initial_state(O), f(O)),
     "times": lambda f: pp.simulate(ARM, O, O, 0.01, output_times=f([0.0, 0.01])),
     "controller": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q)),
     "sampled": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q), rate=1e3),

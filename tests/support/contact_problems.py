@@ -109,7 +109,7 @@ def run(system: Any, q: Any, v: Any, dt: float, steps: int, tau: Any = None) -> 
     """Fixed steps in machine code."""
     sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
     names = ("q", "v", "contact.impulses", "contact.worst", "contact.totals")
-    found = sim.rollout(sim.start(q, v), tau, steps=steps, record=names, progress=False)
+    found = sim.rollout(sim.initial_state(q, v), tau, steps=steps, record=names, progress=False)
     contacts = system.contact_pairs
     pairs = tuple(contacts.pairs[i].name for i in contacts.slot_pair)
     impulses, worst, totals = (found[x] for x in names[2:])

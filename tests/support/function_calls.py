@@ -146,7 +146,7 @@ def _stops(f, m, s):
     if isinstance(m, pp.Model):
         m = m.with_body("link3", limits=(-3.0, 3.0))
     stops = f(m)
-    return [x.stiffness for x in stops if isinstance(x, pp.forces.JointStop)]
+    return [x.stiffness for x in stops if isinstance(x, pp.forces.JointLimit)]
 
 
 def _linear(f, m, s):
@@ -202,7 +202,7 @@ MECHANISMS = {
         m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
     )(0.0, s.q, s.v),
     "control.PDGravity": lambda f, m, s: f(m, s.q, kp=9, kd=6)(0.0, s.q, s.v),
-    "forces.from_ratings": _stops,
+    "forces.from_model": _stops,
     "control.FourierPath": lambda f, m, s: f(
         m, s.q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
     )(1.0),

@@ -69,7 +69,7 @@ def test_a_follower_keeps_its_energy_and_its_cam(engine):
     assert_allclose(run.q[:, 1], profile(run.q[:, 0]), atol=1e-12)
     assert np.ptp(run.energy) < 1e-7 * run.energy[0]
     sim = pp.Simulator(engine, dt=1e-3)
-    again = sim.rollout(sim.start(q, v), steps=500, every=500)
+    again = sim.rollout(sim.initial_state(q, v), steps=500, record_every=500)
     assert_allclose(again.q[-1], run.q[-1], atol=1e-7)
 
 

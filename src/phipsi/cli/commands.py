@@ -277,7 +277,7 @@ def view(
     *,
     out: Path | None = None,
     set: Several = None,
-    ratings: bool = False,
+    joint_properties: bool = False,
     ground: bool = False,
     gravity: Vector = None,
     dt: float | None = None,
@@ -291,7 +291,7 @@ def view(
 
         phipsi view seven_joint_arm
 
-        phipsi view humanoid --ratings --out humanoid.html --no-open
+        phipsi view humanoid --joint-properties --out humanoid.html --no-open
 
     The page is one file that needs no network. It stands still at first; the space bar lets time go
     on. A scenario (.toml) runs with its springs and controllers, without its events.
@@ -304,7 +304,7 @@ def view(
         The page to write, by default the name of the file with -live.html behind it.
     set
         Initial coordinate of a joint, in rad or m, as for phipsi simulate.
-    ratings
+    joint_properties
         Apply damping, friction and joint limits that the file gives.
     ground
         Bodies with shapes touch each other and the ground z = 0.
@@ -319,7 +319,9 @@ def view(
     """
     from phipsi.pages import live_page
 
-    simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
+    simulator, q, v = _to_view(
+        file, set, gravity, dt, source, joint_properties=joint_properties, ground=ground
+    )
     target = out or Path(f"{file.stem}-live.html")
     title = simulator.model.name or file.stem
     page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
@@ -334,7 +336,7 @@ def view(
 
 def _to_view(
     file: Path, stated: Several, gravity: Vector, dt: float | None, source: ModelSource, *,
-    ratings: bool, ground: bool,
+    joint_properties: bool, ground: bool,
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
     from phipsi.errors import InputError
@@ -360,10 +362,10 @@ def _to_view(
 
         model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
     touches = model.contact_pairs is not None
-    if ratings:
-        from phipsi.simulation import from_ratings
+    if joint_properties:
+        from phipsi.simulation import from_model
 
-        laws += from_ratings(model, exact=touches)
+        laws += from_model(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
     step = (2e-3 if touches else 1e-3) if dt is None else dt
     simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)

@@ -12,7 +12,7 @@ from phipsi.algorithms.constrained.stages import ArticulatedCache
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalar_linalg import from_columns, rotation_about
 from phipsi.errors import InputError, ModelError, PhipsiWarning
-from phipsi.studies.draws import NamedDraws
+from phipsi.studies.distributions import NamedSamples
 from phipsi.transmissions.rotor_inertias import fold
 
 TURN = np.eye(3)[[2, 0, 1]]
@@ -299,8 +299,8 @@ def test_parameters_contain_rotors_and_identification_keeps_them():
 
 def test_draws_of_masses_leave_rotors_as_they_are():
     arm = pp.examples.planar_arm(2).with_rotor("motor", joint="joint2", ratio=20, moment=1e-3)
-    simulator = pp.Simulator(arm, [], 0.01, given=("inertia",))
-    draws = NamedDraws(simulator, ["mass.link2"], None, None)
+    simulator = pp.Simulator(arm, [], 0.01, per_trajectory=("inertia",))
+    draws = NamedSamples(simulator, ["mass.link2"], None, None)
     found = draws.arguments({"mass.link2": np.array([1.0, 2.0])})["parameters"]["inertia"]
     twice = 2 * arm.body("link2").inertia.parameters
     heavy = arm.with_body("link2", inertia=pp.SpatialInertia.from_parameters(twice))
