@@ -27,7 +27,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.grasping.grasp": "GraspCheck",
     "phipsi.identification.least_squares": "Identification",
-    "phipsi.kinematics.ik_attempts": "IKResult",
+    "phipsi.kinematics.ik_multistart": "IKResult",
     "phipsi.identification.minimal_parameters": "BaseParameters",
     "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
     "phipsi.algorithms.constrained.stages": "Stages",
