@@ -170,7 +170,7 @@ def test_complex_arrays_are_rejected():
 def test_a_simulator(double, rtol):
     """Gradients by the gains of a controller, in double precision and in the default type."""
     sim = simulator()
-    wanted = sim.gradient(sim.start(), np.zeros((10, 2)), 10, of={"hold.cost": 1.0})
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
 
     def cost(kp):
         zero, efforts = np.zeros(2), np.zeros((10, 2))

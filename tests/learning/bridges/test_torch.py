@@ -213,7 +213,7 @@ def test_complex_tensors_are_rejected():
 def test_a_simulator():
     """Gradients by the gains of a controller, in double precision and in the default type."""
     sim = simulator()
-    wanted = sim.gradient(sim.start(), np.zeros((10, 2)), 10, of={"hold.cost": 1.0})
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
     for dtype, rtol in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
         kp = torch.tensor(KP, dtype=dtype, requires_grad=True)
         start, efforts = torch.zeros(2, dtype=dtype), torch.zeros((10, 2), dtype=dtype)
