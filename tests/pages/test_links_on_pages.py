@@ -41,7 +41,7 @@ EXAMPLES = {
                  "PointOnLine")},
     "Distance": lambda: c.Distance(1.0, name="x", a="a", b=("world", (1, 0, 0))),
     "Coupling": lambda: c.Coupling(name="x", joints=("a", "b", "slide"), coefficients=(1, 2, 3)),
-    "_Partly": lambda: PAIR.with_locked(machine_room(), {"b": 0.1}, machine_room()),
+    "PartlyLocked": lambda: PAIR.with_locked(machine_room(), {"b": 0.1}, machine_room()),
     "Gear": lambda: c.Gear(name="x", driver="a", driven="b", teeth=(20, 40)),
     "Planetary": lambda: c.Planetary(name="x", sun="a", ring="d", carrier="c", teeth=(20, 60)),
     "Differential": lambda: c.Differential(name="x", left="a", right="d", carrier="c"),

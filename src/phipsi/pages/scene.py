@@ -532,10 +532,10 @@ def _pedestals(
         thick *= 1.0 if n < len(held) else 0.5  # a thin post, so that what swings past it is seen
         if abs(behind[2]) < 0.5 and behind.any():
             away = (2.2 * thick + max(0.05 * radius, thick)) * behind
-            shaft, height = 0.45 * thick, height + thick
-            turn = z_along(behind)
-            out.append(DrawnSolid(WORLD, "cylinder", (shaft, shaft, float(np.linalg.norm(away)) / 2),
-                                  up.T @ turn, up.T @ (top + away / 2), FOOT))  # fmt: skip
+            height += thick
+            shaft = (0.45 * thick, 0.45 * thick, float(np.linalg.norm(away)) / 2)
+            turn, at = up.T @ z_along(behind), up.T @ (top + away / 2)
+            out.append(DrawnSolid(WORLD, "cylinder", shaft, turn, at, FOOT))
             top = top + away
         middle = np.array([top[0], top[1], floor + height / 2])
         foot = np.array([top[0], top[1], floor + 0.012 * radius])

@@ -27,6 +27,7 @@ Spans = tuple[tuple[float, float], ...]
 """Stretches of time, from and to, s."""
 
 LINK: Color = (0.80, 0.83, 0.88)
+BAR: Color = (0.46, 0.51, 0.60)
 HUB: Color = (0.085, 0.10, 0.135)
 RING: Color = (1.0, 0.36, 0.07)
 BODY: Color = (0.34, 0.46, 0.66)
@@ -80,8 +81,8 @@ def solids_of(
         is_bare = all(_is_foot(*x) for x in drawn.get(body, ()))
         if is_bare and body != WORLD and body not in meshed:
             out += _skeleton(model, body, size, held.get(body, []))
-    bars = {s.body for s in out if s.color in (LINK, HUB)} - {*drawn}
-    width = bar_radius(size, size)
+    bars = {s.body for s in out if s.color in (BAR, HUB)}
+    width = _bar_radius(size, size)
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
     widths |= {k: width for k in bars}
     for picture in (x for found in model.description.attachments for x in found.pictures()):
@@ -211,10 +212,26 @@ def linear(color: tuple[float, ...]) -> Color:
 
 
 def _typical_length(model: Model) -> float:
-    lengths = [float(np.linalg.norm(p.translation)) for p in model.placements]
+    """The mean of the lengths of bars, each counted by its length: short ones say little."""
+    placed = [p for p, k in zip(model.placements, model.parent, strict=True) if k != WORLD]
+    lengths = [float(np.linalg.norm(p.translation)) for p in placed]
     lengths += [float(np.linalg.norm(pose.translation)) for _, pose in model.frames.values()]
+    lengths += [float(np.linalg.norm(x.com_B)) for x in model.inertias]
     lengths = [x for x in lengths if x > _SHORT]
-    return float(np.median(lengths)) if lengths else 0.3
+    if not lengths:
+        return 0.3
+    return max(float(np.square(lengths).sum() / np.sum(lengths)), 0.25 * _longest_path(model))
+
+
+def _longest_path(model: Model) -> float:
+    """From a root to the mass centre at the end of a branch, m."""
+    along = np.zeros(model.n_bodies)
+    for k, parent in enumerate(model.parent):
+        if parent != WORLD:
+            step = np.linalg.norm(model.placements[k].translation)
+            along[k] = along[parent] + float(step)
+    ends = [float(np.linalg.norm(x.com_B)) for x in model.inertias]
+    return float(np.max(along + ends, initial=0.0))
 
 
 def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[DrawnSolid]:
@@ -224,14 +241,14 @@ def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterat
         yield box
         for end in _ends(model, body, held, tips=False):  # joints that the box does not reach
             if np.any(np.abs(box.rotation.T @ (end - box.position)) > 1.05 * np.array(box.scale)):
-                yield _rod(body, box.position, end, bar_radius(size, float(np.linalg.norm(end))))
+                yield _rod(body, box.position, end, _bar_radius(size, float(np.linalg.norm(end))))
         return
     ends = _ends(model, body, held)
     if not ends:
         wheel = _wheel(model, body, size)
         yield from wheel or [_inertia_box(model, body, size)]
         return
-    radii = [bar_radius(size, float(np.linalg.norm(end))) for end in ends]
+    radii = [_bar_radius(size, float(np.linalg.norm(end))) for end in ends]
     axes = [_axis(model, body)] + [
         a if (a := _axis(model, k)) is None else model.placements[k].rotation @ a
         for k, parent in enumerate(model.parent)
@@ -278,9 +295,9 @@ def _rod_end(model: Model, body: int) -> list[Array]:
     return [com * (1 + min(half / apart, 1.0))]
 
 
-def bar_radius(size: float, length: float) -> float:
+def _bar_radius(size: float, length: float) -> float:
     """Of a bar, m: about the same in the whole mechanism, less where it is short."""
-    return float(np.clip(0.05 * length, 0.03 * size, 0.045 * size))
+    return float(np.clip(0.07 * length, 0.045 * size, 0.055 * size))
 
 
 def _axis(model: Model, body: int) -> Array | None:
@@ -294,7 +311,8 @@ def _axis(model: Model, body: int) -> Array | None:
 def _rod(body: int, start: Array, end: Array, radius: float) -> DrawnSolid:
     along = end - start
     half = float(np.linalg.norm(along)) / 2
-    return DrawnSolid(body, "cylinder", (radius, radius, half), z_along(along), (start + end) / 2)
+    R = z_along(along)
+    return DrawnSolid(body, "cylinder", (radius, radius, half), R, (start + end) / 2, BAR)
 
 
 def _bar(
@@ -307,20 +325,18 @@ def _bar(
     flat = flat and all(a is not None and abs(float(a @ axis)) > 1 - 1e-9 for a in axes)
     if not flat or axis is None:
         yield _rod(body, np.zeros(3), end, radius)
-        yield DrawnSolid(body, "sphere", _ball(radius), position=end)
+        yield DrawnSolid(body, "sphere", _ball(radius), position=end, color=BAR)
         return
     u = end / length
     R = np.stack([u, np.cross(axis, u), axis], axis=-1)
-    wide, thick = 1.1 * radius, 0.6 * radius
-    yield DrawnSolid(body, "box", (length / 2, wide, thick), R, end / 2)
+    wide, thick = 0.85 * radius, 0.55 * radius
+    yield DrawnSolid(body, "box", (length / 2, wide, thick), R, end / 2, BAR)
     for place in (np.zeros(3), end):
         eye = (1.6 * radius, 1.6 * radius, 1.01 * thick)
-        yield DrawnSolid(body, "cylinder", eye, z_along(axis), place)
+        yield DrawnSolid(body, "cylinder", eye, z_along(axis), place, BAR)
 
 
-def _mass(
-    model: Model, body: int, ends: list[Array], radius: float
-) -> Iterator[DrawnSolid]:
+def _mass(model: Model, body: int, ends: list[Array], radius: float) -> Iterator[DrawnSolid]:
     """A sphere where a mass is concentrated at the end of the only bar."""
     inertia = model.inertias[body]
     if len(ends) != 1 or inertia.mass <= 0:

@@ -405,12 +405,11 @@ class PhipsiScene {
   home() { // the whole motion fits above the controls
     const d = this.description, tall = this.canvas.clientHeight || 1, free = Math.max(0.5, 1 - this.bottom / tall), tan = Math.tan(0.31) * free;
     const aspect = (this.canvas.clientWidth || 2) / (free * tall), wide = Math.hypot(d.half[0], d.half[1]);
-    this.view = { turn: -0.85, tilt: 0.30, away: 0.55 * wide + 1.12 * Math.max(d.half[2] / tan, wide / (tan * aspect)), target: new THREE.Vector3() };
-    if (d.look) { // a planar mechanism: along the normal of its plane
-      const [turn, tilt] = d.look, s = Math.sin(turn), c = Math.cos(turn), size = (...v) => v.reduce((sum, x, i) => sum + Math.abs(x) * d.half[i], 0);
-      const right = size(-s, c, 0), up = size(-c * Math.sin(tilt), -s * Math.sin(tilt), Math.cos(tilt)), deep = size(c * Math.cos(tilt), s * Math.cos(tilt), Math.sin(tilt));
-      Object.assign(this.view, { turn, tilt, away: deep + 1.15 * Math.max(up / tan, right / (tan * aspect)) });
-    }
+    const [turn, tilt] = d.look || [-0.85, 0.30]; // of a planar mechanism, along the normal of its plane
+    const s = Math.sin(turn), c = Math.cos(turn), size = (...v) => v.reduce((sum, x, i) => sum + Math.abs(x) * d.half[i], 0);
+    const right = size(-s, c, 0), up = size(-c * Math.sin(tilt), -s * Math.sin(tilt), Math.cos(tilt)), deep = size(c * Math.cos(tilt), s * Math.cos(tilt), Math.sin(tilt));
+    const away = d.look ? deep + 1.15 * Math.max(up / tan, right / (tan * aspect)) : 0.55 * wide + 1.12 * Math.max(d.half[2] / tan, 0.9 * up / tan, wide / (tan * aspect));
+    this.view = { turn, tilt, away, target: new THREE.Vector3() };
     this.dirty = true;
   }
   turn(dx, dy) { this.view.turn -= dx; this.view.tilt = Math.min(Math.max(this.view.tilt + dy, -1.5), 1.5); this.dirty = true; }
