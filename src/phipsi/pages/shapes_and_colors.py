@@ -27,7 +27,7 @@ Spans = tuple[tuple[float, float], ...]
 """Stretches of time, from and to, s."""
 
 LINK: Color = (0.80, 0.83, 0.88)
-BAR: Color = (0.46, 0.51, 0.60)
+BAR: Color = (0.56, 0.61, 0.70)
 HUB: Color = (0.085, 0.10, 0.135)
 RING: Color = (1.0, 0.36, 0.07)
 BODY: Color = (0.34, 0.46, 0.66)
@@ -109,7 +109,7 @@ def reach_of(solids: Sequence[DrawnSolid], direction: Array) -> float:
 
 def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[DrawnSolid]:
     """Where a constraint holds its bodies: at one end, or at both if these may be apart."""
-    radius = max(1.25 * width, 0.055 * size)
+    radius = max(1.25 * width, 0.07 * size)
     apart = closure.linear in ("none", "z", "distance") or closure.linear == "xy"
     for body, X in closure.points if apart else closure.points[:1]:
         R, p = X.rotation, X.translation
@@ -218,8 +218,9 @@ def _typical_length(model: Model) -> float:
     lengths += [float(np.linalg.norm(pose.translation)) for _, pose in model.frames.values()]
     lengths += [float(np.linalg.norm(x.com_B)) for x in model.inertias]
     lengths = [x for x in lengths if x > _SHORT]
-    if not lengths:
-        return 0.3
+    if not lengths:  # bodies without a length of their own: how far they are from each other
+        apart = [float(np.linalg.norm(p.translation)) for p in model.placements]
+        return float(np.median([x for x in apart if x > _SHORT] or [0.3]))
     return max(float(np.square(lengths).sum() / np.sum(lengths)), 0.25 * _longest_path(model))
 
 
