@@ -528,7 +528,7 @@ def _pedestals(
         tops.append(top)
         height = float(top[2] - floor)
         widths = [min(solid.scale) for solid in solids if solid.body == body]
-        thick = max(0.035 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
+        thick = max(0.025 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
         thick *= 1.0 if n < len(held) else 0.5  # a thin post, so that what swings past it is seen
         if abs(behind[2]) < 0.5 and behind.any():
             away = (2.2 * thick + max(0.05 * radius, thick)) * behind

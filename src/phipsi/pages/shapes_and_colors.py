@@ -221,7 +221,8 @@ def _typical_length(model: Model) -> float:
     if not lengths:  # bodies without a length of their own: how far they are from each other
         apart = [float(np.linalg.norm(p.translation)) for p in model.placements]
         return float(np.median([x for x in apart if x > _SHORT] or [0.3]))
-    return max(float(np.square(lengths).sum() / np.sum(lengths)), 0.25 * _longest_path(model))
+    mean = float(np.square(lengths).sum() / np.sum(lengths))
+    return float(np.clip(0.4 * _longest_path(model), mean, 2 * mean))  # long chains are far away
 
 
 def _longest_path(model: Model) -> float:
@@ -298,7 +299,7 @@ def _rod_end(model: Model, body: int) -> list[Array]:
 
 def _bar_radius(size: float, length: float) -> float:
     """Of a bar, m: about the same in the whole mechanism, less where it is short."""
-    return float(np.clip(0.07 * length, 0.045 * size, 0.055 * size))
+    return float(min(np.clip(0.07 * length, 0.045 * size, 0.055 * size), 0.3 * length))
 
 
 def _axis(model: Model, body: int) -> Array | None:
