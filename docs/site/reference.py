@@ -1,7 +1,7 @@
 """The reference of every public name, from the table of names and the docstrings.
 
-A docstring is Markdown with examples; each becomes an entry of Sphinx's Python domain, so that it
-can be searched for and linked to. A public name without a docstring is an error.
+A docstring is Markdown with NumPy's sections and examples; each becomes an entry of Sphinx's Python
+domain, so that it can be searched for and linked to. A public name without a docstring is an error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import phipsi
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from docstrings import LISTS, entries as listed_entries, sections  # noqa: E402
 from public_names import members  # noqa: E402
 
 from phipsi.files.foreign_name_hints import _ELSEWHERE as ELSEWHERE  # noqa: E402
@@ -79,7 +80,7 @@ def _results() -> list[tuple[str, object]]:
     return sorted(found.items())
 
 
-def _path(name: str, value: object) -> str:
+def import_path(name: str, value: object) -> str:
     """The whole name, as it is imported."""
     first = name.partition(".")[0]
     is_public = first in phipsi.__all__ or first in MODULES
@@ -142,13 +143,13 @@ def _entry(name: str, value: object) -> Iterator[str]:
     if isinstance(value, types.ModuleType):
         yield f"{text}\n"
     elif isinstance(value, type):
-        yield f"``````{{py:class}} {_path(name, value)}{_signature(value)}\n"
+        yield f"``````{{py:class}} {import_path(name, value)}{_signature(value)}\n"
         yield f"{text}\n"
         for inner, one in class_members(value):
             yield from _member(inner, one)
         yield "``````\n"
     else:
-        yield f"``````{{py:function}} {_path(name, value)}{_signature(value)}\n"
+        yield f"``````{{py:function}} {import_path(name, value)}{_signature(value)}\n"
         yield f"{text}\n\n``````\n"
 
 
@@ -215,7 +216,26 @@ def _shown(default: object) -> object:
 
 
 def markdown(doc: str) -> str:
-    """A docstring as Markdown: examples in blocks, stars of adjoints as stars."""
+    """A docstring as Markdown: sections with titles, parameters as lists, examples in blocks."""
+    parts: list[str] = []
+    for title, text in sections(doc):
+        if title:
+            parts.append(f"**{title}**")
+        parts.append("\n\n".join(_items(text)) if title in LISTS else _marked(text))
+    return "\n\n".join(parts)
+
+
+def _items(text: str) -> Iterator[str]:
+    """The entries of a section as items of a list: the name, its type, the description."""
+    for name, kind, body in listed_entries(text):
+        head = f"`{name}`" if kind or re.fullmatch(r"[*\w, .]+", name) else _escaped(name)
+        of = f" ({_escaped(kind)})" if kind else ""
+        lines = _marked(body).split("\n") if body else []
+        yield "\n".join([f"- {head}{of}", *(f"  {line}".rstrip() for line in ["", *lines])])
+
+
+def _marked(doc: str) -> str:
+    """Text as Markdown: examples in blocks, stars of adjoints as stars."""
     out: list[str] = []
     in_example = False
     for line in doc.split("\n"):

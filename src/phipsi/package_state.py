@@ -1,4 +1,7 @@
-"""When this process loaded the package, and names of it for earlier layers."""
+"""When this process loaded the package, and what packages offer, loaded on first use.
+
+Reasons: docs/decisions/0070 and 0074.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.codegen.c_identifiers import identifier
 from phipsi.codegen.export import undefined_symbols
-from phipsi.codegen.named_programs import NAMED, identifier, programs_named
+from phipsi.codegen.named_programs import NAMED, programs_named
 from phipsi.codegen.targets import TARGETS, target_named
 from phipsi.codegen.webassembly import wasm_module
 from phipsi.errors import InputError

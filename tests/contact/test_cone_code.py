@@ -180,7 +180,7 @@ def tables(count):
 
 
 def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
-    """K9, to rounding; without `lessen`, rounding / ε of a self-stress is left."""
+    """K9, to rounding; without `remove_self_stress`, rounding / ε of a self-stress is left."""
     problem, loads = tables(12)
 
     def errors(p):
@@ -194,7 +194,7 @@ def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
     assert errors(native[0]) < 1e-11 and errors(known.p) < 1e-11
     for one, other in zip(native, alone, strict=True):
         assert_array_equal(one, other)
-    monkeypatch.setattr(newton.Newton, "lessen", lambda *_: None)
+    monkeypatch.setattr(newton.Newton, "remove_self_stress", lambda *_: None)
     assert errors(found()[0]) > 7e-9 and errors(solve(problem, tolerance=1e-13).p) > 7e-9
 
 

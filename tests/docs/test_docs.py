@@ -53,7 +53,9 @@ for folder in ("architecture", "development", "guides", "migration", "papers"):
 TEXTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *ROOT.glob("docs/**/*.md"),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -237,7 +239,7 @@ def started(command: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
     """The words of a command behind `python`, and a folder with the files it may ask for."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples", Path(folder) / "examples")
-        shutil.copytree(ROOT / "tests" / "interfaces" / "data" / "cell", Path(folder) / "cell")
+        shutil.copytree(ROOT / "tests" / "files" / "data" / "cell", Path(folder) / "cell")
         for name, make in FILES.items():
             model = two_joint_arm() if command in SMALL_ARMS else make()
             pp.save_urdf(model, Path(folder) / name)

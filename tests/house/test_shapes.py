@@ -10,7 +10,7 @@ from known_systems import on_ground, pinned_arm
 
 import phipsi as pp
 
-_RETURNS = re.compile(r"\*\*Returns:\*\*(.*?)(?:\*\*[A-Z]|>>>|$)")
+_RETURNS = re.compile(r"(?:\*\*Returns:\*\*|\bReturns -{3,})(.*?)(?:\*\*[A-Z]|>>>|\w -{3,}|$)")
 _SHAPE = re.compile(r"\((\.\.\.[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _COUNTS = {
     "three arrays": 3, "`by_q`, `by_v`, `by_tau`": 3, "`by_q`, `by_v`, `by_vdot`": 3,
@@ -37,7 +37,7 @@ def public() -> dict[str, object]:
 
 
 def stated(function: object) -> list[str]:
-    """The shapes behind **Returns:**, each without its parentheses, without alternatives."""
+    """The shapes in the section "Returns", each without its parentheses, without alternatives."""
     text = _RETURNS.search(" ".join((function.__doc__ or "").split()))
     if text is None:
         return []

@@ -12,7 +12,7 @@ import phipsi as pp
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
 from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
 from phipsi.core.spatial import so3_log
-from phipsi.kinematics.ik_attempts import MultistartSearch
+from phipsi.kinematics.ik_multistart import MultistartSearch
 from phipsi.kinematics.ik_problem import Targets
 
 ARM = pp.examples.seven_joint_arm()

@@ -181,7 +181,7 @@ ALONE = """
 import numpy as np
 from phipsi.native.custom_kernel import graph_function
 from phipsi.core.arrays import law_operations as operations
-a = operations.given("a", ())
+a = operations.input("a", ())
 double = graph_function({"a": ()}, {"x": operations.apply("add", a, a)})
 found, status = double.ufunc(np.arange(3.0))
 print(found.tolist())

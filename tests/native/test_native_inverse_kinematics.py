@@ -200,7 +200,7 @@ def test_the_text_obeys_the_rules_of_machines(
     found = []
     for how in ("exact", "strict"):
         made = partial(ArrayMachine, **{how: True})
-        monkeypatch.setattr("phipsi.kinematics.ik_attempts.ArrayMachine", made)
+        monkeypatch.setattr("phipsi.kinematics.ik_multistart.ArrayMachine", made)
         found.append(by_arrays(monkeypatch, model, goals, start, **options))
     np.testing.assert_array_equal(found[0].q, found[1].q)
     np.testing.assert_array_equal(found[0].iterations, found[1].iterations)

@@ -57,12 +57,15 @@ app = App(
 
 
 @command
-def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
-    """Show the tree of a robot file: names, joints, degrees of freedom and masses.
+def info(file: Path | None = None, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
+    """Show the tree of a robot file; without a file, the versions of phipsi and its packages.
 
-    For example
+    The tree has names, joints, degrees of freedom and masses. The versions belong in the report of
+    a bug. For example
 
         phipsi info seven_joint_arm --frames
+
+        phipsi info
 
     Parameters
     ----------
@@ -71,6 +74,8 @@ def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -
     frames
         Also show the frames fixed in each body.
     """
+    if file is None:
+        return _versions(source, frames)
     from phipsi.errors import counted, shown
     from phipsi.pages import draw_tree, sizes_of
 
@@ -87,6 +92,18 @@ def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -
     print(", ".join(counted(n, word) for word, n in rest))
     if robot.diagnosis:
         print(f"{counted(len(robot.diagnosis), 'finding')} in the file; phipsi check lists them")
+    return 0
+
+
+def _versions(source: ModelSource, frames: bool) -> int:
+    """The versions, where no option asks about a robot."""
+    from phipsi.cli.environment import environment
+    from phipsi.errors import InputError
+
+    if frames or source != SOURCE:
+        raise InputError("phipsi info: these options need a FILE, as in  phipsi info arm.urdf")
+    for line in aligned(environment()):
+        print_line(line)
     return 0
 
 

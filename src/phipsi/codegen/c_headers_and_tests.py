@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from phipsi.codegen.c_identifiers import free_name, identifier
 from phipsi.codegen.exported_module import MARK, ExportedFunction, Library
-from phipsi.codegen.named_programs import free_name, identifier
 from phipsi.codegen.quoted_texts import c_string, comment
 from phipsi.codegen.reference_numbers import ReferenceResults
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from phipsi.codegen import c_headers_and_tests, package_files, webassembly
+from phipsi.codegen.c_identifiers import checked_identifier, numbered_name
 from phipsi.codegen.exported_module import (
     INSIDE,
     ExportedFunction,
@@ -22,13 +23,7 @@ from phipsi.codegen.exported_module import (
     exported_module,
 )
 from phipsi.codegen.exported_step import exported_step
-from phipsi.codegen.named_programs import (
-    checked_identifier,
-    described_arrays,
-    name_of,
-    numbered_name,
-    programs_named,
-)
+from phipsi.codegen.named_programs import described_arrays, name_of, programs_named
 from phipsi.codegen.reference_numbers import (
     ReferenceResults,
     program_reference,

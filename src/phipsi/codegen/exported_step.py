@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from phipsi.codegen.c_identifiers import OWN_NAMES, free_name, identifier
 from phipsi.codegen.exported_module import STATUSES, ExportedArray, ExportedFunction
-from phipsi.codegen.named_programs import OWN_NAMES, free_name, identifier
 from phipsi.core.arrays import in_order
 from phipsi.errors import InputError
 from phipsi.native import (

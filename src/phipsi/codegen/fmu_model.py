@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.codegen.named_programs import free_name
+from phipsi.codegen.c_identifiers import free_name
 from phipsi.codegen.quoted_texts import xml_text
 from phipsi.core.arrays import Node, adjoints, in_order, law_operations as ops
 from phipsi.core.model import joint_units, modal_rates, rates_of

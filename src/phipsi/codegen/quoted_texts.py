@@ -2,7 +2,7 @@
 
 Names of robots, bodies, joints, points and parameters may contain anything. Whatever of them
 reaches a generated file goes through one of these functions, so that it stays a comment, a string
-or a cell of a table there. Names in code are made by `named_programs.identifier`; JSON and XML have
+or a cell of a table there. Names in code are made by `c_identifiers.identifier`; JSON and XML have
 writers of their own.
 """
 

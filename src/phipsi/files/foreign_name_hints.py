@@ -2,7 +2,8 @@
 
 Names of Pinocchio, MuJoCo and Drake, for those who type what they know: ``pp.rnea`` answers with
 `inverse_dynamics`. The table of Pinocchio's names in docs/migration/pinocchio.md is the same one; a
-test compares them. And names that were here before, or that are found in a module.
+test compares them. And names that were here before (docs/decisions/0075), or that are found in a
+module.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.grasping.grasp": "GraspCheck",
     "phipsi.identification.least_squares": "Identification",
-    "phipsi.kinematics.ik_attempts": "IKResult",
+    "phipsi.kinematics.ik_multistart": "IKResult",
     "phipsi.identification.minimal_parameters": "BaseParameters",
     "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
     "phipsi.algorithms.constrained.stages": "Stages",

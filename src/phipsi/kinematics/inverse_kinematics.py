@@ -23,7 +23,7 @@ from phipsi.core.model import (
     whole_number,
 )
 from phipsi.errors import ConvergenceError, InputError, is_a, one_of, true_or_false
-from phipsi.kinematics.ik_attempts import PULL, PULL_AGAIN, Code, IKResult, MultistartSearch
+from phipsi.kinematics.ik_multistart import PULL, PULL_AGAIN, Code, IKResult, MultistartSearch
 from phipsi.kinematics.ik_problem import Targets, Weight
 from phipsi.kinematics.ik_search import CLOSED
 

@@ -29,7 +29,7 @@ from phipsi.core.sweeps import (
     reached,
 )
 from phipsi.native import data_record as record
-from phipsi.native.calls.batch_loop import define_groups
+from phipsi.native.calls.batch_loop import define_groups, smallest_group
 from phipsi.native.calls.direct_call import available
 from phipsi.native.calls.machine_function import define_single
 from phipsi.native.kernel import storage_plan as planning
@@ -54,8 +54,6 @@ from phipsi.native.targets.target import MachineCode, Target, target_for
 from phipsi.native.text import llvm_text as ir
 from phipsi.native.text.lane_arithmetic import NUMBERS
 from phipsi.native.verify_phases import check
-
-_LARGE = 1 << 20  # bytes of scratch of a group
 
 
 def compile_single(unit: KernelUnit) -> MachineCode:
@@ -280,15 +278,6 @@ class KernelUnit:
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
 
-    def _fewest(self, scratch: int) -> int:
-        """How many configurations pay for the wide kernel, as measured.
-
-        Two, three if one alone computes several columns of a matrix at once, four if the numbers of
-        a group are too many for the second level of caches.
-        """
-        fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
-        return min(fewest, self.target.lanes)
-
     def known_record(
         self, lanes: int, columns: Collection[int] | None = None
     ) -> tuple[KnownRecord, int]:
@@ -349,7 +338,8 @@ class KernelUnit:
         data[record.OFFSETS : record.PATH_STRIDE] = [*starts[:first], *starts[last:-1]]
         self.arguments.put_buffers(data, starts[first:last])
         data[self.words] = self.target.unit * total + (0 if alone else 64)
-        data[record.FEWEST] = self._fewest(int(data[self.words]))
+        matrices = any(map(is_matrix, self.results))
+        data[record.FEWEST] = smallest_group(self.target.lanes, int(data[self.words]), matrices)
         return data
 
     def _put_tables(self, data: np.ndarray) -> None:

@@ -8,6 +8,6 @@ __getattr__ = offer_within(
         "block_formulas": "Formula",
         "own": "operator scalar with_any_blocks",
         "own_blocks": "Table",
-        "row_laws": "RateLaw TracedLaw traced_law",
+        "function_rows": "RateLaw TracedLaw traced_law",
     },
 )

@@ -319,7 +319,7 @@ def test_attachments_of_the_library_are_found_too():
     assert arm.name == "arm" and arm.ratings["joint1"].effort == 5.0
     assert not arm.with_locked(["joint1"], [0.0, 0.0, 0.0]).ratings
     assert arm.with_attachment(replace(arm.of(FileMetadata), name="")).name == ""
-    assert [type(x).__name__ for x in arm.description.attachments] == ["Extras", "Magnets"]
+    assert [type(x).__name__ for x in arm.description.attachments] == ["FileMetadata", "Magnets"]
     assert arm.with_rotor("m", joint="joint1", ratio=5, moment=1.0).to_dict().keys() >= {
         "rotors", "magnets", "name", "ratings",
     }  # fmt: skip

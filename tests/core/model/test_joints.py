@@ -35,7 +35,7 @@ from phipsi.core.spatial import crm, quat_multiply, quat_to_matrix, skew
 from phipsi.core.spatial.number_kinds import ARRAYS
 from phipsi.errors import ModelError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 rng0 = np.random.default_rng(7)
 SAMPLES = [maker(rng0) for maker in JOINTS.values()] + [
     Revolute(),

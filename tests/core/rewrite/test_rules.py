@@ -265,7 +265,7 @@ def test_an_inverse_without_jr_does_not_use_a_p_with_it(rewrite: str):
 def test_the_family_of_a_sum_has_all_its_memoryless_terms():
     x = (H @ phi @ M @ phi.T @ H.T + 2 * Jr + 0.5 * D).inv
     names = [str(y) for s in pp.explain(x).rewrites for y in [s.after]]
-    assert any("{H; E_φ; M; 0.5 D + 2 Jr}" in name for name in names), names
+    assert any("{H; E_φ; M; 1/2 D + 2 Jr}" in name for name in names), names
     want = np.linalg.inv(dense(x.args[0], GEARED, **state(GEARED)))
     np.testing.assert_allclose(Run(GEARED).matrix(x), want, rtol=1e-9, atol=1e-9)
 

@@ -19,7 +19,7 @@ from recorded_costs import COMMAND, GROUPS, RANDOM, Asked, Cost, judged, measure
 import phipsi as pp
 from phipsi import operators as ops
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def seed_of(name: str) -> int:

@@ -13,6 +13,7 @@ from phipsi.errors import SpaceError
 Number = int | float | Fraction
 _MOST_BITS = 8192  # of the denominator of a fraction
 _USUAL = 2**53  # whole numbers below are tidy
+_PARTS = 64  # halves, quarters, … 64ths are exact fractions
 
 
 def as_number(c: Number, x: object) -> Number:
@@ -28,7 +29,7 @@ def as_number(c: Number, x: object) -> Number:
 
 
 def int_if_whole(c: Number) -> Number:
-    """Whole numbers as int, so that 2.0 X and 2 X print alike."""
+    """Integers as int, and halves to 64ths as fractions, so that equal coefficients print alike."""
     if type(c) is int and -_USUAL < c < _USUAL:
         return c
     if not _is_finite(c):
@@ -37,6 +38,8 @@ def int_if_whole(c: Number) -> Number:
         raise SpaceError("the coefficients multiply to a fraction of too many digits")
     if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < _USUAL):
         return int(c)
+    if isinstance(c, float) and (_PARTS * c).is_integer() and abs(c) < _USUAL:
+        return Fraction(c)
     return c
 
 

@@ -103,11 +103,16 @@ def supports(
         CAPABILITIES[function] = declared
         _REFUSED[function] = refused
         if function.__doc__:  # python -OO keeps none
-            text = inspect.cleandoc(function.__doc__)
-            function.__doc__ = f"{text}\n\n{supports_line(declared)}"
+            function.__doc__ = _with_line(inspect.cleandoc(function.__doc__), declared)
         return function
 
     return declare
+
+
+def _with_line(doc: str, declared: Capabilities) -> str:
+    """A docstring with the line about a declaration, before its sections."""
+    text, section, sections = doc.partition("\n\nParameters\n---")
+    return f"{text}\n\n{supports_line(declared)}{section}{sections}"
 
 
 def supports_line(declared: Capabilities) -> str:

@@ -51,6 +51,18 @@ _LOOP = ir.FunctionType(ir.VOID, [POINTER] * 4)
 _GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6 + [I64])
 
 
+_LARGE = 1 << 20  # bytes of scratch of a group
+
+
+def smallest_group(lanes: int, scratch: int, matrices: bool) -> int:
+    """From how many configurations on the wide kernel is faster, as measured.
+
+    Two, three if one alone computes several columns of a matrix at once, four if the numbers of
+    a group are too many for the second level of caches.
+    """
+    return min(4 if scratch > _LARGE else 3 if matrices else 2, lanes)
+
+
 def define_loop(
     module: ir.Module,
     kernel: ir.IRFunction,

@@ -22,7 +22,7 @@ from phipsi.papers.theorems.independent_physics import PHYSICS
 from phipsi.papers.theorems.mass_matrix_sensitivities import SENSITIVITIES
 from phipsi.papers.theorems.operator_identities import BLOCKS, FACTORIZATIONS, TRANSFORMATIONS
 from phipsi.papers.theorems.paper_symbols import checked, theorem, word
-from phipsi.papers.theorems.values import (
+from phipsi.papers.theorems.theorem_values import (
     gradient,
     inertial,
     joined,

@@ -32,7 +32,7 @@ from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import crm, skew
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, sweep, theorem as t, word
-from phipsi.papers.theorems.values import (
+from phipsi.papers.theorems.theorem_values import (
     BIAS,
     GRAVITY_EFFORTS,
     Array,

@@ -20,7 +20,7 @@ from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import quat_multiply, skew
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import checked, word
-from phipsi.papers.theorems.values import (
+from phipsi.papers.theorems.theorem_values import (
     BIAS,
     GRAVITY_EFFORTS,
     Array,

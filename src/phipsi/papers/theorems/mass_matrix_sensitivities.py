@@ -20,7 +20,7 @@ from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import crf, crm, crq, phi as rigid, skew
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import checked, theorem as t
-from phipsi.papers.theorems.values import (
+from phipsi.papers.theorems.theorem_values import (
     BIAS,
     Array,
     along,

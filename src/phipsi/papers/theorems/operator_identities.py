@@ -27,7 +27,7 @@ from phipsi.core.rewrite import Claim, Identity
 from phipsi.core.spatial import skew
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, checked, theorem as t, used, word
-from phipsi.papers.theorems.values import (
+from phipsi.papers.theorems.theorem_values import (
     Array,
     blocks,
     diagonal,

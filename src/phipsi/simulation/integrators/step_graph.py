@@ -398,11 +398,8 @@ class StepGraph:
             moving, poses = found.pop() if points else None, gains.pop("pose", None)
         else:
             vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
-            options = {
-                "given": self._given,
-                "mode": ("dense",),
-                "allowed": (DOUBTFUL, CONTRADICTION),
-            }
+            allowed = (DOUBTFUL, CONTRADICTION)
+            options = {"given": self._given, "mode": ("dense",), "allowed": allowed}
             program = ProgramCall((CLOSED_INVERSE,), self._system, **options)
             (closed,) = self._with_inertia(program, {"q": place.q}, inertia)
             found = [closed]
