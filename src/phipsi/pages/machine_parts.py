@@ -179,8 +179,8 @@ def _gear(model: Model, one: Gear, row: int, toothed: _Toothed) -> MachineElemen
     away = a.centre + r * inner - (b.centre - a.axis * float(a.axis @ (b.centre - a.centre)))
     second = b.angle(away) + np.pi / teeth[1]  # and a gap of the other
     keys = [
-        (model.body_names[w.body], z, *(float(f"{x:.6g}") for x in (radius, w.along(a.centre))))
-        for w, z, radius in ((a, teeth[0], r), (b, teeth[1], s))
+        (model.body_names[w.body], z, float(f"{x:.6g}"), float(f"{w.along(a.centre):.6g}"))
+        for w, z, x in ((a, teeth[0], r), (b, teeth[1], s))
     ]
     if keys[0] in toothed:  # turn the pair until the teeth of that wheel are where they are
         ahead = toothed[keys[0]] - first
