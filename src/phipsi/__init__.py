@@ -40,11 +40,11 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
-        "user_operators.own": ".",
+        "user_operators.custom": ".",
         "core.extensions": ".",
         "core.compiler": "compile explain",
         "core.backends.program": "Program",
-        "core.dense": "dense",
+        "core.dense": "evaluate_dense",
     },
     ("Derivatives", "derivatives.md"): {
         "core.calculus.differentiation": "diff vjp",
@@ -153,7 +153,7 @@ _VIEWS = {
 _ATTACHMENTS = {
     "shapes": "phipsi.attached.attached_shapes:BodyShapes",
     "rotors": "phipsi.transmissions.attached_rotors:Rotors",
-    "name couplings ratings geometry diagnosis exclusions pairs": (
+    "name couplings joint_properties geometry diagnosis exclusions pairs": (
         "phipsi.attached.file_metadata:FileMetadata"
     ),
 }

@@ -52,8 +52,8 @@ def test_fixed_steps_are_counted_although_fewer_are_kept(capsys: pytest.CaptureF
     assert "trunk" in out and "front_left_knee" in out
 
 
-def test_ratings_make_energy_go_down(capsys: pytest.CaptureFixture[str]):
-    options = "--set shoulder_pitch=1 --duration 0.2 --ratings".split()
+def test_joint_properties_make_energy_go_down(capsys: pytest.CaptureFixture[str]):
+    options = "--set shoulder_pitch=1 --duration 0.2 --joint-properties".split()
     assert call("simulate", "seven_joint_arm", *options) == 0
     text = capsys.readouterr().out
     line = next(line for line in text.splitlines() if line.startswith("energy")).split()
@@ -70,7 +70,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
     ("options", "message"),
     [
         ("seven_joint_arm", "--duration 2"),
-        ("seven_joint_arm --duration -1", "duration=-1.0 must be"),
+        ("seven_joint_arm --duration -1", "--duration -1.0 must be"),
         ("seven_joint_arm --duration 1 --set elbow=1", "Did you mean 'elbow_pitch'"),
         ("seven_joint_arm --duration 1 --set elbow_pitch", "write joint=value"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=1,5", "has 1 coordinate; 2 are given"),

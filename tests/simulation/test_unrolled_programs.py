@@ -175,7 +175,7 @@ def test_given_inertias_are_inputs():
     q, model = system.model.random_configuration(rng), system.model
     half = rng.standard_normal((3, 6, 6))
     M, rotors = half @ half.swapaxes(1, 2), rng.random((3, 1, 1))
-    program = pp.compile(pp.operators.mass_matrix, model, mode="dense", given=("M", "Jr"))
+    program = pp.compile(pp.operators.mass_matrix, model, mode="dense", inputs=("M", "Jr"))
     known = {"q": q, "M": M, "Jr": rotors}
     wanted = program(*(known[x] for x in program.inputs))
     np.testing.assert_allclose(values(found.mass, **known), wanted, rtol=1e-12)
@@ -249,7 +249,9 @@ def test_gradients_are_those_of_programs_with_loops(monkeypatch):
         q, v = system.project(system.assemble([1.0, -1.0, -1.5]), [0.5, 0.0, 0.0])
         sim = pp.Simulator(system, dt=2e-3, integrator="semi_implicit")
         weights = np.random.default_rng(0).standard_normal((4, 3))
-        found.append(sim.gradient(sim.start(q, v), np.ones((3, 3)), 3, of={"q": weights}))
+        found.append(
+            sim.gradient(sim.initial_state(q, v), np.ones((3, 3)), 3, cotangents={"q": weights})
+        )
     for name in ("q", "v", "tau"):
         x, y = (getattr(one, name) for one in found)
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)

@@ -1,7 +1,7 @@
 """NaN and infinity in every place of every input of the public functions: who lets them in?
 
 A trial is a function, one of its inputs, a place in it and a number that is not finite. It must
-end in a `PhipsiError`; with ``on_error="mask"`` in a status and NaN. All of them:
+end in a `PhipsiError`; with ``on_error="nan"`` in a status and NaN. All of them:
 
     python tests/support/input_trials.py
 """
@@ -148,7 +148,7 @@ def methods(model: pp.Model) -> list[Case]:
     name = arm.body_names[-1]
 
     def reach(q0: Any, rest: Any, target: Any) -> Any:
-        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="return")
+        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="best")
 
     out.append(Case("inverse_kinematics", reach, {
         "q0": np.zeros(7), "rest": np.zeros(7), "target": target}))  # fmt: skip
@@ -182,9 +182,9 @@ def _of_control(mixed: pp.Model) -> list[Case]:
         "PDGravity": (lambda **a: c.PDGravity(arm, **a), {"reference": o, "kp": ones, "kd": ones}),
         "lqr": (line.lqr, {"Q": np.eye(4), "R": np.eye(2)}),
         "complete": (base.complete, {"values": base.values()}),
-        "dense": (lambda **a: pp.dense(ops.mass_matrix, mixed, **a), {"q": at["q"]}),
+        "dense": (lambda **a: pp.evaluate_dense(ops.mass_matrix, mixed, **a), {"q": at["q"]}),
         "dense, v": (
-            lambda **a: pp.dense(ops.a, mixed, **a), {"q": at["q"], "v": at["v"]}),
+            lambda **a: pp.evaluate_dense(ops.a, mixed, **a), {"q": at["q"], "v": at["v"]}),
         "prove": (
             lambda **a: pp.prove("H G", arm, **a), {"q": o, "v": ones}),
         "armature": (lambda **a: arm.with_body("link1", **a), {"armature": np.ones(1)}),
@@ -199,12 +199,12 @@ def _of_systems() -> list[Case]:
     rows = np.zeros(system.jacobian(q).shape[-2])
     table: dict[str, tuple[Callable[..., Any], dict[str, np.ndarray]]] = {
         "forward_dynamics, loops": (
-            lambda s, **a: pp.forward_dynamics(s, **a, multipliers=True),
+            lambda s, **a: pp.forward_dynamics(s, **a, return_multipliers=True),
             {**loads, "f_ext": f_ext, "Udot": rows}),
         "constraint_forces": (pp.constraint_forces, {**loads, "f_ext": f_ext, "Udot": rows}),
         "forward_dynamics_derivatives, loops": (pp.forward_dynamics_derivatives, loads),
         "inverse_dynamics, loops": (
-            lambda s, **a: pp.inverse_dynamics(s, **a, multipliers=True),
+            lambda s, **a: pp.inverse_dynamics(s, **a, return_multipliers=True),
             {"q": q, "v": o, "vdot": o, "f_ext": f_ext, "weights": np.ones(3)}),
         "with_locked": (lambda s, q: s.with_locked(["joint1"], q), {"q": q}),
         "constraint_impulse": (pp.constraint_impulse, {"q": q, "v": o, "rates": rows}),
@@ -258,11 +258,11 @@ def programs(model: pp.Model, backend: str) -> list[Case]:
     forms: dict[str, tuple[Any, dict[str, Any], dict[str, np.ndarray]]] = {
         "mass matrix": (o.mass_matrix, {"mode": "dense"}, {"q": at["q"]}),
         "its inverse": (o.mass_matrix.inv, {}, {"q": at["q"], "x": at["v"]}),
-        "given M": (o.mass_matrix, {"mode": "dense", "given": ["M"]}, {"q": at["q"], "M": spd}),
-        "given P": (o.D, {"mode": "blocks", "given": ["P"]}, {"q": at["q"], "P": spd}),
-        "given D": (o.mass_matrix.inv, {"given": ["D"]}, {"q": at["q"], "D": hinge, "x": at["v"]}),
+        "given M": (o.mass_matrix, {"mode": "dense", "inputs": ["M"]}, {"q": at["q"], "M": spd}),
+        "given P": (o.D, {"mode": "blocks", "inputs": ["P"]}, {"q": at["q"], "P": spd}),
+        "given D": (o.mass_matrix.inv, {"inputs": ["D"]}, {"q": at["q"], "D": hinge, "x": at["v"]}),
         "given gravity": (
-            o.H @ o.phi @ o.M @ o.phi.T @ o.gravity, {"given": ["gravity"]},
+            o.H @ o.phi @ o.M @ o.phi.T @ o.gravity, {"inputs": ["gravity"]},
             {"q": at["q"], "gravity": np.array([0.0, 0, -9.8])}),
     }  # fmt: skip
     for name, (expr, options, arrays) in forms.items():
@@ -277,9 +277,9 @@ def programs(model: pp.Model, backend: str) -> list[Case]:
         out.append(Case(f"{label}, threads", _by_position(program, threads=2), many))
         room = np.empty_like(result)
         out.append(Case(f"{label}, out", _by_position(program, out=room), named))
-        masked = _by_position(program, on_error="mask")
+        masked = _by_position(program, on_error="nan")
         out.append(Case(f"{label}, mask", masked, many, masks=True))
-        both = _by_position(program, on_error="mask", threads=2)
+        both = _by_position(program, on_error="nan", threads=2)
         out.append(Case(f"{label}, mask in threads", both, many, masks=True))
         if backend == "native":
             raw = _ufunc(program)

@@ -49,7 +49,7 @@ def test_a_follower_accelerates_as_its_profile_says(engine):
     for angle, rate, tau in rng.uniform(-3, 3, (5, 3)):
         first, second = slopes(angle)
         q, v = [angle, profile(angle)], [rate, first * rate]
-        found = pp.forward_dynamics(engine, q, v, [tau, 0.0], multipliers=True)
+        found = pp.forward_dynamics(engine, q, v, [tau, 0.0], return_multipliers=True)
         push = MASS * (second * rate**2 + G)
         turn = (tau - first * push) / (INERTIA + MASS * first**2)
         assert_allclose(found.vdot, [turn, second * rate**2 + first * turn], rtol=1e-11)
@@ -69,7 +69,7 @@ def test_a_follower_keeps_its_energy_and_its_cam(engine):
     assert_allclose(run.q[:, 1], profile(run.q[:, 0]), atol=1e-12)
     assert np.ptp(run.energy) < 1e-7 * run.energy[0]
     sim = pp.Simulator(engine, dt=1e-3)
-    again = sim.rollout(sim.start(q, v), steps=500, every=500)
+    again = sim.rollout(sim.initial_state(q, v), steps=500, record_every=500)
     assert_allclose(again.q[-1], run.q[-1], atol=1e-7)
 
 
@@ -85,7 +85,7 @@ def test_random_laws_have_rows_and_derivatives(seed):
     by_q = pp.compile(pp.diff(ROW_ACCELERATIONS, "q"), system, mode="dense")
     values = {"q": q, "v": v, "vdot": vdot}
     found = by_q(*(values[x] for x in by_q.inputs))
-    dense = pp.dense(pp.diff(ROW_ACCELERATIONS, "q"), system, q, v=v, vdot=vdot)
+    dense = pp.evaluate_dense(pp.diff(ROW_ACCELERATIONS, "q"), system, q, v=v, vdot=vdot)
     assert_allclose(found, dense, atol=1e-10 * abs(dense).max())
     one, h = pp.compile(ROW_ACCELERATIONS, system), 1e-6
 
@@ -163,7 +163,7 @@ def test_a_motor_moves_as_its_function_says(arm, how):
     assert system.row_names == (f"drive.{how}", "clock.rate")
     t = 0.4
     q, v = np.array([angle(t), 0.3, t]), np.array([rate(t), -0.7, 1.0])
-    motion = pp.forward_dynamics(system, q, v, np.zeros(3), multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, np.zeros(3), return_multipliers=True)
     assert_allclose(motion.vdot[0], acceleration(t), rtol=1e-12)
     tau = pp.inverse_dynamics(arm, q, v, motion.vdot)
     assert_allclose(-motion.f, [tau[0], tau[0] * rate(t)], rtol=1e-11)  # and the clock: the power
@@ -172,7 +172,7 @@ def test_a_motor_moves_as_its_function_says(arm, how):
     times = np.linspace(0, 1, 401)
     run = pp.simulate(system, *start, 1.0, rtol=1e-9, atol=1e-11, output_times=times)
     assert_allclose(run.q[:, 0], angle(run.t), atol=1e-13 if how == "angle" else 1e-9)
-    f = pp.forward_dynamics(system, run.q, run.v, 0 * run.v, multipliers=True).f
+    f = pp.forward_dynamics(system, run.q, run.v, 0 * run.v, return_multipliers=True).f
     power = -f[:, 0] * run.v[:, 0]
     weights = np.full(401, 2.0) + 2.0 * (np.arange(401) % 2)
     weights[[0, -1]] = 1.0
@@ -279,7 +279,7 @@ def test_rows_are_the_same_on_all_backends(engine):
     q = np.random.default_rng(1).uniform(-2, 2, (7, 2))
     found = [pp.compile(A @ J, engine, mode="dense", backend=b)(q) for b in ("native", "reference")]
     assert_allclose(*found, atol=1e-15)
-    assert_allclose(found[0][0], pp.dense(A @ J, engine, q[0]), atol=1e-15)
+    assert_allclose(found[0][0], pp.evaluate_dense(A @ J, engine, q[0]), atol=1e-15)
     root = c.Cam(lambda x, y: y - np.sqrt(x), name="root", joints=("shaft", "valve"))
     with pytest.raises(pp.errors.PhipsiError, match="root"):
         pp.System(engine.model, [root]).project([-1.0, 0], [0, 0])

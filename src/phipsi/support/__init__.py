@@ -14,5 +14,6 @@ __getattr__ = offer_within(
         "loopback_server": "LoopbackServer",
         "optional_imports": "import_optional",
         "progress": "Progress make_progress",
+        "short_texts": "fields_in_line one_line shapes_in_line value_in_line",
     },
 )

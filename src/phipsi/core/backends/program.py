@@ -120,7 +120,7 @@ class Program:
             return self.native.one
 
         def masked(*inputs: Any) -> tuple[Any, ...]:
-            found, status = self(*inputs, on_error="mask")
+            found, status = self(*inputs, on_error="nan")
             return (*in_order(found), int(status))
 
         return masked
@@ -182,10 +182,10 @@ class Program:
         """Evaluate on the inputs.
 
         **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to
-        write to; `threads`, how many threads share a large batch; `on_error`: "raise", "mask"
+        write to; `threads`, how many threads share a large batch; `on_error`: "raise", "nan"
         (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
         well, and 6 with a row's number where constraint rows nearly depend on each other), or
-        "return" (the same with the numbers as they came out).
+        "best" (the same with the numbers as they came out).
         """
         if threads is not _ONE:
             threads = whole_number("threads", threads)
@@ -218,7 +218,7 @@ class Program:
         if status.any():
             if on_error == "raise":
                 raise error_at(self.source, arrays, batch, status)
-            if on_error == "mask":
+            if on_error == "nan":
                 for a in flat(results):
                     a[is_failure(status)] = np.nan
         results = store(results, out, self.request.single)

@@ -35,6 +35,9 @@ class RateRows(ABC):
     attachment: ClassVar[str]
     rates: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: rows of the rates {', '.join(map(str, self.rates))}>"
+
     # ---- numbers ---------------------------------------------------------------------------------
 
     @property
@@ -93,7 +96,7 @@ class RateRows(ABC):
 
     @abstractmethod
     def dense_inertia(self, c: Any, k: int, along: Sequence[Any] = ()) -> Any:
-        """M(k), or its change along rates of the rows, as a matrix for `pp.dense`.
+        """M(k), or its change along rates of the rows, as a matrix for `pp.evaluate_dense`.
 
         `c` is the `Configuration`. It is written without the operations, which it checks.
         """

@@ -111,7 +111,8 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
 
 NOT_OPERATORS: Mapping[str, str] = {
     "θ": "θ are the coordinates, called q here: an input of programs, not an operator",
-    "f̂": "f̂ are the multipliers of constraints: pp.forward_dynamics(system, …, multipliers=True)",
+    "f̂": "f̂ are the multipliers of constraints: "
+    "pp.forward_dynamics(system, …, return_multipliers=True)",
     "Û": "Û are the prescribed constraint rates; their rate is U̇, called Udot",
     "𝒥": "𝒥(k) is the rotational inertia of a body, a part of M",
     "𝒬": "𝒬[f] of MS is the function cross_force(f)",
@@ -129,7 +130,9 @@ PAPERS = tuple(LETTERS)
 def paper_named(name: str) -> str:
     """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11, "" is none."""
     if not isinstance(cast(object, name), str):
-        raise InputError(f"a paper is named by text, paper={PAPERS[0]!r}, not {name!r}")
+        raise InputError(
+            f"notation is the short name of a paper, notation={PAPERS[0]!r}, not {name!r}"
+        )
     if not name:
         return ""
     short = name.removeprefix("JPL ").replace("Part II", "II").replace("Part I", "").strip()
@@ -181,7 +184,7 @@ def explain_letter(word: str, base: Vocabulary) -> str:
         return ""
     first = next(iter(meanings.values()))[0]
     said = ", ".join(f"in {_listed(papers)} it is {text}" for text, papers in meanings.items())
-    return f'{said}; pp.parse(text, paper="{first}") reads the letters of {first}'
+    return f'{said}; pp.parse(text, notation="{first}") reads the letters of {first}'
 
 
 def _called(x: Expr) -> str:

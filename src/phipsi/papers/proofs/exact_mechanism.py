@@ -131,7 +131,7 @@ class ExactMechanism:
         return ExactHinge(joint, own, self.flexible[k], port)
 
     def drawn_blocks(self, table: Table) -> list[Array]:
-        """The blocks of an own operator or vector, drawn once; symmetric ones stay symmetric."""
+        """The blocks of a custom operator or vector, drawn once; symmetric ones stay symmetric."""
         if table not in self._drawn:
             make = self._numbers.any
             if table.symmetric:
@@ -287,9 +287,9 @@ class ExactPort(NamedTuple):
 
     rotation: Array
     position: Array
-    turns: Array
-    moves: Array
-    shortening: Array
+    rotation_modes: Array
+    translation_modes: Array
+    second_order: Array
 
     @property
     def numbers(self) -> list[Any]:
@@ -338,7 +338,7 @@ def own_body(numbers: Any, body: FlexibleInertia) -> ExactBody:
 
 def own_port(numbers: Any, port: Port) -> ExactPort:
     """A port with the numbers of a model."""
-    parts = (port.position, port.turns, port.moves, port.shortening)
+    parts = (port.position, port.rotation_modes, port.translation_modes, port.second_order)
     return ExactPort(numbers.rotation(port.rotation), *map(numbers.any, parts))
 
 
