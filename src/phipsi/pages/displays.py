@@ -77,12 +77,8 @@ def picture_of(mechanism: Any, q: Array | None = None) -> str:
     tree = mechanism.model
     if not 0 < tree.n_bodies <= _MOST_BODIES:
         return ""
-    if q is None:
-        try:
-            q = first_configuration(mechanism)
-        except PhipsiError:
-            q = tree.neutral()
-    X = motions.poses(tree, q)
+    at = _first(mechanism) if q is None else q
+    X = motions.poses(tree, at)
     loops = mechanism.closures.closures if mechanism.n_rows else ()
     pins = [(k, _place(X, k, frame)) for loop in loops for k, frame in loop.points]
     links: list[tuple[Array, Array, str]] = []
@@ -119,6 +115,14 @@ def picture_of(mechanism: Any, q: Array | None = None) -> str:
         f'<g stroke-width="6" stroke-linecap="round" fill="none">{"".join(lines)}</g>'
         f"{''.join(dots)}</svg>"
     )
+
+
+def _first(mechanism: Any) -> Array:
+    """The first configuration, or the neutral one where loops cannot be closed."""
+    try:
+        return first_configuration(mechanism)
+    except PhipsiError:
+        return mechanism.model.neutral()
 
 
 def _place(X: Array, body: int, frame: Any) -> Array:
