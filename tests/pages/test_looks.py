@@ -152,6 +152,7 @@ def test_a_planetary_gear_keeps_its_teeth_when_joints_are_locked_one_after_anoth
         for (X, mesh), (Y, same) in zip(before, after, strict=True):
             assert_allclose(X, Y, atol=1e-6)  # scenes are rounded
             assert mesh == same
+    assert repr(held.constraints[0]).startswith("<Planetary 'gear'")
     assert "Planetary" in held.summary(left) and "PartlyLocked" not in held.summary(left)
 
 

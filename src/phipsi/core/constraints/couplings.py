@@ -282,6 +282,10 @@ class PartlyLocked(Relations):
     def _before_locking(self, before: Model) -> tuple[Relations, Model]:
         return self.whole, self.unlocked
 
+    def __repr__(self) -> str:
+        left = ", ".join(map(repr, _joints_of(self.rows)))
+        return f"<{self.kind_name} {self.name!r}, some joints locked: {left} left>"
+
     def _who(self) -> str:
         return f"{self.kind_name} {self.name!r}"
 
