@@ -507,7 +507,7 @@ def update(page: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--update"]:
-        sys.exit("usage: python tests/docs/test_docs.py --update [page.md …]")
+        sys.exit("usage: python tests/docs/test_docs.py --update [reports.md …]")
     unknown = set(sys.argv[2:]) - {p.name for p in PAGES}
     if unknown:
         sys.exit(f"there is no page {min(unknown)}; name pages without their folder")
