@@ -320,7 +320,7 @@ class FlexibleInertia(PlainValue):
         return cls.from_matrices(**parts, modes=modes, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the body to an .npz archive of plain arrays (docs/flexible-reference.md)."""
+        """Write the body to an .npz archive of plain arrays, described in docs/flexible.md."""
         arguments = self.as_arguments()
         arguments["ports"] = [port.as_arguments() for port in self.ports]
         arguments["shape"] = self.shape and self.shape.as_arguments()

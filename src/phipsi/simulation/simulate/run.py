@@ -54,7 +54,7 @@ def simulate(
     configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
     are those that keep its constraints, and every step ends on them. With contacts, impacts,
     lift-off, sticking and slipping are located as events, with exact Coulomb friction between them
-    ("dopri", "radau"; docs/contact-reference.md).
+    ("dopri", "radau"; docs/contact.md).
 
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `rate`, samples of
