@@ -65,7 +65,7 @@ def test_the_home_folder_may_be_abbreviated(settings: Settings, tmp_path: Path):
 @pytest.mark.parametrize("setting", ["x", "./x", "../x", "~nobody-of-this-name/x"])
 def test_a_relative_folder_is_refused(settings: Settings, tmp_path: Path, setting: str):
     settings(PHIPSI_CACHE=setting)
-    with pytest.warns(PhipsiWarning, match="Name the whole path:  PHIPSI_CACHE=/"):
+    with pytest.warns(PhipsiWarning, match="Set the whole path:  PHIPSI_CACHE=/"):
         assert cache.folder() is None
     assert [p.name for p in tmp_path.iterdir()] == ["working"]
 

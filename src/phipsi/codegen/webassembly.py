@@ -50,7 +50,7 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     places: dict[int, bool] = {}
     r = _WasmReader(binary)
     if r.take(len(_HEAD)) != _HEAD:
-        raise InputError("this is not a WebAssembly object")
+        raise InputError("the code is not a WebAssembly object file")
     while not r.done:
         kind = r.byte()
         content = r.take(r.number())
@@ -90,7 +90,10 @@ def _check_imports(r: _WasmReader) -> None:
     for _ in range(r.number()):
         where, name, kind = r.name(), r.name(), r.byte()
         if kind == _IN_FUNCTION:
-            raise InputError(f"the code needs {where}.{name}, a function of a library")
+            raise InputError(
+                f"the code calls {where}.{name}, a library function that WebAssembly modules of "
+                "phipsi cannot import"
+            )
         if kind == _IN_GLOBAL:
             r.take(2)
             assert name == "__stack_pointer", name

@@ -43,7 +43,7 @@ class GroupLanes:
         return LaneVariable(self._b, x)
 
     def numbers(self, address: ir.IRValue, *shape: Integer) -> LaneMemory:
-        """Numbers of every lane that are there already; all lanes change."""
+        """Existing memory with the numbers of every lane; all lanes may be written."""
         return LaneMemory(self.m, address, shape, False)  # type: ignore[arg-type]
 
     def value(self, x: Any, *shape: int) -> GraphValue:

@@ -27,7 +27,7 @@ MOST_STEPS = 20_000
 Place = tuple[int, int, int]
 """Entry (row, column) of an argument, whose number is first."""
 Step = tuple[Any, ...]
-"""An operation and its operands: whole numbers are earlier steps, floats are constants.
+"""An operation and its operands: integers are earlier steps, floats are constants.
 
 The step ("entry", n, i, j) is entry (i, j) of argument n. A tuple is the data of the operation.
 """

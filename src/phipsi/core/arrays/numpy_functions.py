@@ -292,7 +292,7 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.
 
 
 def _rint(x: Any) -> Tracer:
-    """The nearest whole number; of two the even one."""
+    """The nearest integer; of two the even one."""
     below: Any = entrywise("floor", x)
     rest: Any = entrywise("sub", x, below)
     half: Any = entrywise("floor", 0.5 * below)

@@ -284,8 +284,8 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     _check_operands(request)
     if request.columns and "apply" not in request.modes:
         raise InputError(
-            'columns=True is for operands, which mode="apply" has; a matrix or its blocks have '
-            "none. Leave it out"
+            'columns=True batches the operand of mode="apply"; the other modes take no operand. '
+            "Remove columns=True"
         )
 
 

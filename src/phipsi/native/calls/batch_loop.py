@@ -1,9 +1,9 @@
 """The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernels.
 
-Groups run in the wide kernel, the last one with its last configuration in all lanes that are left
-over. If there are too few for that (the data record says how many), they run in the one-lane kernel
-one by one. Both come from the same equations in the same order, so a configuration gets the
-same bits in every batch.
+Groups run in the wide kernel; the last group repeats its last configuration in the remaining lanes.
+If there are too few configurations for that (the data record says how many), they run in the scalar
+kernel one by one. Both kernels come from the same equations in the same order, so the result of a
+configuration is bitwise identical in every batch.
 
 The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
 one configuration does not wait for them. Their address is in the data record. Nor do batches wait
