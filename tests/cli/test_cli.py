@@ -91,7 +91,7 @@ def test_check_names_a_joint_with_nothing_to_move(tmp_path: Path):
     with pytest.warns(match="nothing outboard of it"):
         results = {result.name: result for result in check_model(load(path))}
     assert results["mass matrix is positive definite"].passed is False
-    assert "'j'" in results["inverse dynamics undoes forward dynamics"].detail
+    assert "'j'" in results["inverse dynamics inverts forward dynamics"].detail
 
 
 @pytest.mark.usefixtures("few_identities")
@@ -121,7 +121,8 @@ def test_what_is_left_out_is_a_failure(capsys: pytest.CaptureFixture[str], tmp_p
     link = "<link name='a'><gravity>false</gravity></link>"
     path.write_text(f"<sdf><model name='m'>{link}</model></sdf>")
     assert call("check", str(path)) == 1
-    assert "FAIL  everything that moves it is read: 1 problem\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "FAIL  everything that affects the motion was read: 1 problem\n" in out
 
 
 def test_a_model_is_chosen_by_name(capsys: pytest.CaptureFixture[str]):

@@ -337,11 +337,11 @@ def test_arguments_of_the_wrong_kind(name, tmp_path, monkeypatch):
 _STEP = ("X_own", "motions -> forces")
 ALGEBRA = {
     "subs, text": (lambda: M.subs("M"), r"x\.subs\(\{'vdot': 'v'\}\)"),
-    "subs, number": (lambda: M.subs({3: "M"}), "subs needs expressions or text"),
-    "subs, by a number": (lambda: M.subs({"M": 3}), "subs needs expressions or text"),
+    "subs, number": (lambda: M.subs({3: "M"}), "subs needs an expression or a string"),
+    "subs, by a number": (lambda: M.subs({"M": 3}), "subs needs an expression or a string"),
     "expand, no place": (lambda: mass_matrix.expand("mass_matrix", at=3.3), r"at=\(0, 1\)"),
     "expand, no path": (lambda: mass_matrix.expand("mass_matrix", at=3), r"at=\(3,\)"),
-    "simplify": (lambda: pp.simplify(3), "simplify needs expressions or text"),
+    "simplify": (lambda: pp.simplify(3), "simplify needs an expression or a string"),
     "parse, paper": (lambda: pp.parse("phi", paper=3), "paper='SOA', not 3"),
     "parse, own text": (lambda: pp.parse("phi", own="C"), r"own=\[C\]"),
     "parse, own number": (lambda: pp.parse("phi", own=3), r"own=\[C\]"),

@@ -168,7 +168,7 @@ def test_occurs_and_replace():
         (
             lambda: parse("φ M").rewrite("φ = ψ"),
             InputError,
-            'State it as  pp.Identity("φ", "ψ")',
+            'Write  pp.Identity("φ", "ψ")',
         ),
         (lambda: parse("φ M").expand("mass_matrix"), InputError, "does not occur"),
         (lambda: parse("φ M").expand("M"), InputError, "is primitive"),

@@ -129,7 +129,7 @@ def test_any_efforts_are_inputs_as_they_come():
 
 
 def test_what_cannot_be_proved_without_a_model():
-    with pytest.raises(InputError, match="a state is one of a model"):
+    with pytest.raises(InputError, match="q= and v= need a model"):
         pp.prove("M = M", q=[1.0])
     with pytest.raises(InputError, match="needs an identity"):
         pp.prove(pp.examples.planar_arm(2))  # pyright: ignore[reportArgumentType]
@@ -266,7 +266,7 @@ def test_identities_of_an_operator_or_a_paper():
 @pytest.mark.parametrize(
     ("claim", "said"),
     [
-        ("", "the text is empty; a claim is written"),
+        ("", "the string is empty. Write a claim"),
         ("phi =", "the right side of the claim 'phi =' is empty"),
         ("= phi", "the left side of the claim '= phi' is empty"),
         ("phi <= psi", "'<=' is not decided, only lhs = rhs"),

@@ -270,7 +270,10 @@ def derive(
     points = [claim.sides[0], *(_parsed(x, words) for x in through), claim.sides[1]]
     for point in points[1:-1]:
         if not holds_on_samples(claim.sides[0], point, claim.condition):
-            raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
+            raise InputError(
+                f"through=: the expression {point} is not equal to {claim.sides[0]}. Remove it, or "
+                "fix it"
+            )
     allowed = _allowed(using, claim, words)
     steps, tried = list[DerivationStep](), 0
     for before, after in zip(points, points[1:], strict=False):
@@ -286,12 +289,12 @@ def _listed(option: str, given: Any) -> list[Any]:
     """The list that an option takes; one text is not a list of its letters."""
     if isinstance(given, (str, Expr, Identity, EllipsisType)):
         one = "..." if given is ... else repr(given if isinstance(given, str) else str(given))
-        raise InputError(f"{option} is a list: {option}=[{one}]")
+        raise InputError(f"{option} must be a list. Write  {option}=[{one}]")
     try:
         return list(given)
     except TypeError:
         example = "['Omega']" if option == "using" else "['H phi M phi* H*']"
-        raise InputError(f"{option} is a list, {option}={example}, not {given!r}") from None
+        raise InputError(f"{option}={given!r} must be a list, such as {option}={example}") from None
 
 
 def _title(claim: Identity) -> str:
@@ -304,7 +307,9 @@ def _title(claim: Identity) -> str:
 def _parsed(x: Expr | str, words: Vocabulary) -> Expr:
     found = as_expression(x, base=words)
     if not isinstance(cast(object, found), Expr):
-        raise InputError(f"derive needs expressions or text, not {x!r}: pp.derive(lhs, rhs)")
+        raise InputError(
+            f"derive needs expressions or strings, not {x!r}. Write  pp.derive(lhs, rhs)"
+        )
     return found
 
 
@@ -317,7 +322,7 @@ def _one_named(wanted: Identity | str) -> Identity:
         some = ", ".join(map(repr, different[:_SHOWN]))
         more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
         raise InputError(
-            f"several equations match {wanted!r}: {some}{more}. Name one of them: "
+            f"several equations match {wanted!r}: {some}{more}. Name one of them:  "
             f"pp.derive({different[0]!r})"
         )
     return (exact or found)[0]
@@ -326,14 +331,16 @@ def _one_named(wanted: Identity | str) -> Identity:
 def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Identity:
     if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
         if rhs is not None:
-            raise InputError("an identity has both sides: pp.derive(identity)")
+            raise InputError(
+                "rhs= has no effect: an identity has both sides. Write  pp.derive(identity)"
+            )
         found = _one_named(lhs)
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
         if not isinstance(lhs, str):
             raise InputError(
-                'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
-                "equals sign"
+                "derive needs two sides. Write  pp.derive(lhs, rhs)  or, with one equals sign,  "
+                'pp.derive("lhs = rhs")'
             )
         lhs, rhs = sides_of(lhs)
     return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
@@ -376,7 +383,7 @@ def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
         found = [_claim(one, None, None, words)] if own else equations_named(one)
         for x in found:
             if (own or x not in book()) and not prove(x):
-                raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")
+                raise InputError(f"using=: {x} is false: {prove(x).reason}. Remove it")
         out += found
     return out
 
@@ -564,7 +571,7 @@ def _unfinished(
             side = 0 if m[1] + move.pivot + m[2] in states[0].terms else 1
             states[side] = replace(move, multiples=(m,)).applied(states[side], 1 - 2 * side)
     reason = (
-        f"no chain was found among {tried} forms; the nearest two are\n"
+        f"no chain of identities was found among {tried} forms; the two closest forms are\n"
         f"    from the left    {states[0].expression()}\n"
         f"    from the right   {states[1].expression()}\n"
         "Give a form on the way, through=[…], more identities, using=[..., …], or a larger most=…."

@@ -187,5 +187,5 @@ def _named() -> dict[str, Paper]:
 def derivation_of(name: str) -> Derivation:
     """A derivation of the papers by its name in the table."""
     if name not in _named():
-        raise InputError(f"there is no derivation {name!r}. {did_you_mean(name, _named())}")
+        raise InputError(f"there is no derivation named {name!r}. {did_you_mean(name, _named())}")
     return _named()[name].derivation()

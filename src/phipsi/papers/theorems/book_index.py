@@ -38,7 +38,7 @@ def identities(query: str = "") -> list[Identity]:
     Lemma 0.1 / Lemma 1:  mass_matrix = (I + H phi K) D (I + H phi K)*   [SOA eq. 0.28; MC eq. 11]
     """
     if not isinstance(cast(object, query), str):
-        raise InputError(f"identities are found by text, not {type(query).__name__}")
+        raise InputError(f"a query for identities is a str, not {type(query).__name__}")
     if not query.strip():
         return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
     for reading in (_by_name, _by_source, _by_number, _by_pattern, _by_words):
@@ -49,8 +49,8 @@ def identities(query: str = "") -> list[Identity]:
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
-        f"there is no identity {query!r}. {_close_to(query)} You can ask for a name, a "
-        f"number of a paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
+        f"there is no identity {query!r}. {_close_to(query)} A query is a name, a number of a "
+        f"paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
     )
 
 
@@ -75,8 +75,8 @@ def identity_named(name: str) -> Identity:
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
-        f"there is no identity {name!r}. {_close_to(name)} A claim of your own has two sides:  "
-        f'pp.prove("phi - psi = psi K H phi")'
+        f"there is no identity {name!r}. {_close_to(name)} To prove your own claim, write "
+        f'both sides:  pp.prove("phi - psi = psi K H phi")'
     )
 
 
@@ -112,14 +112,12 @@ def equations_named(wanted: Identity | str) -> list[Identity]:
         return [wanted]
     if not isinstance(cast(object, wanted), str):
         raise InputError(
-            f"an identity is given as itself, by its name or by its number, 'SOA 0.28', not as "
+            f"an identity is a pp.Identity, its name, or its number such as 'SOA 0.28', not "
             f"{type(wanted).__name__}"
         )
     if "=" in wanted and not any(wanted == x.name for x in all_identities()):
         lhs, rhs = sides_of(wanted)
-        raise InputError(
-            f'{wanted!r} is a claim, not a name. State it as  pp.Identity("{lhs}", "{rhs}")'
-        )
+        raise InputError(f'{wanted!r} is a claim, not a name. Write  pp.Identity("{lhs}", "{rhs}")')
     found = [*_by_name(wanted), *_by_source(wanted)] or list(_by_number(wanted))
     usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:

@@ -153,30 +153,30 @@ def prove(
     False
     """
     if not is_whole(seed) or seed < 0:
-        raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
+        raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
     if isinstance(identity, str):
         identity = stated(identity, paper, own)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
-            f"prove needs an identity, its name, or a claim as text, not "
-            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi"), or for two '
-            "expressions  pp.prove(pp.Identity(left, right), model)"
+            f"prove needs an identity, its name, or a claim as a string, not "
+            f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
+            "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
     if model is None:
         if q is not None or v is not None:
-            raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
+            raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
         about = _checked_modes(modes, identity)
         return _everywhere(identity, seed, any_efforts=any_efforts, modes=about)
     if any_efforts:
         raise InputError(
-            "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
+            "any_efforts=True is for claims about all mechanisms. Remove the model:  "
             "pp.prove(identity, any_efforts=True)"
         )
     if not isinstance(cast(object, model), Model):
         raise InputError(
-            f"prove needs an identity, then a model: pp.prove(identity, model), not "
-            f"{type(model).__name__}"
+            f"prove: the second argument must be a model, not {type(model).__name__}. Write  "
+            "pp.prove(identity, model)"
         )
     why = unmet(identity.condition, model)
     if not is_about_rows(identity):
@@ -271,10 +271,10 @@ def _check_cases(identity: Identity) -> None:
         cases = f.cases
         if cases:
             raise InputError(
-                f"identity {identity.name!r} holds in the states that were tried, but that is not "
-                f"a proof: the formula {f.name} chooses between cases ({', '.join(cases)}), and "
-                f"those that were not met may differ.\nProve it for any blocks in place of "
-                f"{f.name}, or in one state: pp.prove(identity, model, q, v)"
+                f"identity {identity.name!r} holds in all sampled states, but that is no proof: "
+                f"the formula {f.name} has branches ({', '.join(cases)}), and those that were "
+                f"not reached may differ.\nProve it for arbitrary blocks in place of {f.name}, "
+                "or in one state:  pp.prove(identity, model, q, v)"
             )
 
 
@@ -402,7 +402,7 @@ def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
     """An identity by its name or number, or a claim as text."""
     if not text.strip():
         raise InputError(
-            'the text is empty; a claim is written  "phi - psi = psi K H phi", a number "SOA 0.28"'
+            'the string is empty. Write a claim, "phi - psi = psi K H phi", or a number, "SOA 0.28"'
         )
     if not re.search("[=<>≤≥≠]", text):
         return identity_named(text)
@@ -418,9 +418,9 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     """Checked q and v, for one state."""
     inputs = collect(model, ANY_POINTS, {"q": q, "v": v}, None)
     if inputs.batch:
-        raise InputError("a proof is about one state: q has shape (nq,) and v has shape (nv,)")
+        raise InputError("prove decides one state: q has shape (nq,) and v has shape (nv,)")
     if any(np.iscomplexobj(x) for x in inputs.arguments.values()):
-        raise InputError("a proof is about real numbers, but q or v is complex")
+        raise InputError("prove needs real numbers, but q or v is complex")
     if q is not None:
         dense(_POSE, model, q=q)  # rejects arrays that are not configurations
     return inputs.arguments
@@ -434,8 +434,9 @@ def _checked_modes(modes: Any, identity: Identity) -> bool:
         return modes or (not rigid and any(map(is_about_modes, identity.sides)))
     if modes:
         raise InputError(
-            f"{identity.name!r} is about constraint rows, or checked with formulas for rigid "
-            f"bodies. Leave out modes=True, or prove it on a model: pp.prove(identity, model)"
+            f"{identity.name!r} does not support modes=True, because it is about constraint rows, "
+            f"or checked with formulas for rigid bodies. Remove modes=True, or prove it on a "
+            f"model:  pp.prove(identity, model)"
         )
     return False
 
@@ -448,5 +449,5 @@ def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
     except SingularHingeError as error:
         return error
     return SingularMatrixError(
-        f"identity {identity.name!r} inverts a matrix that is singular on this mechanism"
+        f"identity {identity.name!r} inverts a matrix that is singular for this mechanism"
     )

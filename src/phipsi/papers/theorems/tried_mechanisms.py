@@ -49,12 +49,12 @@ class Tried:
         self._free_tau = any_efforts and _TAU in leaves
         if is_about_rows(identity) and "no loops" in identity.condition:
             raise InputError(
-                f"{identity.name!r} is about constraint rows, which mechanisms with the condition "
-                f"'no loops' do not have. Leave out the condition."
+                f"{identity.name!r} is about constraint rows, but its condition 'no loops' "
+                f"excludes mechanisms that have them. Remove the condition."
             )
         if any(leaf.params and leaf.name in ("select", *SELECTABLE) for leaf in leaves):
             raise InputError(
-                f"{identity.name!r} is about selected bodies, which are those of a system: "
+                f"{identity.name!r} is about selected bodies, which only a system has. Write  "
                 "pp.prove(identity, system)"
             )
         self._small, self._deep = pool_of(identity, seed, modes)
