@@ -348,7 +348,7 @@ ALGEBRA = {
     "parse, own numbers": (lambda: pp.parse("phi", own=[3]), r"own=\[C\]"),
     "parse, equation": (lambda: pp.parse("H G = I"), r'pp\.prove\("H G = I"\).*pp\.Identity\("H G'),
     "text": (lambda: phi.text("unicode"), "'greek', 'ascii', 'latex'"),
-    "Identity": (lambda: pp.Identity("H", "H", 3), "a condition is text"),
+    "Identity": (lambda: pp.Identity("H", "H", 3), "a condition is a str"),
     "prove, any efforts": (
         lambda: pp.prove("phi = psi", ARM, any_efforts=True),
         r"pp\.prove\(identity, any_efforts=True",

@@ -66,10 +66,15 @@ def _check_width(plan: RunProgram) -> None:
     for x in in_order(plan.nodes()):
         if x.operation.name == "call" and not x.data.any_width:
             raise InputError(
-                f"step=: this step solves equations ({x.data.name}), whose tolerances need double "
+                f"step=: this step solves equations ({_plain(x.data.name)}), whose tolerances need double "
                 'precision. Pass precision="double". precision="single" is supported for explicit '
                 "integrators of mechanisms without loops and contacts"
             )
+
+
+def _plain(name: str) -> str:
+    """The name of a call without the digests that distinguish it."""
+    return " ".join(word for word in name.split() if len(word) < 64)
 
 
 class PlanWriter:

@@ -48,9 +48,7 @@ def _checks(model: Model, seed: int) -> Iterator[Check]:
     meshes = [finding for finding in problems if finding.kind == "mesh"]
     rest = [finding for finding in problems if finding not in of_inertia and finding not in meshes]
     yield Check("the file describes rigid bodies", not of_inertia, _listed(of_inertia, "problem"))
-    yield Check(
-        "everything that affects the motion was read", not rest, _listed(rest, "problem")
-    )
+    yield Check("everything that affects the motion was read", not rest, _listed(rest, "problem"))
     if meshes:
         yield Check("meshes outside the package were not opened", None, _listed(meshes, "file"))
     if model.nv == 0:

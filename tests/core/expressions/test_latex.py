@@ -130,7 +130,7 @@ def test_reading_latex_and_text_of_papers(latex: str, plain: str):
         (r"\frac{1}", 8, "the text ends before"),
         (r"H\{\phi", 7, "expected '\\)'"),
         (r"\phi^{*-2}", 4, "superscripts are"),
-        (r"H\phi}", 5, "closes nothing"),
+        (r"H\phi}", 5, "closes no other"),
         (r"\bar", 4, "a letter is missing"),
         (r"H\phi ½2 M", 7, "two numbers"),
         ("H φ'' M)", 7, "an operator, a number"),

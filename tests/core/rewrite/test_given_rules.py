@@ -124,7 +124,7 @@ def test_what_holds_on_one_mechanism_is_a_rule_for_it_only():
 @pytest.mark.parametrize(
     ("rules", "options", "text"),
     [
-        ("H G = I", {}, r"takes a list of identities: rules=\['H G = I'\]"),
+        ("H G = I", {}, r"must be a list of identities. Write  rules=\['H G = I'\]"),
         ([3], {}, "takes identities, their names or claims"),
         (["I = phi phi^-1"], {}, "in every expression"),
         (["physics: velocities"], {}, "not an equation between two expressions"),

@@ -336,9 +336,12 @@ def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
     """Knots and coefficients of the curve through points; constant before and behind them."""
     xs, ys = (as_floats(name, z) for name, z in (("xs", xs), ("ys", ys)))
     if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
-        raise LawError("a table needs two or more places xs that increase, and as many numbers ys")
+        raise LawError(
+            "a table needs at least two places xs, which increase, and as many values ys: "
+            f"xs has shape {xs.shape}, ys has shape {ys.shape}"
+        )
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
-        raise LawError("a number of a table is not finite")
+        raise LawError("the numbers xs and ys of a table must be finite")
     one_of("table: kind", kind, ("linear", "cubic"), error=LawError)
     width = np.diff(xs)
     slope = np.diff(ys) / width

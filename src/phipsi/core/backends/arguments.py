@@ -38,7 +38,7 @@ def bind_arguments(
         if -1 in expected:
             if columns not in (None, core[-1]):
                 raise InputError(
-                    f"operands have {columns} and {core[-1]} columns; that must be the same"
+                    f"operands have {columns} and {core[-1]} columns; these numbers must be equal"
                 )
             columns = core[-1]
         arrays[name] = a
@@ -171,7 +171,7 @@ def check_symmetric(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
             where = f" of body {program.model.body_names[index[-1]]!r}" if named else ""
             raise InputError(
                 f"{name} is symmetric, but the given block{where} is not: it differs from its "
-                f"transpose by {apart[index]:.3g}. Give the symmetric part: (X + X.mT) / 2"
+                f"transpose by {apart[index]:.3g}. Pass the symmetric part:  (X + X.mT) / 2"
             )
 
 

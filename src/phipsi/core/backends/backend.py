@@ -193,7 +193,7 @@ class Backend(ABC):
 
     @property
     def key(self) -> Any:
-        """By what the programs of a model are kept: the name, for a backend of your own itself."""
+        """Key under which a model caches programs: the name; for a custom backend, the object."""
         return self.name if self.name in _BACKENDS else self
 
     @abstractmethod
@@ -205,14 +205,14 @@ _BACKENDS = ("native", "reference")
 
 
 def backend_of(which: Any) -> Backend:
-    """A backend by its name, loaded when it is first needed, or one of the user's own."""
+    """A backend by its name, loaded when it is first needed, or an object of a user's class."""
     if isinstance(which, Backend):
         return which
     if isinstance(which, str) and which in _BACKENDS:
         return _named(which)
     known = f"backend={which!r} is not one of {_BACKENDS}"
     if isinstance(which, type) and issubclass(which, Backend):
-        raise InputError(f"{known}, but a class: give an object of it, {which.__name__}()")
+        raise InputError(f"{known}, but a class. Pass an instance:  {which.__name__}()")
     raise InputError(known)
 
 
@@ -227,8 +227,8 @@ def _named(which: str) -> Backend:
     if not found.problem:
         return found
     warnings.warn(
-        f"no machine code: {found.problem}. Programs run on the reference backend, with the same "
-        "results, some hundred times slower. To compile them:  pip install llvmlite",
+        f"no machine code: {found.problem}. Programs run on the reference backend, which gives the "
+        "same results several hundred times slower. To compile them:  pip install llvmlite",
         PhipsiWarning,
         stacklevel=3,
     )

@@ -204,9 +204,11 @@ def store(
             shape = getattr(target, "shape", type(target).__name__)
             raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
         if not target.flags.writeable:
-            raise InputError("out= is read-only, so that no result can be written to it")
+            raise InputError("out= is read-only, so no result can be written to it")
         if sum(other is target or _overlap(target, other) for other in arrays) > 1:
-            raise InputError("the arrays of out= share memory: results would overwrite another")
+            raise InputError(
+                "the arrays of out= share memory, so one result would overwrite another"
+            )
     # a result may be an argument, which may be in the memory of another result
     kept = [x.copy() if any(np.may_share_memory(x, y) for y in arrays) else x for x in found]
     for target, result in zip(arrays, kept, strict=True):

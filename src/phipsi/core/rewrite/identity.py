@@ -115,7 +115,9 @@ class Identity:
     def sides(self) -> tuple[Expr, Expr]:
         """Both sides; an error for a check, which has none."""
         if self.lhs is None or self.rhs is None:
-            raise InputError(f"identity {self.name!r} is a check and has no two sides")
+            raise InputError(
+                f"identity {self.name!r} is a numerical check, and not an equation with two sides"
+            )
         return self.lhs, self.rhs
 
     @property
@@ -147,7 +149,7 @@ def sides_of(text: str) -> tuple[str, str]:
     """
     if found := re.search("[<>]=?|[≤≥≠]", text):
         raise InputError(
-            f"{text!r} is not an equation: {found.group()!r} is not decided, only lhs = rhs"
+            f"{text!r} is not an equation: {found.group()!r} is not supported, only lhs = rhs"
         )
     sides = [side.strip() for side in text.split("=")]
     if len(sides) != 2:
@@ -167,7 +169,7 @@ def _two_sides(lhs: Any, rhs: Any, name: str, paper: str, own: Sequence[Expr]) -
             what = "None" if x is None else f"{x!r}{advice(x)}"
             of = f"the identity {name!r}" if name else "an identity"
             raise InputError(
-                f"a side of {of} is {what}. Both sides are expressions or text:\n"
+                f"a side of {of} is {what}. Both sides are expressions or strings:\n"
                 f'    pp.Identity("phi - psi", "psi K H phi")'
             )
         both.append(x)
@@ -303,7 +305,7 @@ CONDITIONS: dict[str, Callable[[Model], str]] = {
 def _checked_condition(condition: str) -> str:
     if not isinstance(cast(object, condition), str):
         raise InputError(
-            f'a condition is text, such as "Jr = 0" or "serial", not {type(condition).__name__}. '
+            f'a condition is a str, such as "Jr = 0" or "serial", not {type(condition).__name__}. '
             f"The known ones are {', '.join(CONDITIONS)}"
         )
     parts = [part.strip() for part in condition.split(",")] if condition.strip() else []
@@ -318,7 +320,7 @@ def _checked_condition(condition: str) -> str:
         if kinds is not None and others is not None and kinds.isdisjoint(others):
             raise InputError(
                 f"the conditions {one!r} and {other!r} exclude each other: no mechanism meets "
-                f"both, so that nothing would be claimed. Leave out one of them."
+                f"both, so the identity would claim nothing. Remove one of them."
             )
     return ", ".join(parts)
 

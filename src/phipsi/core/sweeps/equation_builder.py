@@ -421,8 +421,8 @@ def _kind_of_sum(fields: list[Field]) -> Kind:
 def no_modes(what: str) -> str:
     """The error for a formula of rigid bodies."""
     return (
-        f"{what} is known for rigid bodies only, and bodies of this mechanism deform, or have "
-        "rotors on skew axes: their inertia, or the frames of their ports, change as they move"
+        f"{what} is known for rigid bodies only, but this mechanism has flexible bodies, or "
+        "rotors on skew axes, whose inertia or port frames change as they move"
     )
 
 

@@ -143,11 +143,11 @@ def _rules(
 ) -> tuple[Identity | str, ...]:
     """The rules; names and claims in letters of the library stay text until they are proved."""
     if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
-        raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
+        raise InputError(f"rules= must be a list of identities. Write  rules=[{rules!r}]")
     for rule in rules:
         if not isinstance(cast(object, rule), Identity | str):
             raise InputError(
-                f"rules= takes identities, their names or claims as text, not "
+                f"rules= takes identities, their names, or claims as strings, not "
                 f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
             )
     special = bool(paper or own)
@@ -246,7 +246,9 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     Without a model there may be any points, rows and selections.
     """
     if not request.expressions:
-        raise InputError("there is no expression to compile")
+        raise InputError(
+            'there is no expression to compile. Write  pp.compile("mass_matrix", model)'
+        )
     if len(request.modes) != len(request.expressions):
         raise InputError(
             f"{len(request.modes)} modes for {len(request.expressions)} expressions: give one mode "
@@ -255,7 +257,7 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     for mode in request.modes:
         one_of("mode", mode, MODES)
     if request.blocks is not None and "blocks" not in request.modes:
-        raise InputError('blocks= is for mode="blocks"; this request has no such result')
+        raise InputError('blocks= has no effect: no result has mode="blocks". Pass  mode="blocks"')
     own_rows(request.expressions)
     for name in request.given:
         _check_given(name, request.expressions)
@@ -312,7 +314,9 @@ def _check_operands(request: Request) -> None:
     taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
     weights = {x.gives for x in operands_of(request.expressions)}
     if len(weights) > 1 or (weights and taken and not request.same_operand):
-        raise InputError("operand[…] stands for the one operand x of a program; here are several")
+        raise InputError(
+            "operand[…] stands for the only operand x of a program, but this program has several"
+        )
     taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
