@@ -209,6 +209,6 @@ def test_steps_that_cannot_be_exported(tmp_path):
     with pytest.raises(InputError, match="f, step are programs of 2 mechanisms"):
         pp.export({"f": other}, tmp_path / "x", step=pp.Simulator(arm))
     ends = pp.Episodes(limit=1.0)
-    with pytest.raises(InputError, match="episodes start again in Python"):
+    with pytest.raises(InputError, match="episodes are reset in Python"):
         exported_step(pp.Simulator(arm, episodes=ends), InProcess.host(), "robot")
     assert not list(tmp_path.iterdir())

@@ -66,9 +66,10 @@ def _check_width(plan: RunProgram) -> None:
     for x in in_order(plan.nodes()):
         if x.operation.name == "call" and not x.data.any_width:
             raise InputError(
-                f"step=: this step solves equations ({_plain(x.data.name)}), whose tolerances need double "
-                'precision. Pass precision="double". precision="single" is supported for explicit '
-                "integrators of mechanisms without loops and contacts"
+                f"step=: this step solves equations ({_plain(x.data.name)}), whose "
+                'tolerances need double precision. Pass precision="double". '
+                'precision="single" is supported for explicit integrators of mechanisms without '
+                "loops and contacts"
             )
 
 

@@ -88,8 +88,8 @@ def warn_of_doubts(status: np.ndarray, closures: ClosureSet | None) -> None:
     )
     where = f"\n(element {list(index)} of the batch)" if index else ""
     warnings.warn(
-        f"constraint row{name} is nearly linearly dependent on earlier rows. An inverse ignores it, "
-        "but its right side is inconsistent with theirs: the configuration is singular, or the "
+        f"constraint row{name} is nearly linearly dependent on earlier rows. An inverse ignores "
+        "it, but its right side is inconsistent with theirs: the configuration is singular, or the "
         "loops are not exactly closed. Close them first,  q, v = system.project(q, v),  or use "
         "pp.forward_dynamics(system, …) and pp.constraint_forces(system, …), which decide such "
         f"cases by singular values.{where}",

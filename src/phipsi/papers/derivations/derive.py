@@ -48,7 +48,7 @@ from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
 from phipsi.papers.theorems.prove import Proof, prove
 
 MOST = 30_000
-"""The most forms that one leg of a derivation looks at: a few seconds."""
+"""The largest number of forms that one leg of a derivation visits: a few seconds."""
 _AGAIN = 6  # forms on which a further identity is used
 _FIRST = 0.02  # the part of them that is looked at before two identities are tried together
 _SAMPLES = 3
@@ -64,10 +64,20 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class DerivationStep:
-    """One step: the expression after it, and the identity that it uses.
+    """One step of a derivation: the expression after it, and the identity that it uses.
 
-    `place` is what was replaced. `moves` are the multiples of the identity that were subtracted;
-    there are none if only definitions were written out.
+    Parameters
+    ----------
+    expression : Expr
+        The expression after the step.
+    name : str
+        Name of the identity.
+    source : str, optional
+        Where it is printed.
+    place : str, optional
+        The part that was replaced.
+    moves : tuple of Move, optional
+        The multiples of the identity that were subtracted; empty if only definitions were expanded.
     """
 
     expression: Expr
@@ -89,8 +99,31 @@ class DerivationStep:
 class Derivation:
     """A chain of identities from `lhs` to `rhs`; true if it is complete.
 
-    It prints like a proof in a paper, as text and as LaTeX. If the sides are not equal, or no chain
-    was found, `reason` says so, and `steps` is how far it came from the left side.
+    `phipsi.derive` returns it. It prints like a proof in a paper, as text and as LaTeX.
+
+    Parameters
+    ----------
+    lhs, rhs : Expr
+        The two sides.
+    steps : tuple of DerivationStep
+        The steps; of an incomplete chain, those from the left side.
+    condition : str, optional
+        The condition under which the sides are equal, such as "Jr = 0".
+    reason : str, optional
+        Why there is no complete chain: the sides are not equal, or none was found. "" if complete.
+    title : str, optional
+        Name of the claim in the papers.
+    proof : Proof, optional
+        If the sides are not equal: the proof of that, with a counterexample.
+    tried : int, optional
+        Number of forms that were visited.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> derivation = pp.derive("J mass_matrix^-1 J* = B* Omega B")
+    >>> bool(derivation), derivation.names
+    (True, ['definition of J', 'Omega (b)'])
     """
 
     lhs: Expr

@@ -22,14 +22,33 @@ _NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
 
 
 def identities(query: str = "") -> list[Identity]:
-    """The identities that the library knows: all of them, or those that a query finds.
+    """The known identities: all of them, or those that match a query.
 
-    Without a query: the rewriter's rules, then the papers' other theorems. A **query** is a name or
-    a part of it (``"Lemma 0.4"``), a paper and a number of it (``"SOA 0.28"``, ``"88-11 a.35"``), a
-    paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a product or sum, in which a
-    star that stands alone is any factors (``"H psi * H*"``); it is found in its adjoint too. The
-    first of these readings that finds something counts. An `InputError` has close matches.
+    Parameters
+    ----------
+    query : str, optional
+        A name or a part of it (``"Lemma 0.4"``), a paper and a number (``"SOA 0.28"``,
+        ``"88-11 a.35"``), a paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a
+        product or sum, in which a separate star stands for any factors (``"H psi * H*"``), and
+        which is also found in its adjoint. The first of these readings with a match is used.
+        Default: the rewriter's rules, then the papers' other theorems.
 
+    Returns
+    -------
+    list of Identity
+        The identities.
+
+    Raises
+    ------
+    InputError
+        If nothing matches; the message lists close matches.
+
+    See Also
+    --------
+    prove : Decide whether an identity holds.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> len(pp.identities()) > 250
     True

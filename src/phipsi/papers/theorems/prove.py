@@ -1,4 +1,4 @@
-"""`prove`: does an identity hold on all kinds of mechanisms, or on one?"""
+"""`prove`: decide whether an identity holds on all kinds of mechanisms, or on one."""
 
 from __future__ import annotations
 
@@ -55,19 +55,51 @@ _POSE, _HINGE_INERTIA = parse("pose"), parse("D")
 
 @dataclass(frozen=True)
 class Proof:
-    """The outcome of `prove`; true if the identity holds.
+    """The result of `phipsi.prove`; true if the identity holds.
 
-    `reason` says all of it in words. With a model, `in_general` says whether the identity holds on
-    this tree whatever its numbers are, `here` whether it holds for this model: with its own
-    numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
-    if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
-    all `mechanisms` that were tried, except those on which it is `undefined` because it inverts a
-    singular matrix, and `holds` is that of it. They have up to `in_a_row` bodies in a row, as many
-    as the identity can tell apart or more, so that longer ones are no different. Where that is not
-    so, `limit` says why: then it holds on mechanisms of up to so many bodies in a row, and nothing
-    is said of others. If it fails, `counterexample` has a mechanism with numbers, without a model
-    the smallest one found, and `holds_if` is a condition under which it holds, if one of the known
-    ones is enough.
+    If the identity fails, `counterexample` has a mechanism with numbers; without a model, it is the
+    smallest one found.
+
+    Parameters
+    ----------
+    identity : Identity
+        The identity.
+    holds : bool or None
+        With a model, whether the identity holds `here`; None if the mechanism does not meet its
+        condition. Without a model, whether it holds `in_general`.
+    reason : str
+        The whole result in words.
+    in_general : Verdict, optional
+        With a model: whether the identity holds on this tree for arbitrary numbers. Without one:
+        whether it holds on all mechanisms that were tried.
+    here : Verdict, optional
+        With a model: whether the identity holds for its numbers, in every state or in the state
+        that was passed.
+    mechanisms : int, optional
+        Number of mechanisms that were tried.
+    undefined : int, optional
+        Number of mechanisms on which the identity is undefined, because it inverts a singular
+        matrix.
+    in_a_row : int, optional
+        Largest number of bodies in a row of these mechanisms. Unless `limit` is set, the identity
+        cannot distinguish more bodies than that, so it holds for longer chains as well.
+    limit : str, optional
+        Why this conclusion is not possible; then the identity is proved for mechanisms of up to
+        `in_a_row` bodies in a row, and nothing is known about longer ones.
+    holds_if : str, optional
+        If the identity fails: a condition under which it holds, if one of the known ones is
+        sufficient.
+    _witness : SampleMechanism, optional
+        The mechanism on which it fails.
+    _any_efforts : bool, optional
+        Whether tau was arbitrary.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> proof = pp.prove("H G = I")
+    >>> proof.holds, proof.holds_if
+    (False, 'Jr = 0')
     """
 
     identity: Identity
