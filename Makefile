@@ -15,7 +15,7 @@ ROOM    ?=
 OLD     ?= main
 NEW     ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format generated site fuzz prove mutants counts bench compare clean
+.PHONY: help setup demo test test-fast lint format generated site release fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -80,6 +80,11 @@ generated: setup  ## write the stubs and pages that follow from the code: names,
 site: $(LIBRARY)  ## the documentation with a reference of every name, offline; writes build/site/index.html
 	@$(INSTALL) --editable '.[docs]'
 	$(BIN)/python docs/site/build_site.py
+
+# Uploads nothing; .github/workflows/publish.yml does, on a tag.
+release: $(LIBRARY)  ## build wheel and sdist, check them, and try the wheel with every Python found; writes dist
+	@$(INSTALL) 'build>=1.2' 'twine>=6.0'
+	$(BIN)/python scripts/release.py
 
 # The tests whose cases `make test` draws a part of (tests/support/amounts.py), and the code that it
 # compiles in a hurry.

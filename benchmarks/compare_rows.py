@@ -184,7 +184,7 @@ def _start(w: World, r: str, size: int | None) -> tuple[Any, np.ndarray, np.ndar
 
 def _rolling(w: World, r: str, size: int | None, method: str) -> Call:
     start = _start(w, r, size)
-    return _call(w, ("rollout",), *start, DT, STEPS, every=STEPS, integrator=method)
+    return _call(w, ("rollout",), *start, DT, STEPS, record_every=STEPS, integrator=method)
 
 
 def _simulated(w: World, r: str, method: str) -> Call:
@@ -234,18 +234,18 @@ def _simulator(w: World, integrator: str) -> tuple[Any, Any]:
         pp.forces.JointSpring(None, 3.0), pp.forces.JointDamper(None, 0.2),
     ]  # fmt: skip
     sim = pp.Simulator(model, laws, 1e-3, integrator=integrator)
-    return sim, sim.start(*w.args("UR5", "q v", BATCH))
+    return sim, sim.initial_state(*w.args("UR5", "q v", BATCH))
 
 
 def _run(w: World, integrator: str) -> Call:
     sim, start = _simulator(w, integrator)
-    return lambda: sim.rollout(start, steps=STEPS, every=STEPS)
+    return lambda: sim.rollout(start, steps=STEPS, record_every=STEPS)
 
 
 def _run_gradient(w: World) -> Call:
     sim, start = _simulator(w, "semi_implicit")
     weights = np.ones((BATCH, 2, w.robot("UR5").nq))
-    return lambda: sim.gradient(start, steps=STEPS, every=STEPS, of={"q": weights}).v
+    return lambda: sim.gradient(start, steps=STEPS, record_every=STEPS, cotangents={"q": weights}).v
 
 
 @cache
@@ -270,18 +270,18 @@ def _touching(w: World) -> tuple[Any, Any, Any]:
     q[:, 4::7] = 0.05 * rng.standard_normal((32, 4))
     q[:, 6::7] = 0.101 + 0.21 * np.arange(4)
     v = 0.3 * rng.standard_normal((32, model.nv))
-    start = sim.start(q, v)
-    return sim, start, sim.rollout(start, steps=200, every=200).state
+    start = sim.initial_state(q, v)
+    return sim, start, sim.rollout(start, steps=200, record_every=200).state
 
 
 def _landing(w: World) -> Call:
     sim, start, _ = _touching(w)
-    return lambda: sim.rollout(start, steps=STEPS, every=STEPS)
+    return lambda: sim.rollout(start, steps=STEPS, record_every=STEPS)
 
 
 def _lying(w: World) -> Call:
     sim, _, settled = _touching(w)
-    return lambda: sim.rollout(settled, steps=STEPS, every=STEPS)
+    return lambda: sim.rollout(settled, steps=STEPS, record_every=STEPS)
 
 
 def _lying_beside_failed(w: World) -> Call:
@@ -289,13 +289,13 @@ def _lying_beside_failed(w: World) -> Call:
     sim, _, settled = _touching(w)
     state = settled.copy()
     state.status[::8], state.failed_at[::8] = 1, 0
-    return lambda: sim.rollout(state, steps=STEPS, every=STEPS, on_error="return").q[1::8]
+    return lambda: sim.rollout(state, steps=STEPS, record_every=STEPS, on_error="best").q[1::8]
 
 
 def _landing_gradient(w: World) -> Call:
     sim, start, _ = _touching(w)
     weights = np.ones((32, 2, start.q.shape[-1]))
-    return lambda: sim.gradient(start, steps=10, every=10, of={"q": weights}).v
+    return lambda: sim.gradient(start, steps=10, record_every=10, cotangents={"q": weights}).v
 
 
 def _reaching(w: World, rest: bool, many: bool) -> Call:
@@ -306,9 +306,7 @@ def _reaching(w: World, rest: bool, many: bool) -> Call:
     goals, start = pp.poses(model, q, [last])[:, 0], q + 0.1
     if not many:
         goals, start = goals[0], start[0]
-    return lambda: (
-        pp.inverse_kinematics(model, {last: goals}, start, on_error="return", **options).q
-    )
+    return lambda: pp.inverse_kinematics(model, {last: goals}, start, on_error="best", **options).q
 
 
 for _method in ("semi_implicit", "implicit_damping", "implicit_midpoint", "variational"):

@@ -157,17 +157,17 @@ class Standing:
         if setting.joints:
             laws = [hold.on(setting.joints).bind(kp=kp, kd=kd, target=setting.target)]
         self.sim = pp.Simulator(self.system, laws, DT, integrator="time_stepping")
-        self.landing = self.sim.start(self.q, self.v)
+        self.landing = self.sim.initial_state(self.q, self.v)
         if not settle:
             return
-        self.standing = self.sim.rollout(self.landing, steps=settle, every=settle).state
+        self.standing = self.sim.rollout(self.landing, steps=settle, record_every=settle).state
         for name in ("contact.worst", "contact.totals"):  # of the standing alone
             self.standing.laws[name][...] = 0.0
 
     def run(self, *, standing: bool) -> Any:
         """A rollout of all trajectories; the last state is recorded."""
         start = self.standing if standing else self.landing
-        return self.sim.rollout(start, steps=STEPS, every=STEPS)
+        return self.sim.rollout(start, steps=STEPS, record_every=STEPS)
 
 
 class Theirs:
@@ -188,7 +188,7 @@ class Theirs:
             plane.contype, plane.conaffinity = 1, 2
         for shape in model.shapes:
             ball = shape.shape.kind == "Sphere"
-            size = [shape.shape.radius, 0, 0] if ball else 0.5 * np.array(shape.shape.edges)
+            size = [shape.shape.radius, 0, 0] if ball else 0.5 * np.array(shape.shape.size)
             kind = mujoco.mjtGeom.mjGEOM_SPHERE if ball else mujoco.mjtGeom.mjGEOM_BOX
             geom = spec.body(shape.body).add_geom(
                 type=kind, size=size, pos=np.array(shape.placement.translation), mass=0.0
@@ -249,7 +249,7 @@ def creeping(seconds: float = 10.0) -> dict[str, float]:
     at = pp.Pose(tilt.rotation, tilt.rotation @ [0, 0, 0.05])
     q = np.concatenate([at.quaternion, at.translation])
     steps = round(seconds / DT)
-    run = sim.rollout(sim.start(q), steps=steps, every=steps)
+    run = sim.rollout(sim.initial_state(q), steps=steps, record_every=steps)
     spec = mujoco.MjSpec()
     spec.option.timestep = DT
     quat = pp.core.spatial.matrix_to_quat(tilt.rotation)
@@ -284,7 +284,7 @@ def sliding(speed: float = 6.0) -> dict[str, dict[str, float]]:
     contacts = pp.Contacts(model, ground=True, material=pp.Material(0.5))
     sim = pp.Simulator(pp.System(model, contacts=contacts), dt=DT, integrator="time_stepping")
     q, v, steps = [1, 0, 0, 0, 0, 0, 0.1], [0, 0, 0, speed, 0, 0], round(1.5 / DT)
-    run = sim.rollout(sim.start(q, v), steps=steps)
+    run = sim.rollout(sim.initial_state(q, v), steps=steps)
     spec = mujoco.MjSpec()
     spec.option.timestep = DT
     friction = [0.5, 0.005, 1e-4]

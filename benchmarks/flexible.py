@@ -208,7 +208,7 @@ def against_exudyn() -> str:
 
     def ours(count: int) -> Any:
         starts = np.tile(q0, (count, 1)) if count > 1 else q0
-        return pp.rollout(model, starts, zero, zero, p["h"], steps, every=steps)
+        return pp.rollout(model, starts, zero, zero, p["h"], steps, record_every=steps)
 
     run()
     mine = pp.poses(model, ours(1)[0][-1], ["tip"])[0][:2, 3]

@@ -69,11 +69,11 @@ def main() -> None:
         off = float(np.abs(exact - other).max() / np.abs(exact).max())
         assert off < 1e-9
         first = best(
-            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, multipliers=True),
+            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, return_multipliers=True),
             400 // arms,
         )
         second = best(
-            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, algorithm="secondary", multipliers=True),
+            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, algorithm="secondary", return_multipliers=True),
             max(3, 60 // arms),
         )  # fmt: skip
         row = f"| {arms} | {system.model.nv} | {system.n_rows} | {first:.1f} | {second:.0f} | {off:.0e} |"

@@ -38,17 +38,19 @@ class Ours:
             self.model = pp.load(path)
         self.contacts = pp.Contacts(self.model)
         system = pp.System(self.model, contacts=self.contacts)
-        laws = [*pp.forces.from_ratings(self.model, exact=True), *springs(self.model)]
+        laws = [*pp.forces.from_model(self.model, exact=True), *springs(self.model)]
         self.sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
         rng = np.random.default_rng(3)
         self.q = np.tile(reference(self.model, path), (BATCH, 1))
         self.v = 0.1 * rng.standard_normal((BATCH, self.model.nv))
-        self.first = self.sim.start(self.q, self.v)
-        self.later = self.sim.rollout(self.first, steps=SETTLE, every=SETTLE).state
+        self.first = self.sim.initial_state(self.q, self.v)
+        self.later = self.sim.rollout(self.first, steps=SETTLE, record_every=SETTLE).state
 
     def run(self, *, later: bool) -> Any:
         """A rollout of all trajectories; the last state is recorded."""
-        return self.sim.rollout(self.later if later else self.first, steps=STEPS, every=STEPS)
+        return self.sim.rollout(
+            self.later if later else self.first, steps=STEPS, record_every=STEPS
+        )
 
 
 def springs(model: pp.Model) -> list[Any]:

@@ -28,7 +28,7 @@ def run(names: tuple[str, ...] = NAMES, rounds: int = 10) -> dict[str, Any]:
         tau = np.zeros(model.nv)
         functions: dict[str, Any] = {
             "phipsi": lambda m=model, q=states.q, v=v0, t=tau: pp.rollout(
-                m, q, v, t, DT, STEPS, every=STEPS, integrator="semi_implicit"
+                m, q, v, t, DT, STEPS, record_every=STEPS, integrator="semi_implicit"
             )
         }
         row: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def run(names: tuple[str, ...] = NAMES, rounds: int = 10) -> dict[str, Any]:
         row |= {k: s / (BATCH * STEPS) for k, s in seconds.items()}
         both = {
             str(n): lambda n=n, m=model, q=states.q, v=v0, t=tau: pp.rollout(
-                m, q, v, t, DT, STEPS, every=STEPS, threads=n, integrator="semi_implicit"
+                m, q, v, t, DT, STEPS, record_every=STEPS, threads=n, integrator="semi_implicit"
             )
             for n in (1, 2)
         }

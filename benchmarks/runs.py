@@ -79,7 +79,7 @@ class Ours:
         forces, which = pp.forces, self.joints
         damping = forces.JointDamper(which, DAMPING)
         rubbing = [forces.JointFriction(which, FRICTION, SLIP)]
-        rubbing += [forces.JointStop(None, STIFFNESS, DISSIPATION)]
+        rubbing += [forces.JointLimit(None, STIFFNESS, DISSIPATION)]
         gains = {"kp": KP, "kd": KD}
         pd = hold.on(which).bind(**gains, target=self.target)
         net = policy.on(which).bind(**gains, **self.weights)
@@ -96,8 +96,8 @@ class Ours:
     def run(self, which: str, every: int = STEPS) -> Callable[[], Any]:
         """A rollout of all trajectories, by default with only the last state recorded."""
         sim = self.sims[which]
-        state = sim.start(self.q, self.v)
-        return lambda: sim.rollout(state, steps=STEPS, every=every)
+        state = sim.initial_state(self.q, self.v)
+        return lambda: sim.rollout(state, steps=STEPS, record_every=every)
 
     def last(self, which: str) -> np.ndarray:
         """The last states in MuJoCo's coordinates."""
@@ -108,10 +108,10 @@ class Ours:
     def gradient(self) -> Callable[[], Any]:
         """The gradient of Σ q of the last state by all weights."""
         sim = self.sims["all, policy"]
-        state = sim.start(self.q, self.v)
+        state = sim.initial_state(self.q, self.v)
         end = np.zeros((STEPS + 1, self.model.nq))
         end[-1] = 1.0
-        return lambda: sim.gradient(state, None, STEPS, of={"q": end})
+        return lambda: sim.gradient(state, None, STEPS, cotangents={"q": end})
 
 
 class Theirs:
@@ -234,7 +234,7 @@ def single_step() -> dict[str, float]:
     bare, rk4 = (
         pp.Simulator(model, dt=DT, integrator=method) for method in ("semi_implicit", "rk4")
     )
-    starts = {sim: sim.start(q, v) for sim in (bare, rk4, *ours.sims.values())}
+    starts = {sim: sim.initial_state(q, v) for sim in (bare, rk4, *ours.sims.values())}
 
     def step(sim: pp.Simulator, *more: np.ndarray) -> Callable[[], object]:
         return lambda: sim.step(starts[sim], *more)

@@ -68,7 +68,7 @@ first = -SHARP * np.sin(angle) * lift(angle)
 second = ((SHARP * np.sin(angle)) ** 2 - SHARP * np.cos(angle)) * lift(angle)
 efforts = np.zeros_like(run.v)
 efforts[:, 2] = -30e3 * (run.q[:, 2] + 5e-3)  # the spring
-motion = pp.forward_dynamics(train, run.q, run.v, efforts, multipliers=True)
+motion = pp.forward_dynamics(train, run.q, run.v, efforts, return_multipliers=True)
 vdot, f = motion.vdot, motion.f
 off = np.abs(vdot[:, 2] - second * rate**2 - first * vdot[:, 1]).max()
 most = np.abs(vdot[:, 2]).max()

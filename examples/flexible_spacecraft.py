@@ -46,7 +46,7 @@ def turn(model: pp.Model, profile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def swing(model: pp.Model, q: np.ndarray) -> np.ndarray:
     """Deflection of the tip of the right panel in its plane, m."""
     panel, place = model.flexible[-1], model.q_slices[-1]
-    return q[:, place] @ panel.port("tip").moves[1]
+    return q[:, place] @ panel.port("tip").translation_modes[1]
 
 
 t = (np.arange(round(END / STEP)) + 0.5) * STEP

@@ -49,15 +49,15 @@ def drives(t, q, v):
 
 
 laws = drives.on(["palm", "left", "right"])
-sim = pp.Simulator(hand, laws, DT, integrator="time_stepping", given=("inertia",))
+sim = pp.Simulator(hand, laws, DT, integrator="time_stepping", per_trajectory=("inertia",))
 masses = np.array([0.5, 1.0, 1.9, 2.2])
 own = np.tile(pp.identification.inertial_parameters(model).reshape(-1, 10), (len(masses), 1, 1))
 own[:, model.body_index("crate")] *= masses[:, None]
 q = model.neutral().copy()
 q[model.q_slice("crate")][4:] = 0, 0, EDGE / 2
-start = sim.start(np.tile(q, (len(masses), 1)), parameters={"inertia": own})
+start = sim.initial_state(np.tile(q, (len(masses), 1)), parameters={"inertia": own})
 names = ("q", "v", "tau", "contact.impulses")
-run = sim.rollout(start, steps=1500, every=2, record=names, progress=False)
+run = sim.rollout(start, steps=1500, record_every=2, record=names, progress=False)
 
 height = run.q[:, :, model.q_slice("crate")][..., 6] - EDGE / 2
 in_hand = height - run.q[:, :, 0]  # how it moves against the palm

@@ -43,7 +43,7 @@ def leg(q, v):
 DT = 2.5e-4
 sim = pp.Simulator(hopper, leg, DT, integrator="time_stepping")
 heights = np.array([0.02, 0.1, 0.2, 0.35])  # of the foot above the ground
-starts = sim.start(np.stack([0.5 + heights, 0 * heights], axis=1))
+starts = sim.initial_state(np.stack([0.5 + heights, 0 * heights], axis=1))
 run = sim.rollout(starts, steps=48_000, record=("q", "v", "contact.impulses"), progress=False)
 
 foot, ends = run.contacts.gaps[..., 0], []
@@ -57,6 +57,6 @@ print(f"the foot is at most {-foot.min():.1e} m in the ground")
 print(f"every step is solved: {run.certificate.is_clean}")
 assert np.ptp(ends) < 1e-3, "the hops have not settled at one height"
 if len(sys.argv) > 1:
-    last = sim.rollout(sim.start([0.7, 0.0]), steps=16_000, every=8,
+    last = sim.rollout(sim.initial_state([0.7, 0.0]), steps=16_000, record_every=8,
                        record=("q", "v", "tau", "contact.impulses"), progress=False)  # fmt: skip
     print("page:", pp.report(last.trajectory(), sys.argv[1], title="A hopping leg"))

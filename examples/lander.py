@@ -55,7 +55,7 @@ q[:, 6] = 2.2
 v[:, 3:6] = rng.uniform((-0.6, -0.6, -2.5), (0.6, 0.6, -1.0), (n, 3))
 v[:, 0:3] = rng.uniform(-0.08, 0.08, (n, 3))
 names = ("q", "v", "contact.impulses")
-run = sim.rollout(sim.start(q, v), steps=4000, every=5, record=names, progress=False)
+run = sim.rollout(sim.initial_state(q, v), steps=4000, record_every=5, record=names, progress=False)
 
 w, x, y, z = np.moveaxis(run.q[:, :, :4], -1, 0)
 upright = 1 - 2 * (x * x + y * y)  # cosine of the tilt

@@ -47,7 +47,7 @@ def main(path: Path) -> None:
     laws = [motor.bind(speed=3.0, gain=4.0).sampled(rate=200.0), spring]
     sim = pp.Simulator(system, laws, dt=1e-3, reproducible=True)
     q = system.assemble([1.0, -0.9, -1.5])
-    run = sim.rollout(sim.start(q), steps=500, every=500)
+    run = sim.rollout(sim.initial_state(q), steps=500, record_every=500)
     page = pp.live_page(sim, path, q=q, title="A four-bar with a motor and a spring")
     print(f"after 500 steps: q = {run.q[-1].round(6)}")
     print(f"the loop is open by {np.abs(system.residual(run.q[-1])).max():.0e} m")

@@ -43,7 +43,7 @@ q, v = held.project(model.neutral(), [40.0, 0, 0, 0, 0, 0])
 print(f"sun {v[0]:.3f} rad/s, carrier {v[2]:.3f} rad/s, planets on it {v[3]:.3f} rad/s")
 
 drive = np.array([1.0, 0, -4.0, 0, 0, 0])  # N·m on the sun and against it on the carrier
-motion = pp.forward_dynamics(held, q, v, drive, multipliers=True)
+motion = pp.forward_dynamics(held, q, v, drive, return_multipliers=True)
 torque = -motion.f[held.row_names.index("brake.rate")]
 print(
     f"in balance: sun accelerates by {motion.vdot[0]:.1e} rad/s², the brake holds {torque:.3f} N·m"

@@ -54,9 +54,9 @@ beside = np.array([0.0, 0.02, 0.05])  # where the hand pushes, from the middle o
 q = np.tile(model.neutral(), (3, 1))
 q[:, :2] = np.stack(angles(BEGIN, beside), axis=1)
 q[:, model.q_slice("box")][:, 4:] = BEGIN + 0.04 + EDGE / 2 + 0.005, 0, EDGE / 2
-start = sim.start(q, parameters={"push.y": beside})
+start = sim.initial_state(q, parameters={"push.y": beside})
 run = sim.rollout(
-    start, steps=1500, every=2, record=("q", "v", "tau", "contact.impulses"), progress=False
+    start, steps=1500, record_every=2, record=("q", "v", "tau", "contact.impulses"), progress=False
 )
 
 box = run.q[:, :, model.q_slice("box")]

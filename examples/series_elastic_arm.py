@@ -35,13 +35,13 @@ effort = np.zeros(arm.nv)
 effort[motors] = pp.gravity_forces(arm, q)[motors] + load / RATIO
 
 sim = pp.Simulator(arm, springs, dt=2e-4)
-rest = sim.rollout(sim.start(q), steps=500, tau=effort)
+rest = sim.rollout(sim.initial_state(q), steps=500, tau=effort)
 print(f"held by its motors: joints move {np.abs(rest.q[-1] - q)[joints].max():.1e} rad in 0.1 s")
 
 # A push of 20 N·m at the elbow for 20 ms
 push = np.tile(effort, (1000, 1))
 push[:100, joints[1]] += 20.0
-run = sim.rollout(sim.start(q), steps=1000, tau=push)
+run = sim.rollout(sim.initial_state(q), steps=1000, tau=push)
 moved = np.abs(run.q - q).max(axis=0)
 print(
     f"pushed: elbow gives {moved[joints[1]]:.4f} rad, its motor {moved[motors[1]] / RATIO:.4f} rad"
@@ -54,7 +54,7 @@ stiff = [
     for n, m, j in zip(("shoulder", "elbow"), motors, joints, strict=True)
 ]  # fmt: skip
 rigid = pp.Simulator(pp.System(arm, stiff), dt=2e-4)
-same = rigid.rollout(rigid.start(q), steps=1000, tau=push)
+same = rigid.rollout(rigid.initial_state(q), steps=1000, tau=push)
 print(f"with rigid gears the elbow moves {np.abs(same.q - q).max(axis=0)[joints[1]]:.4f} rad")
 peak = STIFFNESS * np.abs(run.q[:, motors[1]] / RATIO - run.q[:, joints[1]]).max()
 print(f"largest torque in the elbow's spring: {peak:.1f} N·m")

@@ -38,12 +38,14 @@ def drives(t, q, v):
 
 def make():
     """The simulator of a worker."""
-    return pp.Simulator(ROBOT, drives, dt=4e-3, integrator="implicit_damping", given=("inertia",))
+    return pp.Simulator(
+        ROBOT, drives, dt=4e-3, integrator="implicit_damping", per_trajectory=("inertia",)
+    )
 
 
-def start(draws):
+def initial_state(samples):
     """Fuel is a ball of 0.3 m in the base, `mass` kg at `place`; 40 kg were planned."""
-    fuel, place = draws["mass"] - 40.0, draws["place"]
+    fuel, place = samples["mass"] - 40.0, samples["place"]
     inertia = np.repeat(NOMINAL[None], len(fuel), axis=0)
     # parameters of a body: m, m c, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz about its origin
     m, x, y, z = fuel, place[:, 0], place[:, 1], place[:, 2]
@@ -55,11 +57,11 @@ def start(draws):
     ]  # fmt: skip
     inertia[:, BASE] += np.stack(change, axis=1)
     v = np.zeros((len(fuel), ROBOT.nv))
-    v[:, :3] = draws["spin"]
+    v[:, :3] = samples["spin"]
     return {"v": v, "parameters": {"inertia": inertia}}
 
 
-def outcome(run, draws):
+def metrics(run, samples):
     """How far the left hand ends from the port, which is where the plan would put it."""
     hand = pp.poses(ROBOT, run.q[:, -1], points=["left_tool"])[..., 0, :3, 3]
     error = np.linalg.norm(hand - port(), axis=-1)
@@ -73,7 +75,7 @@ def port():
     """The hand at the end of the plan with 40 kg of fuel and no spin."""
     if not _PORT:
         sim = make()
-        run = sim.rollout(sim.start(), steps=STEPS, every=STEPS)
+        run = sim.rollout(sim.initial_state(), steps=STEPS, record_every=STEPS)
         _PORT.append(pp.poses(ROBOT, run.q[-1], points=["left_tool"])[0, :3, 3])
     return _PORT[0]
 
@@ -82,14 +84,14 @@ STEPS = round(1.25 * SECONDS / 4e-3)
 
 
 def study_of(groups=256):
-    """The study, with nine runs in a group for the seven numbers that are drawn."""
+    """The study, with nine runs in a group for the seven sampled numbers."""
     return pp.Study(
         make,
         {"mass": uniform(5, 70), "place": norm([0, 0, 0], 0.1), "spin": norm([0, 0, 0], 2e-3)},
-        start=start,
-        outcome=outcome,
+        initial_state=initial_state,
+        metrics=metrics,
         steps=STEPS,
-        every=STEPS,
+        record_every=STEPS,
         runs=9 * groups,
         sampling="saltelli",
     )
@@ -98,13 +100,13 @@ def study_of(groups=256):
 study = study_of()
 
 if __name__ == "__main__":
-    found = study_of(*map(int, sys.argv[1:])).run()
-    docked = found.estimate("docked")
+    results = study_of(*map(int, sys.argv[1:])).run()
+    docked = results.estimate("docked")
     print(f"docks in {100 * docked.value:.0f} % of the runs "
           f"({100 * docked.low:.0f} to {100 * docked.high:.0f} %)")  # fmt: skip
-    shares = sorted(found.sobol_indices("error").items(), key=lambda x: -x[1].total)
+    shares = sorted(results.sobol_indices("error").items(), key=lambda x: -x[1].total)
     print("the error's variance:", ", ".join(f"{n} {100 * x.total:.0f} %" for n, x in shares[:4]))
-    worst = int(found.worst("error", 1)[0])
-    print(f"worst run {worst}: {1e3 * found['error'][worst]:.0f} mm, "
-          f"{found['draw.mass'][worst]:.0f} kg of fuel")  # fmt: skip
-    assert found.complete and not found.failed.size
+    worst = int(results.worst("error", 1)[0])
+    print(f"worst run {worst}: {1e3 * results['error'][worst]:.0f} mm, "
+          f"{results['sample.mass'][worst]:.0f} kg of fuel")  # fmt: skip
+    assert results.complete and not results.failed.size

@@ -54,24 +54,26 @@ def make():
     """The simulator of a worker."""
     friction = pp.forces.JointFriction(None, friction=0.5, velocity_scale=0.01)
     laws = [drives.bind(noise=pp.signals.noise(7, seed=1)), friction]
-    return pp.Simulator(ARM, laws, dt=DT, integrator="implicit_damping", given=("inertia",))
+    return pp.Simulator(
+        ARM, laws, dt=DT, integrator="implicit_damping", per_trajectory=("inertia",)
+    )
 
 
-def start(draws):
+def initial_state(samples):
     """Payload, kg; friction as a multiple of what is usual in each joint; deviation, rad."""
-    inertia = np.repeat(NOMINAL[None], len(draws["payload"]), axis=0)
-    inertia[:, HAND] += payload(draws["payload"])
+    inertia = np.repeat(NOMINAL[None], len(samples["payload"]), axis=0)
+    inertia[:, HAND] += payload(samples["payload"])
     usual = np.array([6.0, 6.0, 4.0, 4.0, 0.8, 0.8, 0.2])  # N·m
     return {
         "parameters": {
             "inertia": inertia,
-            "joint_friction.friction": draws["friction"][:, None] * usual,
-            "drives.deviation": draws["deviation"],
+            "joint_friction.friction": samples["friction"][:, None] * usual,
+            "drives.deviation": samples["deviation"],
         }
     }
 
 
-def outcome(run, draws):
+def metrics(run, samples):
     """How far the tool ends from its place, and how fast it still is."""
     place = pp.poses(ARM, GOAL, points=["tool"])[0, :3, 3]
     tools = pp.poses(ARM, run.q[:, -1], points=["tool"])[:, 0, :3, 3]
@@ -89,10 +91,10 @@ def study_of(runs=2048):
     return pp.Study(
         make,
         {"payload": uniform(0, 5), "friction": lognorm(0.6), "deviation": uniform(0, 0.03)},
-        start=start,
-        outcome=outcome,
+        initial_state=initial_state,
+        metrics=metrics,
         steps=STEPS,
-        every=EVERY,
+        record_every=EVERY,
         runs=runs,
         sampling="sobol",
     )
@@ -101,30 +103,30 @@ def study_of(runs=2048):
 study = study_of()
 
 
-def heaviest(found, share=0.9):
+def heaviest(results, share=0.9):
     """The largest whole kilogram up to which at least so many of the runs reach the place."""
-    masses = found["draw.payload"]
+    masses = results["sample.payload"]
     for top in range(5, 0, -1):
         lighter = masses < top
-        if found["reached"][lighter].mean() >= share:
+        if results["reached"][lighter].mean() >= share:
             return top
     return 0
 
 
 if __name__ == "__main__":
-    found = study_of(*map(int, sys.argv[1:])).run()
-    reached = found.estimate("reached")
+    results = study_of(*map(int, sys.argv[1:])).run()
+    reached = results.estimate("reached")
     print(f"reaches its place in {100 * reached.value:.0f} % of the runs "
           f"({100 * reached.low:.0f} to {100 * reached.high:.0f} %)")  # fmt: skip
     for low in range(5):
-        some = (found["draw.payload"] >= low) & (found["draw.payload"] < low + 1)
-        print(f"  {low} to {low + 1} kg: {100 * found['reached'][some].mean():.0f} %, "
-              f"median error {1e3 * np.median(found['error'][some]):.0f} mm")  # fmt: skip
-    print(f"nine of ten reach it with payloads of up to {heaviest(found)} kg")
+        some = (results["sample.payload"] >= low) & (results["sample.payload"] < low + 1)
+        print(f"  {low} to {low + 1} kg: {100 * results['reached'][some].mean():.0f} %, "
+              f"median error {1e3 * np.median(results['error'][some]):.0f} mm")  # fmt: skip
+    print(f"nine of ten reach it with payloads of up to {heaviest(results)} kg")
     for name in ("error", "speed"):
-        shown = (f"{k} {x:+.2f}" for k, x in found.correlations(name).items())
+        shown = (f"{k} {x:+.2f}" for k, x in results.correlations(name).items())
         print(f"what moves the {name}:", ", ".join(shown))
-    worst = int(found.worst("error", 1)[0])
-    print(f"worst run {worst}: {1e3 * found['error'][worst]:.0f} mm, "
-          f"{found['draw.payload'][worst]:.1f} kg")  # fmt: skip
-    assert found.complete and not found.failed.size
+    worst = int(results.worst("error", 1)[0])
+    print(f"worst run {worst}: {1e3 * results['error'][worst]:.0f} mm, "
+          f"{results['sample.payload'][worst]:.1f} kg")  # fmt: skip
+    assert results.complete and not results.failed.size

@@ -135,7 +135,7 @@ def compiled(policy, start, steps=1000):
     actor = pp.laws.policy(state, observe, act, rate=25.0)
     model = phipsi.gym.cart_pole_swing_up(1).simulator.model
     sim = pp.Simulator(model, actor, dt=0.01)
-    return sim.rollout(sim.start(*start), steps=steps, threads=2)
+    return sim.rollout(sim.initial_state(*start), steps=steps, threads=2)
 
 
 def train(iterations, copies=256, length=64, seed=0, threads=2, show=print):

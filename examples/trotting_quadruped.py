@@ -46,7 +46,7 @@ for leg in LEGS:
     q[model.q_slice(f"{leg}_hip_pitch")], q[model.q_slice(f"{leg}_knee")] = BEND, -2 * BEND
 q[6] -= pp.contact_points(contacts, q).gap.min()  # it stands on the ground
 names = ("q", "v", "tau", "contact.impulses")
-run = sim.rollout(sim.start(q), steps=3000, record=names, progress=False)
+run = sim.rollout(sim.initial_state(q), steps=3000, record=names, progress=False)
 
 t, place = run.t, run.q[:, 4:7]
 late = t > 2.0

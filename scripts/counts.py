@@ -330,7 +330,7 @@ _ARM = (
 _USES = {
     "forward dynamics": "pp.forward_dynamics(arm, zero, zero, zero)",
     "simulate": "pp.simulate(arm, zero, zero, 1.0)",
-    "Simulator": "sim = pp.Simulator(arm); sim.rollout(sim.start(zero), steps=3)",
+    "Simulator": "sim = pp.Simulator(arm); sim.rollout(sim.initial_state(zero), steps=3)",
     "export": "pp.export(arm, folder.name + '/arm', what='forward_dynamics')",
 }
 _LOADED = "print(*(n for n in sys.modules if n.partition('.')[0] == 'phipsi'))"

@@ -47,13 +47,13 @@ def scene(name: str, batch: int, rng: np.random.Generator) -> tuple[Any, Any]:
     if name in SCENES:
         system, q, v = SCENES[name](batch, rng)
         sim = pp.Simulator(system, dt=DT, integrator="time_stepping")
-        return sim, sim.start(q, v, separate=True)
+        return sim, sim.initial_state(q, v, resolve_penetration=True)
     import contacts
 
     contacts.BATCH = batch
     robot = contacts.Standing(contacts.robot(name.split()[0]), settle=0)
     v = robot.v + 0.3 * rng.standard_normal(robot.v.shape)
-    return robot.sim, robot.sim.start(robot.q, v)
+    return robot.sim, robot.sim.initial_state(robot.q, v)
 
 
 def main() -> None:
@@ -72,9 +72,9 @@ def main() -> None:
             continue
         batch = max(1, round(1000 * thousands * given.share / STEPS))
         sim, state = scene(name, batch, rng)
-        sim.rollout(state, steps=1, every=1, progress=False, on_error="mask")
+        sim.rollout(state, steps=1, record_every=1, progress=False, on_error="nan")
         began = time.process_time()
-        run = sim.rollout(state, steps=STEPS, every=STEPS, progress=False, on_error="mask")
+        run = sim.rollout(state, steps=STEPS, record_every=STEPS, progress=False, on_error="nan")
         spent = time.process_time() - began
         proof, lost = run.certificate, np.asarray(run.status) != 0
         steps, unsolved = batch * STEPS, int(proof.unsolved.sum() + lost.sum())

@@ -221,7 +221,7 @@ def cases(regions: Regions) -> dict[str, Callable[[], Callable[[], Any]]]:
 
     def rollout() -> Callable[[], Any]:
         at = [regions.copy(a[:32]) for a in (0.1 * q, 0.1 * v, 0.1 * tau)]
-        return lambda: pp.rollout(model, *at, 1e-3, 20, every=5, threads=2)
+        return lambda: pp.rollout(model, *at, 1e-3, 20, record_every=5, threads=2)
 
     def generator() -> Callable[[], Any]:
         at = [regions.copy(a[:128]) for a in (q, v, tau)]

@@ -201,7 +201,7 @@ GROUPS = (
           "core/operators/modal_definitions.py", "flexible/vibration.py"), 24, _FLEXIBLE),
     Group("forces", (*(f"simulation/forces/{name}.py" for name in (
               "body_forces", "elastic_couplings", "force", "frame_forces", "joint_forces",
-              "joint_stops", "on_rates")),), 24, _FORCES),
+              "joint_limits", "on_rates")),), 24, _FORCES),
     Group("steps", ("algorithms/kinematics/exponential_chart.py",
           "simulation/runs/gradients.py", "simulation/runs/run_gradient.py",
           "simulation/analysis/step_derivatives.py",

@@ -35,12 +35,13 @@ FOLDERS = {
     "docs": INDEX,
     "docs/decisions": "docs/decisions/README.md",
 }
+AT_THE_ROOT = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
 def sources() -> list[str]:
     """Every file of the repository that is a page, relative to the root."""
-    pages = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    pages = [ROOT / name for name in AT_THE_ROOT]
     pages += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
     pages.remove(ROOT / "benchmarks/NOTES.md")  # a part of RESULTS.md
     pages += [x for x in (ROOT / "examples").iterdir() if x.suffix in LANGUAGES]

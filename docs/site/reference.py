@@ -73,7 +73,7 @@ def _module(path: str, module: types.ModuleType) -> list[tuple[str, object]]:
 
 def _results() -> list[tuple[str, object]]:
     """Classes of results: not public names, since nobody makes one."""
-    paths = {**ELSEWHERE, "phipsi.simulation.compiled.simulator_results": "SimulatorRun"}
+    paths = {**ELSEWHERE, "phipsi.simulation.compiled.simulator_results": "Rollout"}
     found = {name: getattr(importlib.import_module(path), name)
              for path, names in paths.items() if path.startswith("phipsi.")
              for name in names.split()}  # fmt: skip

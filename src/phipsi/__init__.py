@@ -15,7 +15,7 @@ import sys
 import phipsi.package_state  # first of all: it notes the time
 import phipsi.views
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # Every public name, once: topic, page of the documentation, and the module below `phipsi` in which
 # it lives; "." is the module itself. `__getattr__`, `__dir__` and `__all__` come from this table,
@@ -153,7 +153,7 @@ _VIEWS = {
 _ATTACHMENTS = {
     "shapes": "phipsi.attached.attached_shapes:BodyShapes",
     "rotors": "phipsi.transmissions.attached_rotors:Rotors",
-    "name couplings ratings geometry diagnosis exclusions pairs": (
+    "name couplings joint_properties geometry diagnosis exclusions pairs": (
         "phipsi.attached.file_metadata:FileMetadata"
     ),
 }

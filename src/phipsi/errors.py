@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from types import FrameType
@@ -253,6 +253,13 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     shown = ", ".join(repr(_cut(candidate)) for candidate in names[:8])
     more = f", … ({len(names)} in all)" if len(names) > 8 else ""
     return f"Known names: {shown}{more}."
+
+
+def no_attribute(thing: object, name: str, now: Mapping[str, str]) -> AttributeError:
+    """The error of an attribute that an object lacks; `now` says what other names became."""
+    text = f"{type(thing).__name__!r} object has no attribute {name!r}"
+    text += f": it is {now[name]} now" if name in now else ""
+    return AttributeError(text, name=name, obj=thing)
 
 
 def one_of(

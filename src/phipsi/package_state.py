@@ -41,6 +41,18 @@ def only_public(home: str) -> Any:
     return lambda: sorted(module.__all__)
 
 
+def no_attribute(home: str) -> Any:
+    """The `__getattr__` of a public module that imports its names: what to write instead."""
+    module = sys.modules[home]
+
+    def say(name: str) -> Any:
+        text = f"module {home!r} has no attribute {name!r}"
+        text += name_here(name) if name[0] != "_" else ""
+        raise AttributeError(text, name=name, obj=module)
+
+    return say
+
+
 def offer(package: str, table: dict[str, str], within: dict[str, str] | None = None) -> Any:
     """`__getattr__`, `__dir__` and `__all__` of a package that loads what it offers on first use.
 
@@ -64,7 +76,7 @@ def offer(package: str, table: dict[str, str], within: dict[str, str] | None = N
     ours = f"{package}."
     ready = [n for n, x in own if n[0] != "_" and getattr(x, "__module__", "").startswith(ours)]
     vars(home)["__all__"] = [*ready, *listed]
-    load = _loader(package, {**_homes(within or {}), **listed})
+    load = _loader(package, {**_homes(within or {}), **listed}, name_here)
     return load, only_public(package), vars(home)["__all__"]
 
 
@@ -76,8 +88,11 @@ def offer_within(package: str, table: dict[str, str]) -> Any:
     return _loader(package, _homes(table))
 
 
-def _loader(package: str, names: dict[str, tuple[str, str]]) -> Any:
-    """The `__getattr__` that loads these names of a package, each once."""
+def _loader(package: str, names: dict[str, tuple[str, str]], hint: Any = None) -> Any:
+    """The `__getattr__` that loads these names of a package, each once.
+
+    `hint` says more of a public name that is not offered, as `name_here`.
+    """
     home = sys.modules[package]
     vars(home)["_offered"] = names
     home.__class__ = _Room
@@ -85,6 +100,7 @@ def _loader(package: str, names: dict[str, tuple[str, str]]) -> Any:
     def load(name: str) -> Any:
         if name not in names:
             text = f"module {package!r} has no attribute {name!r}"
+            text += hint(name) if hint and name[0] != "_" else ""
             raise AttributeError(text, name=name, obj=home)
         path, inner = names[name]
         path = f"{package}.{path}"

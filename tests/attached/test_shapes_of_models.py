@@ -46,9 +46,9 @@ def chain(*shapes):
         (lambda: S.Sphere(-1), r"Sphere: radius=-1: -1 m must be above 0. For example radius=1"),
         (lambda: S.Capsule(0.1, math.nan), "Capsule: length=nan: nan m is not finite"),
         (lambda: S.Cylinder(math.inf, 1), "Cylinder: radius=inf: inf m is not finite"),
-        (lambda: S.Box((1, 2)), r"Box: edges must be 3 numbers in m, not \(1, 2\)"),
-        (lambda: S.Box((1, 2, 0)), r"Box: edges=\(1, 2, 0\): 0 m must be above 0"),
-        (lambda: S.Ellipsoid("abc"), "Ellipsoid: half_axes must be 3 numbers"),
+        (lambda: S.Box((1, 2)), r"Box: size must be 3 numbers in m, not \(1, 2\)"),
+        (lambda: S.Box((1, 2, 0)), r"Box: size=\(1, 2, 0\): 0 m must be above 0"),
+        (lambda: S.Ellipsoid("abc"), "Ellipsoid: radii must be 3 numbers"),
         (lambda: S.ConvexMesh(np.zeros((3, 3))), r"at least 4 points .* the shape is \(3, 3\)"),
         (lambda: S.ConvexMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]), "lie in one plane"),
         (lambda: S.ConvexMesh([*CUBE, [0, 0, np.nan]]), r"vertices\[8\]\[2\] = nan is not finite"),
@@ -65,8 +65,8 @@ def chain(*shapes):
         (lambda: pp.Material(math.inf), "friction=inf is not finite"),
         (lambda: pp.Material(restitution=1.5), "restitution=1.5 is above 1"),
         (lambda: pp.Material(stiffness=0), "stiffness=0 never carries a load"),
-        (lambda: pp.Material(dissipation=3), r"pp.Material\(stiffness=1e5, dissipation=3\)"),
-        (lambda: pp.Material(torsion=-1), "torsion=-1 is negative"),
+        (lambda: pp.Material(damping=3), r"pp.Material\(stiffness=1e5, damping=3\)"),
+        (lambda: pp.Material(torsional_friction=-1), "torsional_friction=-1 is negative"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_rejected(make, said):
@@ -253,7 +253,7 @@ def test_pairs_by_name():
         ({"ground": 3}, "ground=3 must be True"),
         ({"combine": "geometrc"}, "Did you mean 'geometric'"),
         ({"margin": 0}, "margin=0 must be a length above 0"),
-        ({"points": 0}, "points=0 must be a whole number"),
+        ({"max_points": 0}, "max_points=0 must be an integer"),
         ({"margin": True}, "margin=True must be a length"),
         ({"material": 0.5}, "material=0.5 must be a Material"),
     ]:
@@ -274,8 +274,8 @@ def test_points_of_round_shapes_on_height_fields():
     builder.add_shape("egg", "foot", S.Ellipsoid((0.1, 0.1, 0.2)))
     builder.add_shape("terrain", "world", S.HeightField(np.zeros((4, 4)), (0.5, 1.0)))
     model = builder.build()
-    assert pp.Contacts(model).n_slots == 6 and pp.Contacts(model, points=1).n_slots == 2
-    assert pp.Contacts(model, points=np.int64(1)).n_slots == 2
+    assert pp.Contacts(model).n_slots == 6 and pp.Contacts(model, max_points=1).n_slots == 2
+    assert pp.Contacts(model, max_points=np.int64(1)).n_slots == 2
 
 
 def test_groups_and_masks():
@@ -313,10 +313,10 @@ def test_pairs_without_a_formula_are_named():
     text = str(caught.value)
     assert "HeightField 's0' (on 'b0') against Plane 'ground' (on 'world')" in text
     with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 'ground'\)"):
-        fewer = pp.Contacts(model, **asked, missing="warn")
+        fewer = pp.Contacts(model, **asked, unsupported="warn")
     assert names(fewer) == names(pp.Contacts(model, ground=True)) and len(fewer.pairs) == 1
-    with pytest.raises(InputError, match="missing='skip' is not one of"):
-        pp.Contacts(model, missing="skip")
+    with pytest.raises(InputError, match="unsupported='skip' is not one of"):
+        pp.Contacts(model, unsupported="skip")
     suggested = eval(text.partition("exclude=")[2])
     assert names(pp.Contacts(model, **asked, exclude=suggested))
 
@@ -327,7 +327,7 @@ def test_pairs_without_a_formula_are_named():
 )
 def test_materials_are_combined(rule, friction):
     builder = pp.ModelBuilder()
-    soft = pp.Material(0.2, stiffness=100.0, dissipation=3.0)
+    soft = pp.Material(0.2, stiffness=100.0, damping=3.0)
     for name, material in {"a": soft, "b": pp.Material(0.8, stiffness=300.0)}.items():
         builder.add_body(name, joint=FREE, inertia=ONE)
         builder.add_shape(name, name, S.Sphere(0.1), material=material)
@@ -335,8 +335,8 @@ def test_materials_are_combined(rule, friction):
     both, with_ground, _ = (p.material for p in contacts.pairs)
     assert both.friction == pytest.approx(friction, rel=1e-15)
     assert both.stiffness == pytest.approx(75.0)  # 1/100 + 1/300 = 1/75
-    assert both.dissipation == pytest.approx(0.75**2 * 3)  # three quarters of the deformation
-    assert (with_ground.stiffness, with_ground.dissipation) == (100.0, 3.0)
+    assert both.damping == pytest.approx(0.75**2 * 3)  # three quarters of the deformation
+    assert (with_ground.stiffness, with_ground.damping) == (100.0, 3.0)
 
 
 def test_contacts_are_values():
@@ -477,9 +477,14 @@ def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
     assert ours == theirs and len(ours) > 8
     by_name = {p.name: p.material for p in contacts.pairs}
     assert by_name["foot|floor"].friction == 1.2
-    assert by_name["thigh|floor"] == pp.Material(1.0, torsion=0.02, rolling=0.003)
-    assert by_name["torso|floor"].torsion == 0.01 and by_name["ball|cap"].torsion == 0.0
-    assert by_name["shell|floor"] == pp.Material(0.3, torsion=0.05)  # of <pair>
+    assert by_name["thigh|floor"] == pp.Material(
+        1.0, torsional_friction=0.02, rolling_friction=0.003
+    )
+    assert (
+        by_name["torso|floor"].torsional_friction == 0.01
+        and by_name["ball|cap"].torsional_friction == 0.0
+    )
+    assert by_name["shell|floor"] == pp.Material(0.3, torsional_friction=0.05)  # of <pair>
     assert by_name["torso|thigh"].friction == 0.2 and "foot|arm" in by_name
     again = pp.Model.from_dict(json.loads(json.dumps(model.to_dict())))
     assert pp.Contacts(again) == contacts

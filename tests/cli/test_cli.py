@@ -1,20 +1,25 @@
 """The command line: what it prints and its exit codes."""
 
+import platform
 import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from amounts import ALL
 
+import phipsi
 import phipsi.papers.theorems
 from phipsi.cli.commands import app
+from phipsi.cli.environment import environment
 from phipsi.core.model.builder import ModelBuilder
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
 from phipsi.files.load import load
 from phipsi.files.urdf.write_urdf import save_urdf
+from phipsi.native.targets import llvm_library
 from phipsi.pages.model_tree import draw_tree
 from phipsi.papers.model_checks import check_model
 from phipsi.papers.theorems import identities
@@ -52,6 +57,31 @@ def test_info_draws_the_tree(capsys: pytest.CaptureFixture[str]):
 def test_info_with_a_free_base(capsys: pytest.CaptureFixture[str]):
     assert call("info", str(DATA / "arm.urdf"), "--base", "free") == 0
     assert "root_joint: free, 6 dof → base, 4 kg" in capsys.readouterr().out
+
+
+def test_info_without_a_file_prints_versions(capsys: pytest.CaptureFixture[str]):
+    assert call("info") == 0
+    rows = dict(
+        re.split(r" {3,}", line, maxsplit=1) for line in capsys.readouterr().out.splitlines()
+    )
+    assert rows["phipsi"] == phipsi.__version__
+    assert rows["Python"].startswith(platform.python_version())
+    assert rows["numpy"] == np.__version__ and "lanes" in rows["machine code"]
+    assert "matplotlib" in rows and "ruff" not in rows  # extras of users, not of developers
+    # neither the name of the machine nor a path
+    assert rows["system"] == f"{platform.system()} {platform.release()}, {platform.machine()}"
+    assert str(Path.home()) not in str(rows)
+
+
+def test_info_says_why_there_is_no_machine_code(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(llvm_library, "problem", lambda: "llvmlite cannot be imported (x)")
+    assert ("machine code", "none: llvmlite cannot be imported (x)") in environment()
+
+
+def test_info_without_a_file_takes_no_options(capsys: pytest.CaptureFixture[str]):
+    for option in (["--frames"], ["--base", "free"], ["--model", "x"]):
+        assert call("info", *option) == 2
+        assert "need a FILE, as in  phipsi info arm.urdf" in capsys.readouterr().err
 
 
 GOOD = ["arm.urdf", "rig.sdf", "machine.xml"]

@@ -52,8 +52,8 @@ def test_fixed_steps_are_counted_although_fewer_are_kept(capsys: pytest.CaptureF
     assert "trunk" in out and "front_left_knee" in out
 
 
-def test_ratings_make_energy_go_down(capsys: pytest.CaptureFixture[str]):
-    options = "--set shoulder_pitch=1 --duration 0.2 --ratings".split()
+def test_joint_properties_make_energy_go_down(capsys: pytest.CaptureFixture[str]):
+    options = "--set shoulder_pitch=1 --duration 0.2 --joint-properties".split()
     assert call("simulate", "seven_joint_arm", *options) == 0
     text = capsys.readouterr().out
     line = next(line for line in text.splitlines() if line.startswith("energy")).split()

@@ -124,13 +124,13 @@ def test_a_step_with_laws(tmp_path: Path):
     compiled(where, "test_arm.c", "arm.c", "-o", "test")
     assert subprocess.run(["./test"], cwd=where, check=False, capture_output=True).returncode == 0
     compiled(where, "-shared", "-fPIC", "arm.c", "-o", "arm.so")
-    state, plan = sim.start([0.1, 0.2]), sim.compiled.plan()
+    state, plan = sim.initial_state([0.1, 0.2]), sim.compiled.plan()
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
     arrays = [*(given[n] for n in plan.states), np.zeros(1), np.array([0.5, 0.0])]
     arrays += [np.ascontiguousarray(given[n]) for n in plan.shared]
     arrays.append(np.zeros(found.functions[0].work_bytes // 8))
     code = ctypes.CDLL(str(where / "arm.so"))
     assert code.arm_rollout(200, *map(_pointer, arrays)) == 0
-    want = sim.rollout(state, [0.5, 0.0], steps=200, every=200)
+    want = sim.rollout(state, [0.5, 0.0], steps=200, record_every=200)
     np.testing.assert_allclose(given["q"].ravel(), want.q[-1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(given["v"].ravel(), want.v[-1], rtol=0, atol=1e-11)

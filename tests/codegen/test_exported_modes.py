@@ -65,7 +65,7 @@ def test_c_has_the_bits_of_programs(model, programs, tmp_path: Path):
         arrays = [*(np.ascontiguousarray(a[i]) for a in (q, v, tau)), one, work]
         assert code.arm_forward_dynamics(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)) == 0
         same_bits(one, want[i])
-    state, work = sim.start(q[0], v[0]), np.zeros(4000)
+    state, work = sim.initial_state(q[0], v[0]), np.zeros(4000)
     arrays = [q[0].copy(), v[0].copy(), np.zeros(1), np.zeros(1), tau[0].copy(), work]
     for _ in range(3):
         sim.step(state, tau[0])
@@ -80,7 +80,10 @@ def test_code_for_the_host_has_the_bits_of_steps(model, integrator):
     sim = pp.Simulator(model, dt=1e-3, integrator=integrator)
     code = InProcess([], step=sim)
     q, v, tau = (x[0] for x in states(model))
-    state, work = sim.start(q, v), np.zeros(code.module.functions[0].work_bytes, dtype=np.uint8)
+    state, work = (
+        sim.initial_state(q, v),
+        np.zeros(code.module.functions[0].work_bytes, dtype=np.uint8),
+    )
     arrays = [q.copy(), v.copy(), np.zeros(1), np.zeros(1), tau.copy(), work]
     for _ in range(3):
         sim.step(state, tau)
@@ -107,7 +110,7 @@ def test_an_fmu_has_the_numbers_of_a_rollout(model, tmp_path: Path):
     assert next(x for x in listed if x.name == "q.beam.eta1").unit is None
     names = [x.name for x in listed if x.causality == "output"]
     found = fmpy.simulate_fmu(str(path), stop_time=0.05, output=names, output_interval=0.01)
-    run = sim.rollout(sim.start(q), steps=50, every=50)
+    run = sim.rollout(sim.initial_state(q), steps=50, record_every=50)
     assert_array_equal([found[-1][n] for n in names], [*run.q[-1], *run.v[-1]])
     other = pp.export_fmu(sim, tmp_path / "exchange.fmu", kind="model_exchange", binary=False)
     assert fmpy.read_model_description(str(other)).modelExchange is not None

@@ -30,7 +30,7 @@ def with_laws() -> pp.Simulator:
     arm = pp.examples.planar_arm(2)
     held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=250.0)
     friction = pp.forces.JointFriction(["joint1"], 0.2)
-    return pp.Simulator(arm, [held, friction], dt=1e-3, given=("gravity",))
+    return pp.Simulator(arm, [held, friction], dt=1e-3, per_trajectory=("gravity",))
 
 
 def closed() -> pp.Simulator:
@@ -61,7 +61,7 @@ def test_bits_of_steps(name):
         q = four_bar().assemble(q)
     if name == "rolling":
         q = np.array([1.0, 0, 0, 0, 0, 0, 0.1])
-    state = sim.start(q, parameters=PARAMETERS.get(name, {}))
+    state = sim.initial_state(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
     plan = sim.compiled.plan()
@@ -82,7 +82,7 @@ def test_bits_of_steps(name):
 def test_a_step_that_fails_keeps_the_state():
     sim = with_laws()
     code = InProcess([], step=sim)
-    state = sim.start([0.1, 0.2], parameters=PARAMETERS["laws"])
+    state = sim.initial_state([0.1, 0.2], parameters=PARAMETERS["laws"])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
     plan = sim.compiled.plan()
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
@@ -99,7 +99,7 @@ def test_a_step_that_fails_keeps_the_state():
 def test_a_negative_number_of_steps_is_none():
     sim = sampled()
     code = InProcess([], step=sim)
-    state = sim.start([0.1, 0.2])
+    state = sim.initial_state([0.1, 0.2])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
     plan = sim.compiled.plan()
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
@@ -162,7 +162,9 @@ def test_single_precision_and_static_memory(name, tmp_path):
     given = pp.export({}, tmp_path / "b", step=sim, precision="single")
     other = linked(given, tmp_path / "given.so")
     rng = np.random.default_rng(3)
-    state = sim.start(sim.model.random_configuration(rng), rng.standard_normal(sim.model.nv))
+    state = sim.initial_state(
+        sim.model.random_configuration(rng), rng.standard_normal(sim.model.nv)
+    )
     arrays = {n: np.array(x, dtype=np.float32) for n, x in state.arrays().items()}
     plan, steps = sim.compiled.plan(), 40
     ends = []
@@ -208,7 +210,7 @@ def test_steps_that_cannot_be_exported(tmp_path):
     other = pp.compile("mass_matrix", pp.examples.planar_arm(3), mode="dense", backend="native")
     with pytest.raises(InputError, match="f, step are programs of 2 mechanisms"):
         pp.export({"f": other}, tmp_path / "x", step=pp.Simulator(arm))
-    ends = pp.Episodes(limit=1.0)
+    ends = pp.Episodes(time_limit=1.0)
     with pytest.raises(InputError, match="episodes are reset in Python"):
         exported_step(pp.Simulator(arm, episodes=ends), InProcess.host(), "robot")
     assert not list(tmp_path.iterdir())

@@ -91,7 +91,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             q = sim.compiled.mechanism.assemble(q)
         outputs = RECORDS.get(name, ("q", "v"))
         path = pp.export_fmu(sim, folder / f"{name}.fmu", q=q, v=v, outputs=outputs)
-        out[name] = sim, path, sim.start(q, v)
+        out[name] = sim, path, sim.initial_state(q, v)
     return out
 
 
@@ -120,7 +120,7 @@ def test_co_simulation_takes_the_steps_of_the_simulator(name: str, made: Any):
     sim, path, start = made[name]
     names, records = outputs_of(path), RECORDS.get(name, ("q", "v"))
     found = run(path, "CoSimulation", 0.3, names, step_size=1e-3)
-    want = sim.rollout(start, steps=300, every=EVERY, record=records)
+    want = sim.rollout(start, steps=300, record_every=EVERY, record=records)
     expected = np.concatenate([want[x].reshape(len(want.q), -1) for x in records], axis=1)
     assert found.shape == expected.shape
     size = np.maximum(1.0, np.abs(expected).max(axis=0))
@@ -134,7 +134,7 @@ def test_model_exchange_with_a_solver(name: str, made: Any):
     sim, path, start = made[name]
     nq = sim.model.nq
     found = run(path, "ModelExchange", 0.3, outputs_of(path)[:nq], relative_tolerance=1e-9)
-    fine = sim.rollout(start, steps=300, every=300).q[-1]  # rk4: 1e-9
+    fine = sim.rollout(start, steps=300, record_every=300).q[-1]  # rk4: 1e-9
     np.testing.assert_allclose(found[-1], fine, rtol=0, atol=2e-6)
     if name == "flyer":
         np.testing.assert_allclose((found**2).sum(axis=1), 1.0, atol=1e-6)
@@ -206,9 +206,9 @@ def test_inputs_and_parameters_act(made: Any):
     push = np.array([(0.0, 2.0), (1.0, 2.0)], dtype=[("time", float), ("tau.joint2", float)])
     options: Any = {"start_values": {"hold.kd": 3.0}, "input": push, "step_size": 1e-3}
     found = run(path, "CoSimulation", 0.1, names, **options)
-    state = sim.start(start.q, start.v, parameters={"hold.kd": 3.0})
+    state = sim.initial_state(start.q, start.v, parameters={"hold.kd": 3.0})
     place = sim.model.v_slice("joint2").start
-    want = sim.rollout(state, 2.0 * np.eye(2)[place], steps=100, every=EVERY)
+    want = sim.rollout(state, 2.0 * np.eye(2)[place], steps=100, record_every=EVERY)
     np.testing.assert_allclose(found, want.q, rtol=0, atol=1e-12)
     plain = run(path, "CoSimulation", 0.1, names, step_size=1e-3)
     assert np.abs(plain - found).max() > 1e-3
@@ -219,7 +219,7 @@ def test_other_communication_steps(made: Any):
     sim, path, start = made["arm"]
     uneven: Any = {"step_size": 0.0045, "output_interval": 0.0045}
     found = run(path, "CoSimulation", 0.09, ["q.joint1"], **uneven)
-    want = sim.rollout(start, steps=90, every=90).q[-1, 0]
+    want = sim.rollout(start, steps=90, record_every=90).q[-1, 0]
     assert abs(found[-1, 0] - want) < 1e-9
     sampled = made["sampled"][1]
     with pytest.raises(Exception, match="fmi3DoStep"):
@@ -423,7 +423,7 @@ def test_contacts_are_for_co_simulation_only(tmp_path: Path):
         path = pp.export_fmu(sim, tmp_path / "ball.fmu", q=q, v=v)
     assert "<ModelExchange" not in _description(path)
     found = run(path, "CoSimulation", 0.2, outputs_of(path), step_size=1e-3)
-    want = sim.rollout(sim.start(q, v), steps=200, every=EVERY)
+    want = sim.rollout(sim.initial_state(q, v), steps=200, record_every=EVERY)
     np.testing.assert_allclose(found, np.hstack([want.q, want.v]), rtol=0, atol=1e-9)
     assert abs(want.v[-1, 1]) > 1  # it rolls
 
@@ -507,14 +507,14 @@ def test_limits_that_are_none_are_valid_numbers_and_rigid_stops_keep_their_stiff
     """XML writes INF; what no run can change is not offered as a parameter."""
     from fmpy.validation import validate_fmu
 
-    arm, soft = pp.examples.planar_arm(1), pp.forces.JointStop(None, 1e3, upper=1.0)
+    arm, soft = pp.examples.planar_arm(1), pp.forces.JointLimit(None, 1e3, upper=1.0)
     pp.export_fmu(pp.Simulator(arm, [soft]), tmp_path / "soft.fmu", binary=False)
     text = _description(tmp_path / "soft.fmu")
-    assert re.search(r'name="joint_stop.lower\[1\]"[^>]* start="-INF"', text)
+    assert re.search(r'name="joint_limit.lower\[1\]"[^>]* start="-INF"', text)
     assert not validate_fmu(str(tmp_path / "soft.fmu"))
-    rigid = pp.forces.JointStop(None, np.inf, upper=1.0)
+    rigid = pp.forces.JointLimit(None, np.inf, upper=1.0)
     sim = pp.Simulator(arm, [rigid], integrator="time_stepping")
     pp.export_fmu(sim, tmp_path / "rigid.fmu", binary=False)
     shown = re.findall(r"joint_stop\.\w+", _description(tmp_path / "rigid.fmu"))
-    assert set(shown) == {"joint_stop.upper"}
-    assert sim.compiled.fixed_entries("joint_stop.stiffness").all()
+    assert set(shown) == {"joint_limit.upper"}
+    assert sim.compiled.fixed_entries("joint_limit.stiffness").all()

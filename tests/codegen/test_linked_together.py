@@ -121,7 +121,7 @@ def test_libraries_of_one_name_do_not_run_each_other(how, tmp_path):
             run(tool("gcc"), *STRICT, *words, cwd=folder)
         libraries.append(ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL))
         q = sim.compiled.mechanism.assemble(STARTS[name])
-        state = sim.start(q)
+        state = sim.initial_state(q)
         given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
         plan = sim.compiled.plan()
         arrays = [np.ascontiguousarray(given[n]) for n in plan.states]

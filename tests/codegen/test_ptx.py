@@ -106,7 +106,7 @@ def test_steps_of_every_thread(simulator, found, kernels):
     rng = np.random.default_rng(5)
     q, v, tau = rng.standard_normal((3, COUNT, 3))
     t, step, status = np.zeros((COUNT, 1)), np.zeros((COUNT, 1)), np.full(COUNT, -1, dtype=np.int32)
-    state = simulator.start(q, v)
+    state = simulator.initial_state(q, v)
     for name, first, steps in (("step", [COUNT], 1), ("rollout", [COUNT, 4], 4)):
         kernels.launch(f"arm_{name}_batch", first, [q, v, t, step, tau, status])
         simulator.step(state, tau, steps)

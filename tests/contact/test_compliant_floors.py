@@ -21,7 +21,7 @@ def make(friction: float = MU, tilt: float = 0.0, damping: float = 60.0) -> pp.S
     builder.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia.box(SIZE, mass=1.0))
     builder.add_shape("box", "box", pp.shapes.Box(SIZE))
     model = builder.build()
-    material = pp.Material(friction, stiffness=2e4, dissipation=damping)
+    material = pp.Material(friction, stiffness=2e4, damping=damping)
     return pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
 
 
@@ -37,7 +37,7 @@ def named(run: Any, what: str) -> list[float]:
 def stepped(q: Any, v: Any, h: float) -> Any:
     """Coordinates after 0.3 s of fixed steps."""
     sim = pp.Simulator(SYSTEM, dt=h, integrator="time_stepping")
-    state = sim.start(q, v)
+    state = sim.initial_state(q, v)
     sim.step(state, steps=round(0.3 / h))
     return state.q
 
@@ -127,7 +127,7 @@ def test_a_ball_that_lands_rolling_rolls_on() -> None:
     assert abs(proof.balance) < 1e-9 and proof.outside < 1e-9
 
 
-def test_dissipation_begins_where_bodies_touch() -> None:
+def test_damping_begins_where_bodies_touch() -> None:
     """A surface that is approached at 2 m/s does not push from d v/k = 6 mm away."""
     q = np.array([1, 0, 0, 0, 0, 0, 0.05])
     force = []
@@ -138,7 +138,7 @@ def test_dissipation_begins_where_bodies_touch() -> None:
     assert force[0] == pytest.approx(0.0, abs=1e-6)
     pairs: Any = SYSTEM.contact_pairs
     own = pairs.pairs[0].material
-    assert force[1] == pytest.approx(4 * (1e-3 * own.stiffness + 2.0 * own.dissipation), rel=1e-3)
+    assert force[1] == pytest.approx(4 * (1e-3 * own.stiffness + 2.0 * own.damping), rel=1e-3)
 
 
 @pytest.mark.parametrize("twin", [False, True])

@@ -243,7 +243,7 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
 
 
 def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
-    scene = Scene(friction=0.5, torsion=0.01)
+    scene = Scene(friction=0.5, torsional_friction=0.01)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), omega=(0, 0, 20.0))
     run = moved(scene, 1.0)
     slowing = 0.01 * G / (0.4 * 0.1**2)
@@ -299,7 +299,7 @@ def test_fixed_steps_of_simulate_are_those_of_a_simulator() -> None:
     system, q, v = scene.system()
     run = pp.simulate(system, q, v, 0.3, integrator="time_stepping", dt=1e-3)
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    same = sim.rollout(sim.start(q, v), steps=300, progress=False)
+    same = sim.rollout(sim.initial_state(q, v), steps=300, progress=False)
     assert_allclose(run.q, same.q, atol=1e-13)
     assert run.contacts.modes[1, 0] == 1 and run.contacts.modes[-1, 0] == 2
     assert_allclose(run.contacts["ball|floor"].force[1], [-0.2 * G, 0, G], atol=1e-9)
@@ -310,7 +310,7 @@ def test_fixed_steps_of_simulate_are_those_of_a_simulator() -> None:
     held = pp.simulate(
         system, q, v, 0.05, integrator="time_stepping", controller=lambda t, q, v: pushed,
     )  # fmt: skip
-    again = sim.rollout(sim.start(q, v), pushed, steps=50, progress=False)
+    again = sim.rollout(sim.initial_state(q, v), pushed, steps=50, progress=False)
     assert_allclose(held.q[-1], again.q[-1], atol=1e-13)
     assert held.tau[3, 3] == 0.5
     # the last output is the end, where n steps of h round below it too
@@ -397,7 +397,7 @@ def test_fixed_steps_with_a_rigid_stop() -> None:
     builder.add_shape("skin", "ball", SPHERE(0.1))
     model = builder.build()
     system = pp.System(model, contacts=pp.Contacts(model, ground=True))
-    stop = pp.forces.JointStop("ball", float("inf"), lower=0.3)
+    stop = pp.forces.JointLimit("ball", float("inf"), lower=0.3)
     spring = pp.forces.JointSpring("ball", 2.0)
     given: dict[str, Any] = {"integrator": "time_stepping", "forces": [stop, spring]}
     run = pp.simulate(system, [0.5], [0.0], 0.5, dt=1e-3, **given)

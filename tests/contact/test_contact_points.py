@@ -139,7 +139,7 @@ def test_options_of_a_call(many):
     q[1, 0] = np.nan
     with pytest.raises(InputError, match="q"):
         pp.contact_points(many, q)
-    masked, status = pp.contact_points(many, q, on_error="mask")
+    masked, status = pp.contact_points(many, q, on_error="nan")
     assert status.tolist()[1] != 0 and status[0] == status[2] == 0
     assert np.isnan(masked.gap[1]).all() and np.isfinite(masked.gap[[0, 2]]).all()
     fine = q[[0, 2]]

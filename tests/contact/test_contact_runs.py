@@ -46,10 +46,12 @@ def test_gradients_through_an_impact(e):
     steps, nv = 30, 6
     weight = np.zeros((steps + 1, nv))
     weight[-1] = np.random.default_rng(1).normal(size=nv)
-    found = sim.gradient(sim.start(q, v), np.zeros((steps, nv)), steps, of={"v": weight})
+    found = sim.gradient(
+        sim.initial_state(q, v), np.zeros((steps, nv)), steps, cotangents={"v": weight}
+    )
 
     def value(dq, dv):
-        start = sim.start(system.model.integrate(q, dq), v + dv)
+        start = sim.initial_state(system.model.integrate(q, dq), v + dv)
         run = sim.rollout(start, steps=steps, record=("v",), progress=False)
         return (run.v[..., -1, :] * weight[-1]).sum(-1)
 
@@ -59,8 +61,8 @@ def test_gradients_through_an_impact(e):
     assert_allclose(found.v, by_v, atol=1e-7)
     assert_allclose(found.q, by_q, atol=1e-7)
     assert np.abs(by_v).max() > 0.1
-    twin = sim.start(q, v, parameters=changed(sim, RESTITUTION if e else FRICTION))
-    other = sim.gradient(twin, np.zeros((steps, nv)), steps, of={"v": weight})
+    twin = sim.initial_state(q, v, parameters=changed(sim, RESTITUTION if e else FRICTION))
+    other = sim.gradient(twin, np.zeros((steps, nv)), steps, cotangents={"v": weight})
     assert np.abs(other.v - by_v).max() > 2e-7
 
 
@@ -77,7 +79,7 @@ def test_bits_do_not_depend_on_company():
     names = ("q", "v", "contact.impulses", "contact.worst", "contact.totals")
 
     def runs(which, threads=1):
-        start = sim.start(np.tile(q, (len(rates[which]), 1)), rates[which])
+        start = sim.initial_state(np.tile(q, (len(rates[which]), 1)), rates[which])
         return sim.rollout(start, steps=150, record=names, threads=threads, progress=False)
 
     many = runs(slice(None))
@@ -106,7 +108,7 @@ def test_bits_do_not_depend_on_company():
 def test_machine_code_agrees_with_arrays():
     system, q, v = bouncing(restitution=0.4)
     sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
-    state, impulses = sim.start(q, v), None
+    state, impulses = sim.initial_state(q, v), None
     at = q, v
     for _ in range(8):
         found = pp.contact_step(system, *at, dt=5e-3, impulses=impulses)
@@ -123,7 +125,7 @@ def test_energy_is_accounted_for():
     scene.add("ball", BALL, 1.0, (0, 0, 0.1), (1.0, 0, 0))
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    run = sim.rollout(sim.start(q, v), steps=200, progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=200, progress=False)
     lost = 0.5 * 1.0**2 - pp.kinetic_energy(system, run.q[-1], run.v[-1])
     proof = run.certificate
     assert proof.dissipated == pytest.approx(lost, rel=1e-12)
@@ -161,7 +163,7 @@ def test_energy_of_laws_and_loads_is_accounted_for(hopper):
     for dt in (1e-3, 5e-4):
         sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
         q = np.array([0.0, 0, 0.6, 0])  # high up, and moving sideways
-        state = sim.start(q, [0, 0.2, 0, 0])
+        state = sim.initial_state(q, [0, 0.2, 0, 0])
         run = sim.rollout(state, steps=round(0.5 / dt), progress=False)
         proof = run.certificate
         energy = [
@@ -210,7 +212,7 @@ def test_rejected(call, why):
 
 def test_a_run_without_contacts_has_no_certificate():
     sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-3)
-    run = sim.rollout(sim.start(), steps=1, progress=False)
+    run = sim.rollout(sim.initial_state(), steps=1, progress=False)
     with pytest.raises(pp.errors.PhipsiError, match="no contacts to certify"):
         _ = run.certificate
 
@@ -223,8 +225,8 @@ def test_deep_overlap_is_reported_and_separated_on_request():
     with pytest.raises(
         pp.errors.PhipsiError, match=r"trajectory \[1\] 'ball\|floor' overlap by 0\.05 m"
     ):
-        sim.start(deep, v)
-    state = sim.start(deep, np.zeros(6), separate=True)
+        sim.initial_state(deep, v)
+    state = sim.initial_state(deep, np.zeros(6), resolve_penetration=True)
     sim.step(state)
     assert_allclose(state.q[1, 6], 0.1, atol=1e-12)  # on the floor, and at rest
     assert_allclose(state.v[1], 0.0, atol=1e-12)
@@ -234,7 +236,7 @@ def test_deep_overlap_is_reported_and_separated_on_request():
     ("column", "value", "why"),
     [
         (0, -0.1, "friction of 'ball.floor' is negative"),
-        (1, 0.01, "torsion 0.01 for 'ball.floor', whose material has none"),
+        (1, 0.01, "torsional_friction 0.01 for 'ball.floor', whose material has none"),
         (3, 0.5, "restitution 0.5 for"),
         (3, 1.2, "restitution 1.2 of 'ball.floor' would create energy"),
         (4, np.nan, "contact.materials is nan at index"),
@@ -246,7 +248,7 @@ def test_materials_of_trajectories_that_do_not_fit(column, value, why):
     materials = sim.parameters["contact.materials"].copy()
     materials[:, column] = value
     with pytest.raises(pp.errors.PhipsiError, match=why):
-        sim.start(q, v, parameters={"contact.materials": materials})
+        sim.initial_state(q, v, parameters={"contact.materials": materials})
 
 
 def test_trajectories_have_their_own_friction():
@@ -256,7 +258,7 @@ def test_trajectories_have_their_own_friction():
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     own = np.tile(sim.parameters["contact.materials"], (3, 1, 1))
     own[:, :, 0] = np.array([0.1, 0.2, 0.3])[:, None]
-    state = sim.start(q, v, parameters={"contact.materials": own})
+    state = sim.initial_state(q, v, parameters={"contact.materials": own})
     sim.step(state, steps=50)
     speed = scene.velocity(state.q, state.v)[:, 0]
     assert_allclose(speed, 2.0 - 9.81 * 0.05 * np.array([0.1, 0.2, 0.3]), atol=1e-9)
@@ -266,7 +268,7 @@ def test_a_mechanism_that_touched_is_forgotten():
     def used():
         system, q, v = bouncing()
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-        sim.step(sim.start(q, v))
+        sim.step(sim.initial_state(q, v))
         pp.contact_points(system, q)
         pp.contact_step(system, q, v)
         return weakref.ref(system), weakref.ref(system.model)
@@ -300,9 +302,9 @@ def test_contacts_of_a_run_by_pair():
     scene.add("upper", BALL, 2.0, (0, 0, 0.2))
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    state = sim.start(np.tile(q, (2, 1)), v)
+    state = sim.initial_state(np.tile(q, (2, 1)), v)
     names = ("q", "v", "contact.impulses", "contact.gaps")
-    run = sim.rollout(state, steps=4, every=2, record=names, progress=False)
+    run = sim.rollout(state, steps=4, record_every=2, record=names, progress=False)
     record = run.contacts
     pairs = system.contact_pairs
     assert record.names == pairs.slot_names and record.forces.shape == (2, 3, pairs.n_slots, 6)
@@ -323,7 +325,7 @@ def test_contacts_of_a_run_by_pair():
 def test_check_prints_the_certificate(capsys):
     system, q, v = bouncing()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    run = sim.rollout(sim.start(q, v), steps=3, progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=3, progress=False)
     assert run.contacts.check() is True
     printed = capsys.readouterr().out
     assert printed.strip() == str(run.certificate)
@@ -339,7 +341,9 @@ def test_smoothed_gradients_feel_a_contact_before_it_is_made():
     weight[-1] = np.random.default_rng(3).normal(size=6)
 
     def gradient(q, smoothing):
-        return sim.gradient(sim.start(q, rates), None, 1, of={"v": weight}, smoothing=smoothing)
+        return sim.gradient(
+            sim.initial_state(q, rates), None, 1, cotangents={"v": weight}, smoothing=smoothing
+        )
 
     def differences(q, smoothing):
         found = [
@@ -364,11 +368,13 @@ def test_smoothed_gradients_feel_a_contact_before_it_is_made():
     errors = [np.abs(gradient(on, kappa).v - exact).max() for kappa in (1e-7, 1e-10)]
     assert errors[1] < 1e-4 and errors[0] > 100 * errors[1] > 0
     smoothing = pp.Simulator(system, dt=1e-3, integrator="time_stepping", smoothing=1e-3)
-    start = smoothing.start(above, rates)
+    start = smoothing.initial_state(above, rates)
     assert_array_equal(
-        smoothing.gradient(start, None, 1, of={"v": weight}).v, gradient(above, 1e-3).v
+        smoothing.gradient(start, None, 1, cotangents={"v": weight}).v, gradient(above, 1e-3).v
     )
-    run, plain = (x.rollout(x.start(on, rates), steps=5, progress=False) for x in (smoothing, sim))
+    run, plain = (
+        x.rollout(x.initial_state(on, rates), steps=5, progress=False) for x in (smoothing, sim)
+    )
     assert_array_equal(run.q, plain.q)  # the run itself is exact
 
 
@@ -396,27 +402,27 @@ def test_impulses_that_are_not_found_stop_a_trajectory(monkeypatch):
     monkeypatch.setattr(step_rows, "WRONG", -1.0)  # no residual is small enough
     system, q, v = bouncing()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    state = sim.start(np.tile(q, (3, 1)), v)
+    state = sim.initial_state(np.tile(q, (3, 1)), v)
     with pytest.raises(pp.errors.SimulationError, match=r"step 0 .*'ball\|floor' is .* m/s from"):
         sim.rollout(state, steps=3, progress=False)
-    run = sim.rollout(state, steps=3, on_error="mask", progress=False)
+    run = sim.rollout(state, steps=3, on_error="nan", progress=False)
     assert run.status.all() and np.isfinite(run.q[:, 0]).all()
     monkeypatch.undo()
     fine = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    assert not fine.rollout(fine.start(q, v), steps=3, progress=False).status.any()
+    assert not fine.rollout(fine.initial_state(q, v), steps=3, progress=False).status.any()
 
 
 def test_starting_compiles_nothing_again(monkeypatch):
     system, q, v = bouncing()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-    sim.start(q, v)
+    sim.initial_state(q, v)
 
     def traced(*_):
         raise AssertionError("the gaps are traced again")
 
     monkeypatch.setattr(pair_formulas, "slot_geometry", traced)
     monkeypatch.setattr(contact_steps, "slot_geometry", traced)
-    sim.start(np.tile(q, (4, 1)), v)
+    sim.initial_state(np.tile(q, (4, 1)), v)
 
 
 def test_the_worst_pair_is_named():
@@ -446,9 +452,9 @@ def test_the_worst_pair_is_named():
         ({"restitution": 1.1}, "restitution"),
         ({"restitution": -0.1}, "restitution"),
         ({"stiffness": 0.0}, "stiffness"),
-        ({"dissipation": -1.0}, "dissipation"),
-        ({"torsion": -1.0}, "torsion"),
-        ({"rolling": np.inf}, "rolling"),
+        ({"damping": -1.0}, "damping"),
+        ({"torsional_friction": -1.0}, "torsional_friction"),
+        ({"rolling_friction": np.inf}, "rolling_friction"),
     ],
 )
 def test_materials_that_no_body_has(material, why):
@@ -462,14 +468,14 @@ def test_one_bad_trajectory_leaves_the_others_alone():
     places = np.tile(q, (3, 1))
     for bad, why in ((places * np.array([[1], [np.nan], [1]]), "unit quat|finite"),):
         with pytest.raises(pp.errors.PhipsiError, match=why):
-            sim.start(bad, v)
+            sim.initial_state(bad, v)
     with pytest.raises(pp.errors.PhipsiError, match="finite"):
-        sim.start(places, np.where(np.arange(6) == 2, np.inf, v))
-    state, tau = sim.start(places, v), np.zeros((3, 40, 6))
+        sim.initial_state(places, np.where(np.arange(6) == 2, np.inf, v))
+    state, tau = sim.initial_state(places, v), np.zeros((3, 40, 6))
     tau[1, 20, 3] = 1e306  # which no number can hold
     with pytest.raises(pp.errors.SimulationError, match=r"trajectory \[1\] failed in step 2"):
         sim.rollout(state, tau, 40, progress=False)
-    run = sim.rollout(state, tau, 40, on_error="mask", progress=False)
+    run = sim.rollout(state, tau, 40, on_error="nan", progress=False)
     fine = sim.rollout(state, None, 40, progress=False)
     assert_array_equal(run.q[[0, 2]], fine.q[[0, 2]])
     assert_array_equal(run.q[1, :20], fine.q[1, :20])
@@ -485,10 +491,11 @@ def test_deeply_stacked_boxes_are_separated_without_speed():
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     with pytest.raises(
-        pp.errors.PhipsiError, match=r"'box\d\|\w+' overlap by 0\.03 m.*(?s:.*)separate=True"
+        pp.errors.PhipsiError,
+        match=r"'box\d\|\w+' overlap by 0\.03 m.*(?s:.*)resolve_penetration=True",
     ):
-        sim.start(q, v)
-    state = sim.start(q, v, separate=True)
+        sim.initial_state(q, v)
+    state = sim.initial_state(q, v, resolve_penetration=True)
     sim.step(state, steps=200)
     assert_allclose(state.q.reshape(3, 7)[:, 6], [0.05, 0.15, 0.25], atol=1e-6)
     assert np.abs(state.v).max() < 1e-9 and state.certificate.gain <= 1e-12
@@ -505,7 +512,7 @@ def test_a_law_reads_the_force_of_a_contact():
     sim = pp.Simulator(system, touch, 1e-3, integrator="time_stepping")
     names = ("q", "feel.f", "tau", "contact.impulses")
     on = np.where(np.arange(7) == 6, 0.1, q)
-    run = sim.rollout(sim.start(on), steps=5, record=names, progress=False)
+    run = sim.rollout(sim.initial_state(on), steps=5, record=names, progress=False)
     assert_allclose(run["feel.f"], run["contact.impulses"][:, 0, 3:] / 1e-3, atol=1e-12)
     assert_allclose(run["feel.f"][0], 0.0)
     assert_allclose(run["feel.f"][1], [0, 0, 9.81], atol=1e-9)
@@ -523,8 +530,10 @@ def test_a_law_reads_the_force_of_a_contact():
 def test_a_step_that_is_not_solved_ends_an_episode(monkeypatch):
     monkeypatch.setattr(step_rows, "WRONG", -1.0)
     system, q, v = bouncing()
-    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping", episodes=pp.Episodes(limit=1.0))
-    state = sim.start(np.tile(q, (3, 1)), v)
+    sim = pp.Simulator(
+        system, dt=1e-3, integrator="time_stepping", episodes=pp.Episodes(time_limit=1.0)
+    )
+    state = sim.initial_state(np.tile(q, (3, 1)), v)
     sim.step(state, steps=2)
     assert_array_equal(state.laws["episode.failed"], 1.0)
     assert_array_equal(state.laws["episode.count"], 2.0)
@@ -541,12 +550,12 @@ def test_gradients_of_rebounds_without_gravity(gap):
     model = builder.build()
     contacts = pp.Contacts(model, material=pp.Material(0.0, restitution=e))
     sim = pp.Simulator(pp.System(model, contacts=contacts), dt=h, integrator="time_stepping")
-    start = sim.start([0.0, 0.06 + gap], [1.0, 0.0])
-    found = sim.gradient(start, None, 1, of={"v": [[0, 0], [0, 1.0]]})
+    start = sim.initial_state([0.0, 0.06 + gap], [1.0, 0.0])
+    found = sim.gradient(start, None, 1, cotangents={"v": [[0, 0], [0, 1.0]]})
     wanted = [(1 + e) / 2, (1 - e) / 2] if gap == 0 else [0.0, 1.0]  # of equal masses
     assert_allclose(found.v, wanted, atol=1e-12)
-    twin = sim.start([0.0, 0.06 + gap], [1.0, 0.0], parameters=changed(sim, RESTITUTION))
-    other = sim.gradient(twin, None, 1, of={"v": [[0, 0], [0, 1.0]]})
+    twin = sim.initial_state([0.0, 0.06 + gap], [1.0, 0.0], parameters=changed(sim, RESTITUTION))
+    other = sim.gradient(twin, None, 1, cotangents={"v": [[0, 0], [0, 1.0]]})
     assert (np.abs(other.v - wanted).max() > 1e-7) == (gap == 0)
 
 
@@ -571,7 +580,7 @@ def test_bodies_that_no_joint_can_move_apart_are_an_error():
     q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
     q[7:] = 1.5, -3.0
     with pytest.raises(pp.errors.SimulationError, match=r"apart: 'foot.box' overlap by 0\.00\d+ m"):
-        sim.rollout(sim.start(q, separate=True), steps=20)
+        sim.rollout(sim.initial_state(q, resolve_penetration=True), steps=20)
 
 
 def test_bodies_that_no_joint_moves_apart_are_named_with_their_depth():
@@ -583,7 +592,7 @@ def test_bodies_that_no_joint_moves_apart_are_named_with_their_depth():
     system = pp.System(model, contacts=pp.Contacts(model, ground=True))
     sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
     with pytest.raises(pp.errors.SimulationError) as found:
-        sim.rollout(sim.start([0.0], separate=True), steps=100)
+        sim.rollout(sim.initial_state([0.0], resolve_penetration=True), steps=100)
     text = str(found.value)
     assert "that the step cannot move apart: 'wheel|ground' overlap by 0.0" in text
     assert "exclude=[('wheel', 'ground')]" in text
@@ -607,11 +616,13 @@ def test_free_boxes_that_overlap_deeply_are_moved_apart():
     q[..., :4] /= np.linalg.norm(q[..., :4], axis=-1)[..., None]
     q[..., 4:] = rng.uniform(-0.12, 0.12, (8, 4, 3))
     with pytest.raises(InputError) as found:
-        sim.start(q[0].ravel())
+        sim.initial_state(q[0].ravel())
     depths = -np.array([pp.contact_points(contacts, q[0].ravel()).gap])
     text = str(found.value)
     assert f"overlap by {depths.max():.3g} m, 'box" in text and text.count(" by ") == 6
-    run = sim.rollout(sim.start(q.reshape(8, -1), separate=True), steps=60, progress=False)
+    run = sim.rollout(
+        sim.initial_state(q.reshape(8, -1), resolve_penetration=True), steps=60, progress=False
+    )
     assert pp.contact_points(contacts, run.q[:, -1]).gap.min() > -1e-3
 
 
@@ -628,7 +639,7 @@ def test_rebounds_beside_dry_friction_in_a_joint():
     system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
     rubs = pp.forces.JointFriction("arm", 0.7, velocity_scale=0)
     sim = pp.Simulator(system, [rubs], dt=1e-3, integrator="time_stepping")
-    run = sim.rollout(sim.start([0.3, 0.1]), steps=600)
+    run = sim.rollout(sim.initial_state([0.3, 0.1]), steps=600)
     hit = np.sqrt(2 * 0.2 / 9.81)
     top = int(round((hit + 0.5 * hit) / 1e-3))  # a quarter of the height, half of the time later
     assert abs(run.q[top, 0] - 0.15) < 2e-3 and run.certificate.is_clean
@@ -670,16 +681,16 @@ def test_a_ground_that_nothing_may_touch_is_named():
 
 def test_modes_of_a_run_are_those_of_its_steps():
     """All steps together, and one by one from the definition: on a cone's bound a slot slips."""
-    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsion": 0.01}]
+    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsional_friction": 0.01}]
     kinds += [
-        {"friction": 0.4, "torsion": 0.01, "rolling": 0.02},
-        {"friction": 0.4, "rolling": 0.02},
+        {"friction": 0.4, "torsional_friction": 0.01, "rolling_friction": 0.02},
+        {"friction": 0.4, "rolling_friction": 0.02},
     ]
     builder = pp.ModelBuilder()
     for i, more in enumerate(kinds):
         builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
         builder.add_shape(f"b{i}", f"b{i}", BALL, material=pp.Material(**more))
-    floor = pp.Material(friction=1.0, torsion=0.02, rolling=0.03)
+    floor = pp.Material(friction=1.0, torsional_friction=0.02, rolling_friction=0.03)
     model = builder.build()
     pairs = [(f"b{i}", "ground") for i in range(len(kinds))]
     contacts = pp.Contacts(model, pairs=pairs, ground=True, combine="minimum", material=floor)
@@ -695,9 +706,9 @@ def test_modes_of_a_run_are_those_of_its_steps():
             zip(contacts.pairs, step, strict=True)
         ):
             m = pair.material
-            terms = [(m.friction, fx), (m.friction, fy), (m.torsion, mz)]
+            terms = [(m.friction, fx), (m.friction, fy), (m.torsional_friction, mz)]
             slide = sum((x / c) ** 2 for c, x in terms if c > 0) ** 0.5
-            roll = np.hypot(mx, my) / m.rolling if m.rolling else 0.0
+            roll = np.hypot(mx, my) / m.rolling_friction if m.rolling_friction else 0.0
             bound = (1 - 1e-6) * fz
             slips = m.friction == 0 or slide >= bound or roll >= bound
             wanted[i, j] = 0 if fz <= 0 else 1 if slips else 2

@@ -74,7 +74,7 @@ def test_a_four_bar_leg_stands():
     system, q = leg()
     sim = pp.Simulator(system, dt=1e-3, **STEPPING)
     names = ("q", "v", "contact.impulses", "loop.impulses")
-    run = sim.rollout(sim.start(q), steps=800, record=names, progress=False)
+    run = sim.rollout(sim.initial_state(q), steps=800, record=names, progress=False)
     proof = run.certificate
     assert proof.is_clean and proof.gain < 1e-12 and proof.overlap < 1e-6
     assert np.abs(system.residual(run.q)).max() < 1e-10
@@ -97,7 +97,9 @@ def test_energy_of_a_leg_that_falls_is_accounted_for():
     balance = []
     for h in (2e-3, 1e-3):
         sim = pp.Simulator(system, dt=h, **STEPPING)
-        run = sim.rollout(sim.start(q + [0.1, 0, 0, 0]), steps=round(0.3 / h), progress=False)
+        run = sim.rollout(
+            sim.initial_state(q + [0.1, 0, 0, 0]), steps=round(0.3 / h), progress=False
+        )
         proof = run.certificate
         assert proof.is_clean and proof.gain < 1e-12 and proof.dissipated > 1.0
         balance.append(abs(float(proof.balance)))
@@ -107,16 +109,16 @@ def test_energy_of_a_leg_that_falls_is_accounted_for():
 def test_stops_and_friction_in_a_loop():
     system, q = leg()
     laws = [
-        pp.forces.JointStop("front", np.inf, lower=0.2, upper=1.0),
+        pp.forces.JointLimit("front", np.inf, lower=0.2, upper=1.0),
         pp.forces.JointFriction("rear", 0.05, 0.0),
     ]
     sim = pp.Simulator(system, laws, dt=1e-3, **STEPPING)
-    run = sim.rollout(sim.start(q), steps=600, progress=False)
+    run = sim.rollout(sim.initial_state(q), steps=600, progress=False)
     assert run.q[:, 1].min() >= 0.2 - 1e-9 and run.certificate.is_clean
     assert np.abs(system.residual(run.q)).max() < 1e-10
     alone = pp.System(system.model, system.constraints)  # no shapes at all
     sim = pp.Simulator(alone, laws, dt=1e-3, **STEPPING)
-    run = sim.rollout(sim.start(q, system.project(q, [0, -1.0, 1.0, -1.0])[1]), steps=200)
+    run = sim.rollout(sim.initial_state(q, system.project(q, [0, -1.0, 1.0, -1.0])[1]), steps=200)
     assert run.q[:, 1].min() == pytest.approx(0.2, abs=1e-6)
 
 
@@ -128,11 +130,13 @@ def test_gradients_through_contacts_and_loops():
     steps = 8
     weight = np.zeros((steps + 1, 4))
     weight[-1] = [1.0, -0.3, 0.2, 0.5]
-    found = sim.gradient(sim.start(q, v), np.zeros((steps, 4)), steps, of={"v": weight})
+    found = sim.gradient(
+        sim.initial_state(q, v), np.zeros((steps, 4)), steps, cotangents={"v": weight}
+    )
 
     def value(dq, dv, **own):
         parameters = {f"joint_{name}": x for name, x in own.items()}
-        start = sim.start(*system.project(q + dq, v + dv), parameters=parameters)
+        start = sim.initial_state(*system.project(q + dq, v + dv), parameters=parameters)
         run = sim.rollout(start, steps=steps, record=("v",), progress=False)
         return run.v[..., -1, :] @ weight[-1]
 
@@ -155,9 +159,9 @@ def test_bits_do_not_depend_on_company():
     system, q = leg()
     sim = pp.Simulator(system, dt=2e-3, **STEPPING)
     rates = np.array([system.project(q, [x, 0, 0, 0])[1] for x in np.linspace(-1, 0, 6)])
-    many = sim.rollout(sim.start(np.tile(q, (6, 1)), rates), steps=100, progress=False)
+    many = sim.rollout(sim.initial_state(np.tile(q, (6, 1)), rates), steps=100, progress=False)
     for i in (0, 5):
-        one = sim.rollout(sim.start(q, rates[i]), steps=100, progress=False)
+        one = sim.rollout(sim.initial_state(q, rates[i]), steps=100, progress=False)
         assert_array_equal(one.q, many.q[i])
 
 

@@ -373,7 +373,7 @@ def test_a_can_stands_on_a_table():
     system = pp.System(model, contacts=pp.Contacts(model))
     sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
     q = np.array([[1, 0, 0, 0, 0, 0, 0.15], [1, 0, 0, 0, 0, 0, 0.2]])
-    start = sim.start(q, [[0] * 6, [0.3, 0.2, 0.5, 0.4, 0, 0]])
+    start = sim.initial_state(q, [[0] * 6, [0.3, 0.2, 0.5, 0.4, 0, 0]])
     run = sim.rollout(start, steps=250, record=("q", "v"))
     assert np.abs(run.q[0] - q[0]).max() < 1e-13
     assert np.abs(run.v[1, -1]).max() < 1e-9 and run.q[1, -1, 6] == pytest.approx(0.15, abs=1e-9)

@@ -76,11 +76,11 @@ def test_rates_are_those_of_the_nearest_points(arm):
 def test_pairs_beyond_a_distance_are_left_out(arm):
     contacts = pp.Contacts(arm)
     q = arm.random_configuration(1, 40)
-    everything, near = pp.distances(contacts, q), pp.distances(contacts, q, within=0.2)
+    everything, near = pp.distances(contacts, q), pp.distances(contacts, q, max_distance=0.2)
     left = near.distance == 1e6
     assert left.any() and (everything.distance[left] > 0.2).all()
     assert (near.distance[~left] == everything.distance[~left]).all()
-    with pytest.raises(InputError, match="within=0 must be a length above 0"):
-        pp.distances(contacts, q, within=0)
+    with pytest.raises(InputError, match="max_distance=0 must be a length above 0"):
+        pp.distances(contacts, q, max_distance=0)
     with pytest.raises(InputError, match=r"pp.distances\(pp.Contacts\(model, ground=True\), q\)"):
         pp.distances(arm, q)

@@ -49,7 +49,7 @@ def sliding() -> Any:
 
 def balls() -> Any:
     """Two balls of different sizes over a floor, and a box."""
-    scene = Scene(friction=0.4, torsion=0.01, rolling=0.002)
+    scene = Scene(friction=0.4, torsional_friction=0.01, rolling_friction=0.002)
     scene.add("one", SPHERE(0.1), 1.0, (0, 0, 0.3))
     scene.add("other", SPHERE(0.2), 1.0, (0.3, 0.1, 0.5))
     scene.add("box", BOX((0.2, 0.3, 0.1)), 1.0, (0.1, 0.5, 0.4))

@@ -44,7 +44,9 @@ def test_b1_a_block_on_a_slope_does_not_move_in_1000_s() -> None:
     scene = slope_scene(np.tan(np.radians(20)), 0.5)
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-2, integrator="time_stepping")
-    found = sim.rollout(sim.start(q, v), steps=100_000, every=100_000, progress=False)
+    found = sim.rollout(
+        sim.initial_state(q, v), steps=100_000, record_every=100_000, progress=False
+    )
     assert np.abs(found.q[-1] - q).max() < 1e-13
     assert found.certificate.is_clean and found.certificate.overlap < 1e-13
 
@@ -56,7 +58,7 @@ def test_stacks_stand_still_for_10_s(masses: list[float]) -> None:
         scene.add(f"box{i}", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.1 + 0.2 * i))
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
-    found = sim.rollout(sim.start(q, v), steps=2000, every=2000, progress=False)
+    found = sim.rollout(sim.initial_state(q, v), steps=2000, record_every=2000, progress=False)
     assert np.abs(found.q[-1] - q).max() < 4e-10
     assert found.certificate.is_clean and found.certificate.overlap < 1e-9
 
@@ -272,7 +274,7 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
 
 
 def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
-    scene = Scene(friction=0.5, torsion=0.01)
+    scene = Scene(friction=0.5, torsional_friction=0.01)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), omega=(0, 0, 20.0))
     system, q, v = scene.system()
     found = run(system, q, v, 1e-3, 200)
@@ -342,7 +344,7 @@ def test_b6_a_rod_that_slides_on_its_tip_may_jam() -> None:
     for h in (1e-4, 1e-5):
         sim = pp.Simulator(system, dt=h, integrator="time_stepping")
         sliding = np.tile([0.0, 0, 0, 1.0, 0, 0], (5, 1))
-        state = sim.start(q, sliding, parameters=frictions(sim, values))
+        state = sim.initial_state(q, sliding, parameters=frictions(sim, values))
         sim.step(state)
         assert state.certificate.is_clean and state.certificate.gain.max() <= 1e-14
         push = state.laws["contact.impulses"][:, 0, [3, 5]]
@@ -401,7 +403,9 @@ def test_b12_a_block_pinched_between_a_wall_and_a_pad() -> None:
     errors = []
     for dt in (2e-3, 1e-3):
         sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
-        found = sim.rollout(sim.start(np.tile(q, (2, 1))), tau, round(0.1 / dt), progress=False)
+        found = sim.rollout(
+            sim.initial_state(np.tile(q, (2, 1))), tau, round(0.1 / dt), progress=False
+        )
         falls = np.maximum(G - 2 * friction * push, 0.0)
         np.testing.assert_allclose(-found.v[:, -1, 5] / 0.1, falls, atol=1e-11)
         errors.append(abs(q[6] - found.q[1, -1, 6] - 0.5 * falls[1] * 0.01))
@@ -446,8 +450,8 @@ def test_b14_three_cylinders_in_a_pile(kind: str) -> None:
     sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
     cases = [(1.02, 1.02), (0.98, 1.5), (1.5, 0.98)]  # stands; slips between; slips on the floor
     own = [by_pair(system, {"floor": f * critical / 3, "": c * critical}) for c, f in cases]
-    start = sim.start(np.tile(q, (3, 1)), v, parameters=frictions(sim, own))
-    found = sim.rollout(start, steps=250, every=50, progress=False)
+    start = sim.initial_state(np.tile(q, (3, 1)), v, parameters=frictions(sim, own))
+    found = sim.rollout(start, steps=250, record_every=50, progress=False)
     moved = np.abs(found.q[:, -1] - q).max(axis=-1)
     assert moved[0] < 1e-11 and moved[1:].min() > 1e-2
     assert found.certificate.is_clean
@@ -499,7 +503,7 @@ def test_b20_a_ladder_stands_or_falls() -> None:
         sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
         q = start_of(np.eye(3), ends.mean(axis=0))
         own = frictions(sim, [by_pair(system, {"floor": floor, "wall": wall})])
-        found = sim.rollout(sim.start(q[None], parameters=own), steps=250, progress=False)
+        found = sim.rollout(sim.initial_state(q[None], parameters=own), steps=250, progress=False)
         moved.append(np.abs(found.q[0, -1] - q).max())
         assert found.certificate.is_clean
     assert moved[0] < 1e-14 and moved[1] > 1e-3

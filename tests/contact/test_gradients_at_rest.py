@@ -19,7 +19,7 @@ def box():
 
 
 def stopped_arm():
-    stop = pp.forces.JointStop("joint1", np.inf, lower=-0.5, upper=1.0)
+    stop = pp.forces.JointLimit("joint1", np.inf, lower=-0.5, upper=1.0)
     arm = pp.examples.planar_arm(1)
     sim = pp.Simulator(arm, [stop], dt=H, integrator="time_stepping")
     return sim, np.array([-0.5]), np.array([1.0])
@@ -43,11 +43,16 @@ def test_the_gradient_is_that_of_a_body_just_above(make, v, name):
     weight[1:] = np.random.default_rng(1).normal(size=(steps, size))
 
     def value(place):
-        state = sim.start(place, v, separate=True)
+        state = sim.initial_state(place, v, resolve_penetration=True)
         return (sim.rollout(state, steps=steps, record=(name,))[name] * weight).sum(axis=(-1, -2))
 
     def gradient(place):
-        return sim.gradient(sim.start(place, v, separate=True), None, steps, of={name: weight}).q
+        return sim.gradient(
+            sim.initial_state(place, v, resolve_penetration=True),
+            None,
+            steps,
+            cotangents={name: weight},
+        ).q
 
     above, below = (model.integrate(q, x * LIFT * up) for x in (1, -1))
     small = 0.1 * LIFT * np.eye(model.nv)
@@ -69,10 +74,10 @@ def test_a_body_at_rest_goes_back_to_the_ground_from_both_sides():
     sim, q, up = box()
     end = np.zeros((2, 7))
     end[-1, 6] = 1.0
-    found = sim.gradient(sim.start(q), None, 1, of={"q": end}).q
+    found = sim.gradient(sim.initial_state(q), None, 1, cotangents={"q": end}).q
     for x in (1, -1):
         place = sim.model.integrate(q, x * LIFT * up)
-        run = sim.rollout(sim.start(place, separate=True), steps=1)
+        run = sim.rollout(sim.initial_state(place, resolve_penetration=True), steps=1)
         assert abs(run.q[-1, 6] - 0.1) < 1e-12
     assert abs(found[5]) < 1e-9
     assert_allclose(found[:3], 0, atol=1e-9)  # nor on how it was tilted

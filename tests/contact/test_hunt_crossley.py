@@ -41,7 +41,7 @@ def test_the_restitution_of_an_impact(alpha, v):
     assert own == pytest.approx(alpha / 2)  # two surfaces in series
     for h in (1e-5, 5e-6):
         sim = pp.Simulator(given, dt=h, integrator="time_stepping")
-        start = sim.start([1e-9], [-v])
+        start = sim.initial_state([1e-9], [-v])
         run = sim.rollout(start, steps=round(0.014 / h), record=("q", "v"), progress=False)
         found.append(run.v[-1, 0] / v)
         depth = np.maximum(-run.q[:, 0], 0.0)
@@ -56,7 +56,7 @@ def test_the_restitution_of_an_impact(alpha, v):
 @pytest.mark.parametrize("h", [1e-3, 1e-2])
 def test_it_rests_at_the_same_depth_whatever_the_step(h):
     sim = pp.Simulator(system(1.0, 9.81), dt=h, integrator="time_stepping")
-    state = sim.start([0.0])
+    state = sim.initial_state([0.0])
     sim.step(state, steps=round(3.0 / h))
     assert state.q[0] == pytest.approx(-9.81 / STIFF, rel=1e-6)
 
@@ -66,10 +66,10 @@ def test_gradients():
     steps = 120
     weight = np.zeros((steps + 1, 1))
     weight[-1] = 1.0
-    found = sim.gradient(sim.start([1.1e-4], [-0.5]), None, steps, of={"v": weight})
+    found = sim.gradient(sim.initial_state([1.1e-4], [-0.5]), None, steps, cotangents={"v": weight})
 
     def value(q, v):
-        run = sim.rollout(sim.start([1.1e-4 + q], [-0.5 + v]), steps=steps, progress=False)
+        run = sim.rollout(sim.initial_state([1.1e-4 + q], [-0.5 + v]), steps=steps, progress=False)
         return run.v[-1, 0]
 
     def slope(along, x):

@@ -80,7 +80,7 @@ def body(tips: np.ndarray) -> pp.System:
 def after(system: Any, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
     """Rates in world axes after three steps."""
     sim = pp.Simulator(system, dt=h, integrator="time_stepping")
-    run = sim.rollout(sim.start(q, v), steps=3, record=("q", "v"), progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=3, record=("q", "v"), progress=False)
     assert run.certificate.is_clean and run.certificate.gain.max() < 1e-13
     R = rotation(run.q[:, -1, :4])
     parts = [np.einsum("nij,nj->ni", R, x) for x in (run.v[:, -1, :3], run.v[:, -1, 3:])]
@@ -158,7 +158,7 @@ def test_energy_of_a_falling_ball_is_accounted_for(e: float):
     system, q, v = scene.system()
     h = 2e-3
     sim = pp.Simulator(system, dt=h, integrator="time_stepping")
-    proof = sim.rollout(sim.start(q, v), steps=round(1.0 / h), progress=False).certificate
+    proof = sim.rollout(sim.initial_state(q, v), steps=round(1.0 / h), progress=False).certificate
     assert abs(proof.balance) < 0.1 * h and proof.dissipated > 9.0  # of 9.81 J
 
 

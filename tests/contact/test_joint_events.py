@@ -59,7 +59,7 @@ def pendulum_time(a: float, b: float, speed: float) -> float:
 
 @pytest.mark.parametrize("e", [0.0, 0.6, 1.0])
 def test_a_pendulum_hits_a_stop(e: float) -> None:
-    stop = F.JointStop("rod", INF, upper=1.0, restitution=e)
+    stop = F.JointLimit("rod", INF, upper=1.0, restitution=e)
     run = pp.simulate(hinge(), [0.0], [1.0], 0.9, forces=[stop])
     clean(run)
     hits = happened(run, "stop of rod hits")
@@ -80,7 +80,7 @@ def test_bounces_on_a_stop_end() -> None:
     builder = pp.ModelBuilder()
     axis, inertia = pp.joints.Prismatic((0, 0, 1)), pp.SpatialInertia(mass=2.0)
     builder.add_body("load", joint=axis, inertia=inertia)
-    stop = F.JointStop("load", INF, lower=0.0, restitution=0.5)
+    stop = F.JointLimit("load", INF, lower=0.0, restitution=0.5)
     run = pp.simulate(builder.build(), [1.0], [0.0], 2.0, forces=[stop])
     (rest,) = happened(run, "stop of load rests")
     assert rest.t == pytest.approx(3 * np.sqrt(2 / G), abs=1e-9)
@@ -89,12 +89,12 @@ def test_bounces_on_a_stop_end() -> None:
 
 
 def test_stops_rebound_in_fixed_steps_too() -> None:
-    stop = F.JointStop("rod", INF, upper=1.0, restitution=0.6)
+    stop = F.JointLimit("rod", INF, upper=1.0, restitution=0.6)
     exact = pp.simulate(hinge(), [0.0], [1.0], 0.6, forces=[stop])
     off = []
     for h in (2e-3, 1e-3):
         sim = pp.Simulator(hinge(), [stop], dt=h, integrator="time_stepping")
-        run = sim.rollout(sim.start([0.0], [1.0]), steps=round(0.6 / h), record=("q", "v"))
+        run = sim.rollout(sim.initial_state([0.0], [1.0]), steps=round(0.6 / h), record=("q", "v"))
         assert run.certificate.gain.max() < 1e-12 and run.certificate.is_clean
         off.append(abs(run.q[-1, 0] - exact.q[-1, 0]))
     assert off[1] < 0.7 * off[0] and off[1] < 3e-3
@@ -172,9 +172,9 @@ def floor(**more: float) -> Any:
 
 
 def test_a_ball_on_a_floor_that_gives() -> None:
-    system = floor(friction=0.5, stiffness=2e4, dissipation=40.0)
+    system = floor(friction=0.5, stiffness=2e4, damping=40.0)
     own, m, v0 = system.contact_pairs.pairs[0].material, 2.0, 1.0
-    k, d = own.stiffness, own.dissipation
+    k, d = own.stiffness, own.damping
     assert k == 1e4
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.1], [0, 0, 0, 0, 0, -v0], 0.5)
     depth, rate = -m * G / k, d / (2 * m)
@@ -212,7 +212,7 @@ def test_restitution_after_hunt_and_crossley(v: float) -> None:
 
 
 def test_friction_on_a_floor_that_gives() -> None:
-    system = floor(friction=0.2, stiffness=2e4, dissipation=40.0)
+    system = floor(friction=0.2, stiffness=2e4, damping=40.0)
     rest = 0.1 - 2 * G / 1e4
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, rest], [0, 0, 0, 1.0, 0, 0], 0.3)
     (rolls,) = happened(run, "sticks")
@@ -235,10 +235,10 @@ def test_all_of_them_together_and_fixed_steps() -> None:
     builder.add_body("lower", parent="upper", joint=axis, inertia=inertia, placement=X)
     builder.add_shape("tip", "lower", pp.shapes.Sphere(0.03), X)
     model = builder.build()
-    soft = pp.Material(0.4, stiffness=2e4, dissipation=100.0)
+    soft = pp.Material(0.4, stiffness=2e4, damping=100.0)
     system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=soft))
     laws = [
-        F.JointStop("upper", INF, upper=0.35, restitution=0.3),
+        F.JointLimit("upper", INF, upper=0.35, restitution=0.3),
         F.JointFriction("lower", 0.8, velocity_scale=0),
         F.Rope(("lower", (0.5, 0, 0)), ("world", (0, 0, 1.2)), 1.4),
     ]
@@ -256,7 +256,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
 
 
 def test_what_does_not_go_with_rows() -> None:
-    stop = F.JointStop("rod", INF, upper=1.0)
+    stop = F.JointLimit("rod", INF, upper=1.0)
     with pytest.raises(pp.errors.PhipsiError, match="rod.* beyond its rigid upper stop"):
         pp.simulate(hinge(), [1.2], [0.0], 0.1, forces=[stop])
     with pytest.raises(pp.errors.PhipsiError, match="holds exactly"):

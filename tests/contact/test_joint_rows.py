@@ -39,30 +39,30 @@ def test_a_cart_with_dry_friction_stops_at_the_exact_place():
     bound, mass, h = 0.5, 2.0, 1e-2
     model = slider(mass)
     sim = pp.Simulator(model, [F.JointFriction("cart", bound, 0.0)], dt=h, **STEPPING)
-    run = sim.rollout(sim.start([0.0], [1.0]), steps=500, progress=False)
+    run = sim.rollout(sim.initial_state([0.0], [1.0]), steps=500, progress=False)
     stop = mass / bound
     assert_allclose(run.v[:, 0], np.maximum(1 - run.t / stop, 0.0), atol=1e-12)
     assert run.q[-1, 0] == pytest.approx(stop / 2 - h / 2, abs=1e-12)  # Euler: v⁺ over each step
     assert_allclose(run.v[-1], 0.0, atol=1e-15)
     smoothed = [F.JointFriction("cart", bound)]
     twin = pp.Simulator(model, smoothed, dt=h, integrator="implicit_damping")
-    smooth = twin.rollout(twin.start([0.0], [1.0]), steps=500, progress=False)
+    smooth = twin.rollout(twin.initial_state([0.0], [1.0]), steps=500, progress=False)
     assert abs(smooth.q[-1, 0] - run.q[-1, 0]) > 1e-4
 
 
 @pytest.mark.parametrize(("push", "moves"), [(0.999, False), (1.001, True)])
 def test_stiction_holds_up_to_its_bound(push, moves):
     sim = pp.Simulator(slider(), [F.JointFriction(None, 1.0, 0.0)], dt=1e-3, **STEPPING)
-    run = sim.rollout(sim.start(), [push], steps=100, progress=False)
+    run = sim.rollout(sim.initial_state(), [push], steps=100, progress=False)
     assert_allclose(run.v[-1], (push - 1.0) * 0.1 if moves else 0.0, atol=1e-13)
 
 
 def test_a_joint_does_not_pass_its_rigid_stop():
     arm = pp.examples.planar_arm(1)
-    laws = [F.JointStop("joint1", np.inf, lower=-1.0)]
+    laws = [F.JointLimit("joint1", np.inf, lower=-1.0)]
     sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
     names = ("q", "v", "stop.impulses")
-    run = sim.rollout(sim.start([0.0]), steps=700, record=names, progress=False)
+    run = sim.rollout(sim.initial_state([0.0]), steps=700, record=names, progress=False)
     assert run.q.min() >= -1.0 - 1e-12 and run.q[-1] == pytest.approx(-1.0, abs=1e-12)
     assert_allclose(run.v[-1], 0.0, atol=1e-12)
     held = run["stop.impulses"][-1, 0] / 1e-3
@@ -102,7 +102,7 @@ def test_contacts_stops_and_friction_are_one_problem():
     height = pp.contact_points(system, q).gap[0]
     h, low, bound = 1e-2, q[0] - 2e-3, {1: 0.3, 2: 40.0}
     laws = [
-        F.JointStop("link0", np.inf, lower=low, upper=2.0),
+        F.JointLimit("link0", np.inf, lower=low, upper=2.0),
         F.JointFriction("link1", 0.3, 0.0),
         F.JointFriction("link2", 40.0, 0.0),
     ]
@@ -112,7 +112,7 @@ def test_contacts_stops_and_friction_are_one_problem():
     sim = pp.Simulator(both, laws, dt=h, **STEPPING)
     rng = np.random.default_rng(3)
     rates = rng.normal(size=(8, 3))
-    state = sim.start(np.tile(q, (8, 1)), rates)
+    state = sim.initial_state(np.tile(q, (8, 1)), rates)
     run = sim.rollout(state, steps=1, record=("v", "stop.impulses"), progress=False)
     pushed = 0
     for i in range(8):
@@ -128,7 +128,7 @@ def test_contacts_stops_and_friction_are_one_problem():
 def test_gradients_through_stops_and_friction():
     model, system, q = leg()
     laws = [
-        F.JointStop("link0", np.inf, lower=q[0] - 1e-2),
+        F.JointLimit("link0", np.inf, lower=q[0] - 1e-2),
         F.JointFriction(["link1", "link2"], [0.4, 0.6], 0.0),
     ]
     height = pp.contact_points(system, q).gap[0]
@@ -138,12 +138,14 @@ def test_gradients_through_stops_and_friction():
     v, steps = np.array([-3.0, 0.7, 0.5]), 12
     weight = np.zeros((steps + 1, 3))
     weight[-1] = [1.0, -0.7, 0.4]
-    found = sim.gradient(sim.start(q, v), np.zeros((steps, 3)), steps, of={"v": weight})
+    found = sim.gradient(
+        sim.initial_state(q, v), np.zeros((steps, 3)), steps, cotangents={"v": weight}
+    )
 
     def value(dq, dv, friction=None):
         own = {} if friction is None else {"joint_friction.friction": friction}
         run = sim.rollout(
-            sim.start(q + dq, v + dv, parameters=own), steps=steps, record=("v", "q"),
+            sim.initial_state(q + dq, v + dv, parameters=own), steps=steps, record=("v", "q"),
             progress=False,
         )  # fmt: skip
         return run.v[..., -1, :] @ weight[-1]
@@ -164,29 +166,29 @@ def test_gradients_through_stops_and_friction():
 
 def test_bits_do_not_depend_on_company():
     model, system, q = leg()
-    laws = [F.JointStop(None, np.inf, lower=-1.0, upper=1.0), F.JointFriction(None, 0.2, 0.0)]
+    laws = [F.JointLimit(None, np.inf, lower=-1.0, upper=1.0), F.JointFriction(None, 0.2, 0.0)]
     sim = pp.Simulator(system, laws, dt=2e-3, **STEPPING)
     rates = np.random.default_rng(0).normal(size=(7, 3))
-    many = sim.rollout(sim.start(np.tile(q, (7, 1)), rates), steps=200, progress=False)
+    many = sim.rollout(sim.initial_state(np.tile(q, (7, 1)), rates), steps=200, progress=False)
     for i in (0, 6):
-        one = sim.rollout(sim.start(q, rates[i]), steps=200, progress=False)
+        one = sim.rollout(sim.initial_state(q, rates[i]), steps=200, progress=False)
         assert_array_equal(one.q, many.q[i])
     assert np.abs(many.q).max() <= 1.0 + 1e-9 and many.certificate.gain.max() < 1e-13
 
 
 def test_ratings_of_a_file_as_exact_elements():
     arm = pp.examples.seven_joint_arm()
-    exact = F.from_ratings(arm, exact=True)
-    assert [type(x).__name__ for x in exact] == ["JointDamper", "JointStop"]
+    exact = F.from_model(arm, exact=True)
+    assert [type(x).__name__ for x in exact] == ["JointDamper", "JointLimit"]
     sim = pp.Simulator(arm, exact, dt=2e-3, **STEPPING)
-    run = sim.rollout(sim.start(arm.neutral()), steps=500, progress=False)
+    run = sim.rollout(sim.initial_state(arm.neutral()), steps=500, progress=False)
     assert (run.q >= arm.lower - 1e-9).all() and (run.q <= arm.upper + 1e-9).all()
     assert run.certificate.is_clean
 
 
 ARM = pp.examples.planar_arm(2)
 RK4 = {"integrator": "rk4"}
-DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1.0)
+DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointLimit(None, np.inf, lower=-1.0)
 
 
 @pytest.mark.parametrize(
@@ -194,16 +196,16 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1
     [
         (lambda: pp.Simulator(ARM, [DRY]), "time_stepping"),
         (lambda: pp.Simulator(ARM, [RIGID], integrator="implicit_damping"), "time_stepping"),
-        (lambda: pp.Simulator(ARM, [F.JointDamper(None, 1.0)], **STEPPING), "JointStop"),
+        (lambda: pp.Simulator(ARM, [F.JointDamper(None, 1.0)], **STEPPING), "JointLimit"),
         (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID], **RK4), "time_stepping"),
         (
             lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY], **RK4),
             "velocity_scale must be positive",
         ),
         (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no efforts at a state"),
-        (lambda: F.JointStop(None, np.inf, 0.1, lower=-1.0).bind(ARM), "no dissipation"),
-        (lambda: F.JointStop(None, 5.0, lower=-1.0, restitution=0.5).bind(ARM), "that gives"),
-        (lambda: F.JointStop(None, np.inf, lower=-1.0, restitution=2).bind(ARM), "create energy"),
+        (lambda: F.JointLimit(None, np.inf, 0.1, lower=-1.0).bind(ARM), "no dissipation"),
+        (lambda: F.JointLimit(None, 5.0, lower=-1.0, restitution=0.5).bind(ARM), "that gives"),
+        (lambda: F.JointLimit(None, np.inf, lower=-1.0, restitution=2).bind(ARM), "create energy"),
         (lambda: F.JointFriction(None, 1.0, -1.0).bind(ARM), "velocity_scale"),
     ],
 )
@@ -214,12 +216,12 @@ def test_rejected(call, why):
 
 def test_simulate_takes_the_same_steps():
     dry = F.JointFriction(None, 0.4, 0.0)
-    arm, laws = pp.examples.planar_arm(2), [F.JointStop(None, np.inf, lower=-0.6), dry]
+    arm, laws = pp.examples.planar_arm(2), [F.JointLimit(None, np.inf, lower=-0.6), dry]
     found = pp.simulate(
         arm, [0.0, 0.2], [0.0, 0.0], 0.5, forces=laws, integrator="time_stepping", dt=1e-3
     )
     sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
-    run = sim.rollout(sim.start([0.0, 0.2]), steps=500, progress=False)
+    run = sim.rollout(sim.initial_state([0.0, 0.2]), steps=500, progress=False)
     assert_array_equal(found.q, run.q)
     assert found.q.min() == pytest.approx(-0.6, abs=1e-9)
     assert found.energy[-1] < found.energy[0]
@@ -227,9 +229,9 @@ def test_simulate_takes_the_same_steps():
 
 def test_the_certificate_has_angles_beyond_stops_in_rad_and_lengths_in_m() -> None:
     arm = pp.examples.planar_arm(2)
-    stop = pp.forces.JointStop("joint1", np.inf, lower=-0.5, upper=0.5)
+    stop = pp.forces.JointLimit("joint1", np.inf, lower=-0.5, upper=0.5)
     sim = pp.Simulator(arm, [stop], dt=1e-3, integrator="time_stepping")
-    state = sim.start([0.7, 0.0], separate=True)
+    state = sim.initial_state([0.7, 0.0], resolve_penetration=True)
     sim.step(state)
     proof = state.certificate
     assert proof.angle == pytest.approx(0.2) and proof.overlap == 0
@@ -237,9 +239,9 @@ def test_the_certificate_has_angles_beyond_stops_in_rad_and_lengths_in_m() -> No
     builder = pp.ModelBuilder()
     slide = pp.joints.Prismatic((1, 0, 0))
     builder.add_body("cart", joint=slide, inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1))
-    rail = pp.forces.JointStop("cart", np.inf, upper=0.5)
+    rail = pp.forces.JointLimit("cart", np.inf, upper=0.5)
     sim = pp.Simulator(builder.build(), [rail], dt=1e-3, integrator="time_stepping")
-    state = sim.start([0.7], separate=True)
+    state = sim.initial_state([0.7], resolve_penetration=True)
     sim.step(state)
     assert state.certificate.overlap == pytest.approx(0.2) and state.certificate.angle == 0
     assert "rad" not in str(state.certificate)

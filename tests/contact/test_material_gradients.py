@@ -26,13 +26,13 @@ def both(scene: Scene, steps: int, column: int, change: float) -> tuple[float, f
     weight[-1] = WEIGHT
 
     def derivative(v: Any) -> float:
-        start, wanted = sim.start(q, v), (MATERIALS,)
-        found = sim.gradient(start, None, steps, of={"v": weight}, parameters=wanted)
+        start, wanted = sim.initial_state(q, v), (MATERIALS,)
+        found = sim.gradient(start, None, steps, cotangents={"v": weight}, parameters=wanted)
         return found.parameters[MATERIALS][:, column].sum()
 
     own: Any = np.array([sim.parameters[MATERIALS]] * 4)
     own[:, :, column] += change * np.array([1, -1, 2, -2])[:, None]
-    state = sim.start(np.tile(q, (4, 1)), v, parameters={MATERIALS: own})
+    state = sim.initial_state(np.tile(q, (4, 1)), v, parameters={MATERIALS: own})
     x = sim.rollout(state, steps=steps, record=("v",), progress=False).v[:, -1] @ WEIGHT
     wanted = (8 * (x[0] - x[1]) - (x[2] - x[3])) / (12 * change)  # its error is of order 4
     return derivative(v), wanted, derivative(v * (1 + 1e-6))
@@ -43,8 +43,8 @@ def both(scene: Scene, steps: int, column: int, change: float) -> tuple[float, f
     [
         ({}, 60, FRICTION, 1e-5),
         ({"restitution": 0.6}, 150, RESTITUTION, 1e-4),
-        ({"stiffness": 1e4, "dissipation": 20.0}, 100, STIFFNESS, 1.0),
-        ({"stiffness": 1e4, "dissipation": 20.0}, 100, DISSIPATION, 1e-2),
+        ({"stiffness": 1e4, "damping": 20.0}, 100, STIFFNESS, 1.0),
+        ({"stiffness": 1e4, "damping": 20.0}, 100, DISSIPATION, 1e-2),
     ],
 )
 def test_of_a_ball_that_is_thrown(more, steps, column, change):
@@ -69,8 +69,10 @@ def test_materials_are_asked_for():
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     weight = np.zeros((2, 6))
-    assert sim.gradient(sim.start(q, v), None, 1, of={"v": weight}).parameters == {}
+    assert sim.gradient(sim.initial_state(q, v), None, 1, cotangents={"v": weight}).parameters == {}
     with pytest.raises(
         pp.errors.PhipsiError, match=r"'friction' is not a parameter.*contact\.materials"
     ):
-        sim.gradient(sim.start(q, v), None, 1, of={"v": weight}, parameters=("friction",))
+        sim.gradient(
+            sim.initial_state(q, v), None, 1, cotangents={"v": weight}, parameters=("friction",)
+        )

@@ -169,7 +169,7 @@ def test_a_brick_turns_over_the_edges_of_another_one(bounce: float, seeds: Any) 
         ends.append(one.q[-1])
     q, v = (np.array(x) for x in zip(*starts, strict=True))
     sim = pp.Simulator(system(box, box, bounce), dt=2.5e-4, integrator="time_stepping")
-    steps = sim.rollout(sim.start(q, v), steps=880, record=("q",))
+    steps = sim.rollout(sim.initial_state(q, v), steps=880, record=("q",))
     assert_allclose(steps.q[:, -1], ends, atol=8e-3)
 
 

@@ -79,7 +79,9 @@ def test_near_pairs_are_those_of_all_pairs(seed: int, monkeypatch: pytest.Monkey
     model, q = scene(rng, 30)
     X = pp.poses(model, q)
     every = pp.Contacts(model, exclude=["s3", ("s1", "s2")])
-    near = pp.Contacts(model, exclude=["s3", ("s1", "s2")], near=X, within=0.1)
+    near = pp.Contacts(
+        model, exclude=["s3", ("s1", "s2")], broadphase_poses=X, broadphase_distance=0.1
+    )
     wanted: dict[Any, list[str]] = {}
     for pair in every.pairs:
         balls = []
@@ -111,12 +113,12 @@ def test_what_is_wrong_with_near() -> None:
     model, q = scene(np.random.default_rng(0), 2)
     X = pp.poses(model, q)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"near": q}, r"\(14,\), not \(bodies, 4, 4\)"),
-        ({"near": X[:1]}, "not .bodies, 4, 4."),
-        ({"near": X * np.nan}, "must be finite"),
-        ({"near": X, "within": -1.0}, "at least 0"),
-        ({"near": X, "pairs": [("s0", "s1")]}, 'pairs="auto"'),
-        ({"within": 1.0}, "near=pp.poses"),
+        ({"broadphase_poses": q}, r"\(14,\), not \(bodies, 4, 4\)"),
+        ({"broadphase_poses": X[:1]}, "not .bodies, 4, 4."),
+        ({"broadphase_poses": X * np.nan}, "must be finite"),
+        ({"broadphase_poses": X, "broadphase_distance": -1.0}, "at least 0"),
+        ({"broadphase_poses": X, "pairs": [("s0", "s1")]}, 'pairs="auto"'),
+        ({"broadphase_distance": 1.0}, "broadphase_poses=pp.poses"),
     ]
     for options, message in cases:
         with pytest.raises(pp.errors.PhipsiError, match=message):
@@ -131,6 +133,6 @@ def test_steps_with_too_many_rows_name_near(monkeypatch: pytest.MonkeyPatch) -> 
         warnings.simplefilter("error")
         contact_steps._suggest_near(plan)
     monkeypatch.setattr(contact_steps, "_MANY_ROWS", 2)
-    message = rf"{plan.layout.n_rows} rows for 2 pairs[^$]*near=pp.poses\(model, q\)"
+    message = rf"{plan.layout.n_rows} rows for 2 pairs[^$]*broadphase_poses=pp.poses\(model, q\)"
     with pytest.warns(pp.errors.PhipsiWarning, match=message):
         contact_steps._suggest_near(plan)

@@ -18,27 +18,29 @@ from phipsi.simulation.integrators.step_rows import StepRows
 STEPPING: Any = {"integrator": "time_stepping"}
 
 
-def stopped_arm() -> tuple[pp.Model, list[pp.forces.JointStop]]:
-    stop = pp.forces.JointStop("joint1", np.inf, lower=-0.5, upper=0.5)
+def stopped_arm() -> tuple[pp.Model, list[pp.forces.JointLimit]]:
+    stop = pp.forces.JointLimit("joint1", np.inf, lower=-0.5, upper=0.5)
     return pp.examples.planar_arm(2), [stop]
 
 
 def test_a_start_beyond_a_rigid_stop_is_an_error():
     arm, laws = stopped_arm()
     sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
-    with pytest.raises(InputError, match=r"'joint1' is 0\.2 .* upper stop.*(?s:.*)separate=True"):
-        sim.start([0.7, 0.0])
+    with pytest.raises(
+        InputError, match=r"'joint1' is 0\.2 .* upper stop.*(?s:.*)resolve_penetration=True"
+    ):
+        sim.initial_state([0.7, 0.0])
     with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.4 .* lower"):
-        sim.start([[0.3, 0.0], [-0.9, 0.0]])
-    assert sim.start([0.5 + 1e-9, 0.0]).q[0] == 0.5 + 1e-9  # rounding
-    state = sim.start([0.9, 0.0], separate=True)
+        sim.initial_state([[0.3, 0.0], [-0.9, 0.0]])
+    assert sim.initial_state([0.5 + 1e-9, 0.0]).q[0] == 0.5 + 1e-9  # rounding
+    state = sim.initial_state([0.9, 0.0], resolve_penetration=True)
     sim.step(state)
     assert state.q[0] == pytest.approx(0.5, abs=1e-12)
     assert np.abs(state.v).max() < 0.02  # of gravity, not of the move
-    limits: Any = np.array([sim.parameters["joint_stop.upper"]] * 2)
+    limits: Any = np.array([sim.parameters["joint_limit.upper"]] * 2)
     limits[0, 0] = 0.8  # every trajectory has its own
     with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.2"):
-        sim.start([0.7, 0.0], parameters={"joint_stop.upper": limits})
+        sim.initial_state([0.7, 0.0], parameters={"joint_limit.upper": limits})
 
 
 def test_simulate_says_how_to_begin_within_stops():
@@ -65,8 +67,8 @@ def test_a_rope_that_is_too_long_at_the_start_is_an_error():
     builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
     sim = pp.Simulator(builder.build(), [pp.forces.Rope("ball", "world", 1.0)], dt=1e-3, **STEPPING)
     with pytest.raises(InputError, match=r"'rope ball\|world' are 0\.3 m farther apart"):
-        sim.start([1, 0, 0, 0, 1.3, 0, 0])
-    state = sim.start([1, 0, 0, 0, 1.3, 0, 0], separate=True)
+        sim.initial_state([1, 0, 0, 0, 1.3, 0, 0])
+    state = sim.initial_state([1, 0, 0, 0, 1.3, 0, 0], resolve_penetration=True)
     sim.step(state)
     assert_allclose(state.q[4:6], [1.0, 0.0], atol=1e-9)
     assert_allclose(state.v[3:5], 0.0, atol=1e-12)
@@ -92,7 +94,7 @@ def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
 
     def run() -> Any:
         sim = pp.Simulator(system, dt=1e-3, **STEPPING)
-        return sim.rollout(sim.start(both, v), steps=40, progress=False, on_error="mask")
+        return sim.rollout(sim.initial_state(both, v), steps=40, progress=False, on_error="nan")
 
     right = run()
     assert not right.status.any() and right.certificate.gain.max() < 1e-14
@@ -107,7 +109,7 @@ def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
     assert found.status.tolist() == [GAINS_ENERGY, 0] and 15 <= found.failed_at[0] <= 20
     sim = pp.Simulator(system, dt=1e-3, **STEPPING)
     with pytest.raises(pp.errors.PhipsiError, match="contacts add kinetic energy"):
-        sim.rollout(sim.start(both, v), steps=40, progress=False)
+        sim.rollout(sim.initial_state(both, v), steps=40, progress=False)
 
 
 def test_springs_give_back_what_they_stored():
@@ -115,7 +117,7 @@ def test_springs_give_back_what_they_stored():
     scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.2))
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=2e-3, **STEPPING)
-    run = sim.rollout(sim.start(q, v), steps=300, progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=300, progress=False)
     assert run.certificate.gain > 1e-3 and run.q[100:, 6].max() > 0.13
 
 
@@ -139,19 +141,19 @@ def test_numbers_that_are_not_finite_end_a_trajectory():
     q = np.tile(model.neutral(), (3, 1))
     q[:, 6] = 0.1
     laws = [pole.on(["arm", "far"]).bind(k=0.0)]  # 0/0 at one place, and zero elsewhere
-    sim = pp.Simulator(system, laws, dt=1e-3, given=("M",), **STEPPING)
+    sim = pp.Simulator(system, laws, dt=1e-3, per_trajectory=("M",), **STEPPING)
     M = np.tile(pp.compile(operators.M, model, mode="blocks")(), (3, 1, 1, 1))
     failed = pp.errors.SimulationError
     for joint in ("arm", "far"):
         bad = q.copy()
         bad[1, model.q_slice(joint)] = 1.0
         with pytest.raises(failed, match=r"\[1\] failed in step 0.*finite.*1 of 3"):
-            sim.rollout(sim.start(bad, parameters={"M": M}), steps=4)
-    run = sim.rollout(sim.start(q, parameters={"M": M}), steps=4)
+            sim.rollout(sim.initial_state(bad, parameters={"M": M}), steps=4)
+    run = sim.rollout(sim.initial_state(q, parameters={"M": M}), steps=4)
     assert np.isfinite(run.q).all()
     M[2, -1, 0, 1] += 0.1  # an inertia that is not symmetric
     with pytest.raises(failed, match=r"\[2\] failed in step 0.*1 of 3"):
-        sim.rollout(sim.start(q, parameters={"M": M}), steps=4)
+        sim.rollout(sim.initial_state(q, parameters={"M": M}), steps=4)
 
 
 @pp.law
@@ -163,16 +165,16 @@ def bounded(v: Any, *, rate: Any, most: Any) -> Any:
 def test_a_motor_against_a_rigid_stop_is_named_with_a_fix():
     arm = pp.examples.planar_arm(1)
     motor = pp.constraints.Motor(name="crank", joint="joint1", rate=1.0)
-    forces, dt = [pp.forces.JointStop("joint1", np.inf, upper=0.05)], 1e-3
+    forces, dt = [pp.forces.JointLimit("joint1", np.inf, upper=0.05)], 1e-3
     sim = pp.Simulator(pp.System(arm, [motor]), forces, dt, **STEPPING)
     with pytest.raises(pp.errors.SimulationError, match="motor and a rigid stop") as error:
-        sim.rollout(sim.start([0.0], [1.0]), steps=100)
+        sim.rollout(sim.initial_state([0.0], [1.0]), steps=100)
     text = str(error.value)
     assert "'crank' (joint 'joint1')" in text
     assert "drive = drive.on('joint1').bind(rate=1.0, most=10.0)" in text
     drive = bounded.on("joint1").bind(rate=1.0, most=10.0)
     sim = pp.Simulator(arm, [*forces, drive], dt, **STEPPING)
-    run = sim.rollout(sim.start([0.0]), steps=400)
+    run = sim.rollout(sim.initial_state([0.0]), steps=400)
     assert run.q[-1, 0] == pytest.approx(0.05, abs=1e-9)
 
 
@@ -183,13 +185,13 @@ def test_a_joint_with_nothing_to_move_is_named_in_a_step_with_contacts():
     builder.add_body("arm", parent="box", joint=pp.joints.Revolute((0, 1, 0)), inertia=solid)
     model = builder.build()
     system = pp.System(model, contacts=pp.Contacts(model, ground=True))
-    sim = pp.Simulator(system, dt=1e-3, given=("M",), **STEPPING)
+    sim = pp.Simulator(system, dt=1e-3, per_trajectory=("M",), **STEPPING)
     q = model.neutral()
     q[6] = 0.1
     M = np.tile(pp.compile(operators.M, model, mode="blocks")(), (2, 1, 1, 1))
     M[1, 1] = 0.0  # the arm of the second trajectory weighs nothing
     with pytest.raises(pp.errors.SimulationError, match=r"\[1\] failed in step 0.*joint 'arm'"):
-        sim.rollout(sim.start(np.tile(q, (2, 1)), parameters={"M": M}), steps=2)
+        sim.rollout(sim.initial_state(np.tile(q, (2, 1)), parameters={"M": M}), steps=2)
 
 
 def test_batches_without_elements_have_results_without_elements():

@@ -51,7 +51,7 @@ def test_of_bodies_that_tumble(kind: str) -> None:
     q = random_poses(rng, 24)
     v = np.hstack([8 * rng.normal(size=(24, 3)), rng.normal(size=(24, 3))])
     sim = pp.Simulator(brick(shape), dt=h, integrator="time_stepping")
-    run = sim.rollout(sim.start(q, v), steps=350, record=("q",), progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=350, record=("q",), progress=False)
     assert run.certificate.is_clean
     overlap, angle = -lowest(run.q[:, 1:]), turned_by(run.q[:, :-1], run.q[:, 1:])
     bound = 0.5 * angle**2 * RADIUS

@@ -115,7 +115,7 @@ def test_the_first_configurations_of_many_pairs(scene: Any, monkeypatch: Any) ->
     bad[1, 0] = np.nan
     with pytest.raises(pp.errors.PhipsiError, match="q"):
         function(bad, {})
-    found, status = function(bad, {"on_error": "mask"})
+    found, status = function(bad, {"on_error": "nan"})
     assert status.astype(bool).tolist() == [False, True, False]
     assert np.isnan(found.distance[1]).all() and same(found, nearest, [0, 2])
     wrong: Any = {"thread": 2}

@@ -33,7 +33,9 @@ def pinned(
 def rolled(system: pp.System, q: np.ndarray, v: np.ndarray, h: float, duration: float) -> Any:
     sim = pp.Simulator(system, dt=h, **STEPPING)
     names = ("q", "v", "contact.gaps")
-    return sim.rollout(sim.start(q, v), steps=round(duration / h), record=names, progress=False)
+    return sim.rollout(
+        sim.initial_state(q, v), steps=round(duration / h), record=names, progress=False
+    )
 
 
 @pytest.mark.parametrize("masses", [(0.015, 95.0), (0.01, 1000.0)])
@@ -88,7 +90,7 @@ def test_the_certificate_sees_a_body_inside_another_one() -> None:
     system, q, v = pinned(1.0, 1.0, 0.0, 0.0)
     sim = pp.Simulator(system, dt=1e-3, **STEPPING)
     q[13] += 1.0
-    state = sim.start(q, 0 * v)
+    state = sim.initial_state(q, 0 * v)
     sim.step(state)
     assert state.certificate.is_clean
     state.q[6] -= 0.015  # into the floor, at rest
@@ -96,12 +98,12 @@ def test_the_certificate_sees_a_body_inside_another_one() -> None:
     proof = state.certificate
     assert proof.overlap == pytest.approx(0.015, abs=1e-6)
     assert proof.displaced == 1 and not proof.is_clean
-    fast = sim.start(q, v)
+    fast = sim.initial_state(q, v)
     sim.step(fast)
     fast.v[5], fast.q[6] = -30.0, fast.q[6] - 0.015  # as deep, within the way of a step
     sim.step(fast)
     assert fast.certificate.displaced == 0
-    start = sim.start(q - np.eye(14)[6] * 0.015, 0 * v, separate=True)
+    start = sim.initial_state(q - np.eye(14)[6] * 0.015, 0 * v, resolve_penetration=True)
     sim.step(start)
     assert start.certificate.is_clean and start.certificate.overlap == pytest.approx(0.015)
 

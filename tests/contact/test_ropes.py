@@ -32,7 +32,7 @@ def test_a_ball_falls_into_a_rope_and_swings_as_a_pendulum():
     for h in (1e-3, 5e-4):
         sim = pp.Simulator(model, [rope], dt=h, **STEPPING)
         names = ("q", "v", "rope.impulses")
-        run = sim.rollout(sim.start(place(*start)), steps=round(1.0 / h), record=names)
+        run = sim.rollout(sim.initial_state(place(*start)), steps=round(1.0 / h), record=names)
         x = run.q[:, 4:]
         far = np.linalg.norm(x, axis=1)
         assert far.max() < L + 10 * h**2  # the arc within a step
@@ -52,10 +52,12 @@ def test_a_ball_falls_into_a_rope_and_swings_as_a_pendulum():
 def test_a_slack_rope_does_nothing_and_a_taut_one_carries_the_weight():
     model = ball(gravity=(0, 0, -G))
     sim = pp.Simulator(model, [F.Rope(("ball", (0, 0, 0.05)), "world", 0.5)], dt=1e-2, **STEPPING)
-    run = sim.rollout(sim.start(), steps=20, record=("v", "rope.impulses"), progress=False)
+    run = sim.rollout(sim.initial_state(), steps=20, record=("v", "rope.impulses"), progress=False)
     assert_array_equal(run["rope.impulses"], 0.0)
     assert run.v[-1, 5] == pytest.approx(-G * 0.2)
-    run = sim.rollout(sim.start(place(0, 0, -0.55)), steps=200, record=("q", "v", "rope.impulses"))
+    run = sim.rollout(
+        sim.initial_state(place(0, 0, -0.55)), steps=200, record=("q", "v", "rope.impulses")
+    )
     assert_allclose(run["rope.impulses"][1:, 0] / 1e-2, 2.0 * G, rtol=1e-9)
     assert np.abs(run.q[-1, 4:] - [0, 0, -0.55]).max() < 1e-12
 
@@ -69,7 +71,7 @@ def test_two_bodies_on_a_rope_keep_their_momentum():
     q = np.concatenate([place(0, 0, 0), place(0.5, 0, 0)])
     v = np.zeros(12)
     v[9] = 2.0  # the second flies away
-    run = sim.rollout(sim.start(q, v), steps=500, record=("q", "v"), progress=False)
+    run = sim.rollout(sim.initial_state(q, v), steps=500, record=("q", "v"), progress=False)
     assert_allclose(run.v[-1, [3, 9]], 1.5, atol=1e-12)  # together, 6/4 m/s
     assert np.linalg.norm(run.q[-1, 11:] - run.q[-1, 4:7]) == pytest.approx(1.0, abs=1e-9)
 
@@ -78,7 +80,9 @@ def test_a_rope_over_a_floor_with_contacts():
     system = on_ground(pp.shapes.Box((0.2, 0.2, 0.2)), material=pp.Material(0.3))
     rope = F.Rope("box", ("world", (0, 0, 0.1)), 0.5)
     sim = pp.Simulator(system, [rope], dt=1e-3, **STEPPING)
-    run = sim.rollout(sim.start(place(0, 0, 0.1), [0, 0, 0, 3.0, 0, 0]), steps=800, progress=False)
+    run = sim.rollout(
+        sim.initial_state(place(0, 0, 0.1), [0, 0, 0, 3.0, 0, 0]), steps=800, progress=False
+    )
     assert run.q[:, 4].max() == pytest.approx(0.5, abs=1e-9)
     assert run.certificate.is_clean and run.certificate.gain < 1e-12
     assert np.abs(run.v[-1]).max() < 1e-9
@@ -90,13 +94,15 @@ def test_gradients_through_a_rope():
     q, v, steps = place(0.6, 0.05, -0.79), np.array([0.1, 0.2, 0, 0.2, 0.1, -1.5]), 40
     weight = np.zeros((steps + 1, 6))
     weight[-1] = np.random.default_rng(2).normal(size=6)
-    found = sim.gradient(sim.start(q, v), None, steps, of={"v": weight})
-    run = sim.rollout(sim.start(q, v), steps=steps, record=("rope.impulses",), progress=False)
+    found = sim.gradient(sim.initial_state(q, v), None, steps, cotangents={"v": weight})
+    run = sim.rollout(
+        sim.initial_state(q, v), steps=steps, record=("rope.impulses",), progress=False
+    )
     assert run["rope.impulses"].any()
 
     def value(dv, length):
         own = {"rope.length": length}
-        run = sim.rollout(sim.start(q, v + dv, parameters=own), steps=steps, progress=False)
+        run = sim.rollout(sim.initial_state(q, v + dv, parameters=own), steps=steps, progress=False)
         return run.v[..., -1, :] @ weight[-1]
 
     def slope(along):

@@ -155,7 +155,7 @@ def test_round_bodies_rest_on_both_sides_of_a_valley():
     sim = pp.Simulator(system, dt=4e-3, integrator="time_stepping")
     q = model.neutral()
     q[4:7], q[11:14] = (0.02, 0.4, 0.2), (-0.02, -0.4, 0.2)
-    run = sim.rollout(sim.start(q), steps=400, record=("q", "v", "contact.impulses"))
+    run = sim.rollout(sim.initial_state(q), steps=400, record=("q", "v", "contact.impulses"))
     force = run["contact.impulses"][-1, :, 3:].reshape(2, 3, 3) / sim.dt
     assert np.abs(run.v[-1]).max() < 1e-9 and run.certificate.is_clean
     np.testing.assert_allclose(force.sum(axis=1), [[0, 0, 9.81]] * 2, atol=1e-6)
@@ -170,7 +170,7 @@ def test_events_follow_a_body_over_a_ridge(name):
     """Without friction and impacts energy stays, while the contact goes over from face to edge."""
     shape = {"egg": S.Ellipsoid((0.12, 0.1, 0.08)), "rod": S.Capsule(0.05, 0.8)}[name]
     model = model_of({name: shape}, S.HeightField(ROOF, 0.25))
-    system = pp.System(model, contacts=pp.Contacts(model, material=pp.Material(0.0), points=1))
+    system = pp.System(model, contacts=pp.Contacts(model, material=pp.Material(0.0), max_points=1))
     q, v = model.neutral(), np.zeros(6)
     if name == "egg":  # slides up a face and over the ridge to the other one
         slope = np.arctan(0.4)

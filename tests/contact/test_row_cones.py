@@ -28,7 +28,7 @@ def plan_of(kind: str, *, stops: bool = False) -> RowPlan:
     solid = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
     for name in ("low", "high", "apart"):
         rolling = 0.01 if kind == "rolling" and name == "apart" else 0.0
-        material = pp.Material(0.5, rolling=rolling, torsion=rolling)
+        material = pp.Material(0.5, rolling_friction=rolling, torsional_friction=rolling)
         builder.add_body(name, joint=pp.joints.Free(), inertia=solid)
         shape = pp.shapes.Capsule(0.1, 0.2)
         builder.add_shape(name, name, shape, material=material)

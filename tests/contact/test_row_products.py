@@ -28,7 +28,7 @@ def plan():
     builder = pp.ModelBuilder()
     solid = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
     for name, rolling in (("low", 0.0), ("high", 0.0), ("ball", 0.01)):
-        material = pp.Material(0.5, rolling=rolling, torsion=rolling)
+        material = pp.Material(0.5, rolling_friction=rolling, torsional_friction=rolling)
         shape = pp.shapes.Sphere(0.1) if rolling else pp.shapes.Box((0.2, 0.2, 0.2))
         builder.add_body(name, joint=pp.joints.Free(), inertia=solid)
         builder.add_shape(name, name, shape, material=material)

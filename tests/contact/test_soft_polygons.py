@@ -30,7 +30,7 @@ BRICK = pp.shapes.Box(2 * HALF)
 MESH = pp.shapes.ConvexMesh([HALF * (x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
 EDGE = ((0.1, 0.0), (-0.05, 0.08), (-0.05, -0.08))
 STIFF = 5e3
-UPPER, LOWER = pp.Material(0.4, stiffness=STIFF, dissipation=10.0), pp.Material(0.4)
+UPPER, LOWER = pp.Material(0.4, stiffness=STIFF, damping=10.0), pp.Material(0.4)
 
 
 def bricks(upper: Any = BRICK, lower: Any = BRICK) -> Any:
@@ -159,7 +159,7 @@ def test_fixed_steps_come_near_to_a_run_with_events() -> None:
     off = []
     for h in (5e-4, 2.5e-4):
         sim = pp.Simulator(SYSTEM, dt=h, integrator="time_stepping")
-        state = sim.start(q, v)
+        state = sim.initial_state(q, v)
         sim.step(state, steps=round(0.2 / h))
         off.append(np.abs(state.q - run.q[-1]).max())
     assert off[1] < 0.02 and off[1] < 0.6 * off[0]
@@ -203,7 +203,7 @@ def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
     shape = pp.shapes.ConvexMesh(
         [[0.1 * np.cos(a), 0.1 * np.sin(a), z] for a in turn for z in (-0.05, 0.05)]
     )
-    soft = pp.Material(0.5, stiffness=5e3, dissipation=10.0)
+    soft = pp.Material(0.5, stiffness=5e3, damping=10.0)
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.004, 0.01))
     builder.add_body("prism", joint=pp.joints.Free(), inertia=inertia)
@@ -219,7 +219,7 @@ def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
     fastest = []
     for system in (pp.System(model, contacts=contacts), few):
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-        state = sim.start([1, 0, 0, 0, 0, 0, 0.05], np.zeros(6))
+        state = sim.initial_state([1, 0, 0, 0, 0, 0, 0.05], np.zeros(6))
         sim.step(state, steps=1500)
         fastest.append(np.abs(state.v).max())
         if system is not few:
@@ -231,4 +231,4 @@ def replace_slots(contacts: pp.Contacts, slots: int) -> pp.Contacts:
     """The twin whose only pair has fewer slots."""
     (pair,) = contacts.pairs
     few = (replace(pair, slots=slots),)
-    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.max_points)

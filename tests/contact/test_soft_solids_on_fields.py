@@ -20,7 +20,7 @@ def box_on(heights, spacing: float) -> pp.Contacts:
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.03))
     builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
-    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    soft = pp.Material(0.6, stiffness=STIFF, damping=20.0)
     builder.add_shape("box", "box", pp.shapes.Box((0.4, 0.4, 0.1)), material=soft)
     builder.add_shape("land", "world", pp.shapes.HeightField(heights, spacing))
     return pp.Contacts(builder.build(), ground=False)
@@ -29,7 +29,7 @@ def box_on(heights, spacing: float) -> pp.Contacts:
 def one_per_quarter(contacts: pp.Contacts) -> pp.Contacts:
     (pair,) = contacts.pairs
     few = (replace(pair, slots=pair.slots - 4),)
-    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.max_points)
 
 
 def test_two_peaks_under_one_quarter_carry_together():
@@ -42,7 +42,7 @@ def test_two_peaks_under_one_quarter_carry_together():
     fastest = []
     for one in (contacts, one_per_quarter(contacts)):
         sim = pp.Simulator(pp.System(one.model, contacts=one), dt=1e-3, integrator="time_stepping")
-        state = sim.start([1, 0, 0, 0, 0, 0, 0.15], np.zeros(6))
+        state = sim.initial_state([1, 0, 0, 0, 0, 0, 0.15], np.zeros(6))
         sim.step(state, steps=1500)
         fastest.append(np.abs(state.v).max())
         if one is contacts:
@@ -85,7 +85,7 @@ def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
     builder, r, length = pp.ModelBuilder(), 0.12, 0.3
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.0111, 0.0111, 0.0072))
     builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
-    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    soft = pp.Material(0.6, stiffness=STIFF, damping=20.0)
     builder.add_shape("can", "can", pp.shapes.Cylinder(r, length), material=soft)
     if is_flat_field:
         builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((11, 11)), 0.2))
@@ -100,7 +100,7 @@ def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
     def after():
         system = pp.System(model, contacts=contacts)
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
-        return sim.rollout(sim.start(q), steps=4000, every=4000)
+        return sim.rollout(sim.initial_state(q), steps=4000, record_every=4000)
 
     run = after()
     assert np.abs(run.v[:, -1]).max() < 1e-12

@@ -104,11 +104,14 @@ CLOSED = np.broadcast_to(FOUR_BAR.assemble([1.0, -1.0, -1.5]), (4, 3)).copy()
 REST, EFFORTS = np.zeros((4, 3)), np.random.default_rng(1).standard_normal((4, 3))
 WITH_LOOPS = {
     "forward_dynamics": (pp.forward_dynamics, CLOSED, REST, EFFORTS),
-    "forward_dynamics, f": (partial(pp.forward_dynamics, multipliers=True), CLOSED, REST, EFFORTS),
+    "forward_dynamics, f": (
+        partial(pp.forward_dynamics, return_multipliers=True), CLOSED, REST, EFFORTS,
+    ),
     "forward_dynamics_derivatives": (pp.forward_dynamics_derivatives, CLOSED, REST, EFFORTS),
     "inverse_dynamics": (pp.inverse_dynamics, CLOSED, REST, REST),
     "inverse_dynamics, f": (
-        partial(pp.inverse_dynamics, actuated=["joint1"], multipliers=True), CLOSED, REST, REST),
+        partial(pp.inverse_dynamics, actuated=["joint1"], return_multipliers=True),
+        CLOSED, REST, REST),
     "hybrid_dynamics": (
         partial(pp.hybrid_dynamics, prescribed=["joint1"]), CLOSED, REST, REST, EFFORTS),
     "constraint_forces": (pp.constraint_forces, CLOSED, REST, EFFORTS),
@@ -162,7 +165,7 @@ def test_options_of_one_result(name):
     out = np.full_like(plain, np.nan)
     assert function(ARM, *arguments, out=out) is out
     assert_array_equal(out, plain)
-    masked, status = function(ARM, *arguments, on_error="mask")
+    masked, status = function(ARM, *arguments, on_error="nan")
     assert_allclose(masked, plain, rtol=1e-13)
     assert status.shape == (5,) and not status.any()
     check_wrong_options(function, ARM, arguments, plain)
@@ -182,7 +185,7 @@ def test_options_with_loops(name):
     check_options(function, FOUR_BAR, arguments)
     q = CLOSED.copy()
     q[2, 1] = np.nan
-    masked, status = function(FOUR_BAR, q, *arguments[1:], on_error="mask")
+    masked, status = function(FOUR_BAR, q, *arguments[1:], on_error="nan")
     assert status.shape == (4,) and status[2] and not np.delete(status, 2).any()
     for x, y in zip(parts(masked), parts(function(FOUR_BAR, *arguments)), strict=True):
         assert np.isnan(x[2]).all()
@@ -200,7 +203,7 @@ def check_options(function, model, arguments):
     plain = function(model, *arguments)
     for x, y in zip(parts(plain), parts(function(model, *arguments, threads=2)), strict=True):
         assert_array_equal(x, y)
-    masked, status = function(model, *arguments, on_error="mask")
+    masked, status = function(model, *arguments, on_error="nan")
     assert type(masked) is type(plain) and not status.any()
     for x, y in zip(parts(plain), parts(masked), strict=True):
         assert_allclose(x, y, rtol=1e-9, atol=1e-9)
@@ -229,11 +232,11 @@ def check_wrong_options(function, model, arguments, plain):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_results_in_the_memory_of_arguments(threads):
     """The efforts among the results are those of the caller, where the accelerations go."""
-    wanted = pp.forward_dynamics(FOUR_BAR, CLOSED, REST, EFFORTS, multipliers=True)
+    wanted = pp.forward_dynamics(FOUR_BAR, CLOSED, REST, EFFORTS, return_multipliers=True)
     tau = EFFORTS.copy()
     out = (tau, *(np.empty(x.shape) for x in wanted[1:]))
     found = pp.forward_dynamics(
-        FOUR_BAR, CLOSED, REST, tau, multipliers=True, out=out, threads=threads
+        FOUR_BAR, CLOSED, REST, tau, return_multipliers=True, out=out, threads=threads
     )
     for x, y in zip(found, wanted, strict=True):
         assert_array_equal(x, y)
@@ -244,23 +247,23 @@ def test_results_in_the_memory_of_arguments(threads):
 def test_states_that_no_effort_drives_are_masked():
     v = REST.copy()
     v[1] = 1.0  # opens the loop
-    masked, status = pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, on_error="mask")
+    masked, status = pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, on_error="nan")
     assert status.tolist() == [0, 5, 0, 0] and np.isnan(masked[1]).all()
     assert_allclose(masked[0], pp.inverse_dynamics(FOUR_BAR, CLOSED[0], REST[0], REST[0]))
     with pytest.raises(pp.errors.InputError, match="does not exist"):
-        pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, actuated=["elbow"], on_error="mask")
+        pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, actuated=["elbow"], on_error="nan")
 
 
 def test_secondary_forms_take_options():
     grasp, q, v = random_grasp(0, ("Rigid", "Rigid"), joints=("revolute", "spherical", "free"))
     tau = RNG.standard_normal((3, grasp.nv))
     solve = partial(pp.forward_dynamics, grasp, q, v, tau, algorithm="secondary")
-    masked, status = solve(on_error="mask", threads=2)
+    masked, status = solve(on_error="nan", threads=2)
     assert_allclose(masked, solve(), rtol=1e-9, atol=1e-9)
     assert not status.any()
     stuck = pp.examples.two_finger_grasp()  # its fingers cannot give way along all rows
     q, rest = stuck.model.neutral(), np.zeros((2, stuck.nv))
-    options = {"algorithm": "secondary", "on_error": "mask"}
+    options = {"algorithm": "secondary", "on_error": "nan"}
     masked, status = pp.forward_dynamics(stuck, q, rest, rest, **options)
     assert status.tolist() == [3, 3] and np.isnan(masked).all()
 

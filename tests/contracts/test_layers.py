@@ -309,7 +309,8 @@ def test_import_phipsi_is_light():
             ],
         ),
         (
-            "import phipsi as p; s = p.Simulator(p.examples.planar_arm(1)); s.rollout(s.start())",
+            "import phipsi as p; s = p.Simulator(p.examples.planar_arm(1)); "
+            "s.rollout(s.initial_state())",
             [
                 "contact.contact_rows",
                 "contact.geometry",

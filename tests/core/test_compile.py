@@ -258,7 +258,7 @@ def test_threads_must_be_a_whole_number(threads: Any):
 
 
 def test_on_error_is_raise_mask_or_return():
-    with pytest.raises(InputError, match="on_error='ignore' is not one of 'raise', 'mask', "):
+    with pytest.raises(InputError, match="on_error='ignore' is not one of 'raise', 'nan', "):
         compiled(V, MODEL)(draw()["q"], draw()["v"], on_error="ignore")
 
 
@@ -448,10 +448,10 @@ def test_masked_elements_are_nan_and_have_a_status():
     model = chain(7, 0, ["revolute"])
     at = draw(model, batch=(3,))
     program = compiled(Lambda.inv, model, points=["b6"], mode="dense")
-    result, status = program(at["q"], on_error="mask")
+    result, status = program(at["q"], on_error="nan")
     assert result.shape == (3, 6, 6) and (status == 0).all() and np.isfinite(result).all()
     program = compiled((Lambda.inv, V), model, points=["b0"], mode="dense")
-    (result, velocities), status = program(at["q"], at["v"], on_error="mask")
+    (result, velocities), status = program(at["q"], at["v"], on_error="nan")
     assert np.isnan(result).all() and (status != 0).all() and np.isnan(velocities).all()
     with pytest.raises(SingularMatrixError, match="rank 1 of 6"):
         program(at["q"], at["v"])
@@ -460,11 +460,11 @@ def test_masked_elements_are_nan_and_have_a_status():
 def test_only_failed_elements_are_masked():
     model = pp.examples.planar_arm(3)
     q = np.zeros((2, 3))
-    assert compiled(logdet(D), model)(q, on_error="mask")[1].tolist() == [0, 0]
+    assert compiled(logdet(D), model)(q, on_error="nan")[1].tolist() == [0, 0]
     inertias = call(P, {"q": q}, model, mode="blocks")
     inertias[1] = 0
     program = compiled(mass_matrix.inv @ tau, model, given=["P"])
-    result, status = program(q, np.ones(3), inertias, on_error="mask")
+    result, status = program(q, np.ones(3), inertias, on_error="nan")
     assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
     assert status[0] == 0 and status[1] > 0
     with pytest.raises(SingularHingeError, match=r"element \[1\] of the batch"):
@@ -473,18 +473,18 @@ def test_only_failed_elements_are_masked():
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
 def test_failed_elements_are_returned_with_their_numbers(backend: str):
-    """log det of what is not positive: the numbers stay, the status is that of "mask"."""
+    """log det of what is not positive: the numbers stay, the status is that of "nan"."""
     model = pp.examples.planar_arm(3)
     inertias = np.repeat(model.inertia_matrices[None], 2, axis=0)
     inertias[1] *= -1
     program = pp.compile((logdet(mass_matrix), V), model, given=["M"], backend=backend)
     inputs = {"q": np.zeros((2, 3)), "v": np.ones((2, 3)), "M": inertias}
-    (masked, nothing), status = program(**inputs, on_error="mask")
-    (found, velocities), same = program(**inputs, on_error="return")
+    (masked, nothing), status = program(**inputs, on_error="nan")
+    (found, velocities), same = program(**inputs, on_error="best")
     assert status[0] == 0 and status[1] > 0 and np.array_equal(status, same)
     assert np.isnan(nothing[1]).all() and np.isfinite(velocities).all()
     np.testing.assert_array_equal(masked[0], found[0])
-    (alone, _), zero = program(*(inputs[n][0] for n in program.inputs), on_error="return")
+    (alone, _), zero = program(*(inputs[n][0] for n in program.inputs), on_error="best")
     assert zero == 0 and alone == found[0]
 
 
@@ -492,7 +492,7 @@ def test_bad_numbers_are_masked_too():
     at = draw(batch=(2,))
     at["tau"][1, 0] = np.nan
     program = compiled(mass_matrix.inv @ tau, MODEL)
-    result, status = program(at["q"], at["tau"], on_error="mask")
+    result, status = program(at["q"], at["tau"], on_error="nan")
     assert np.isnan(result[1]).all() and np.isfinite(result[0]).all()
     assert status[0] == 0 and status[1] != 0
 

@@ -53,7 +53,9 @@ for folder in ("architecture", "development", "guides", "migration", "papers"):
 TEXTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *ROOT.glob("docs/**/*.md"),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

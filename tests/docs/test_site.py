@@ -62,7 +62,7 @@ def test_broken_links_and_lost_pages_are_found(tmp_path: Path):
 def test_every_public_name_has_an_entry(assembled: Path):
     entries = reference.entries()
     assert set(pp.__all__) <= set(entries)
-    assert {"torch.forward_dynamics", "gym.VectorEnvironment", "SimulatorRun"} <= set(entries)
+    assert {"torch.forward_dynamics", "gym.VectorEnvironment", "Rollout"} <= set(entries)
     for name, entry in entries.items():
         page, _, anchor = entry.partition("#")
         text = (assembled / page).read_text(encoding="utf-8")

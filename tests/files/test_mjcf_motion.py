@@ -71,8 +71,8 @@ def ours(model: Model, **options) -> dict[frozenset[str], tuple[float, ...]]:
     return {
         frozenset((p.a.name, p.b.name)): (
             p.material.friction,
-            p.material.torsion,
-            p.material.rolling,
+            p.material.torsional_friction,
+            p.material.rolling_friction,
         )
         for p in pp.Contacts(model, **options).pairs
     }
@@ -209,7 +209,7 @@ def test_height_fields_are_those_of_mujoco(tmp_path: Path, shape: tuple[int, int
     path = field_file(tmp_path, f'<hfield name="h" {sizes} elevation="{numbers}"/>')
     model = load(path)
     ground_heights(model, mujoco.MjModel.from_xml_path(str(path)), rng)
-    assert pp.Contacts(model).pairs[0].material == pp.Material(0.3, torsion=0.005)
+    assert pp.Contacts(model).pairs[0].material == pp.Material(0.3, torsional_friction=0.005)
     again = Model.from_dict(model.to_dict())
     assert pp.Contacts(again) == pp.Contacts(model)
 
@@ -237,7 +237,7 @@ def test_a_ball_rests_on_a_height_field_of_a_file(tmp_path: Path):
     model = load(written(tmp_path, inside, head=f"<asset>{flat}</asset>"))
     system = pp.System(model, contacts=pp.Contacts(model))
     sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
-    run = sim.rollout(sim.start(model.neutral()), steps=100)
+    run = sim.rollout(sim.initial_state(model.neutral()), steps=100)
     assert run.q[-1, 6] == pytest.approx(-0.05, abs=1e-6)  # fell by 5 cm, to its radius
 
 
@@ -251,12 +251,12 @@ HIPS = (
 
 def test_joints_of_one_body_keep_their_friction_and_efforts(tmp_path: Path):
     model = load(written(tmp_path, HIPS))
-    rating = model.ratings["x+y"]
+    rating = model.joint_properties["x+y"]
     assert (rating.friction, rating.effort) == ((0.3, 0.7), (3.0, np.inf))
     assert rating.lower_effort == (-1.0, -np.inf)
-    (friction,) = pp.forces.from_ratings(model, exact=True)
+    (friction,) = pp.forces.from_model(model, exact=True)
     assert list(friction.friction) == [0.3, 0.7]
-    assert Model.from_dict(model.to_dict()).ratings == model.ratings
+    assert Model.from_dict(model.to_dict()).joint_properties == model.joint_properties
     cut = pp.control.Saturated(lambda t, q, v: [-5.0, -5.0], model)
     assert cut(0.0, np.zeros(2), np.zeros(2)).tolist() == [-1.0, -5.0]
     assert cut.saturated.tolist() == [1, 0]
@@ -268,7 +268,7 @@ def test_uneven_efforts_act_in_compiled_runs(tmp_path: Path):
     model = load(written(tmp_path, HIPS)).with_gravity((0, 0, 0))
     pull = pp.control.Saturated(pp.control.PDGravity(model, model.neutral(), 1e3, 0.0), model)
     sim = pp.Simulator(model, [pull], dt=1e-4)
-    run = sim.rollout(sim.start([1.0, 0.0]), steps=1, record=("q", "tau"))
+    run = sim.rollout(sim.initial_state([1.0, 0.0]), steps=1, record=("q", "tau"))
     assert run["tau"][0].round(9).tolist() == [-1.0, 0.0]
 
 
@@ -286,11 +286,11 @@ FLAGS = {
     "constraint": lambda model: (
         not model.constraints
         and not np.isfinite(model.upper).any()
-        and not model.ratings["i"].friction
+        and not model.joint_properties["i"].friction
         and not pp.Contacts(model).pairs
     ),
     "damper": lambda model: not model.damping.any(),
-    "frictionloss": lambda model: not model.ratings["i"].friction,
+    "frictionloss": lambda model: not model.joint_properties["i"].friction,
     "limit": lambda model: not np.isfinite(model.upper).any(),
     "contact": lambda model: not pp.Contacts(model).pairs,
     "filterparent": lambda model: len(pp.Contacts(model).pairs) == 6,
@@ -325,8 +325,8 @@ def test_what_a_flag_switches_off_is_not_there(tmp_path: Path, flag: str):
 def passive(model: Model, lines: list[str], q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Accelerations with the damping of the model, and what the warnings say to write."""
     laws = [made(line) for line in lines]
-    sim = pp.Simulator(model, [*pp.forces.from_ratings(model), *laws], dt=1e-6)
-    run = sim.rollout(sim.start(q, v), steps=1, record=("q", "vdot"))
+    sim = pp.Simulator(model, [*pp.forces.from_model(model), *laws], dt=1e-6)
+    run = sim.rollout(sim.initial_state(q, v), steps=1, record=("q", "vdot"))
     return to_mujoco(model, q, v, run["vdot"][0]).vdot
 
 
@@ -400,7 +400,7 @@ def test_files_of_gymnasium_accelerate_as_in_mujoco_with_what_the_findings_say(n
     lines = [f.message.rpartition("\n")[2].strip() for f in model.diagnosis]
     lines = [x for x in lines if x.startswith(("pp.law", "pp.forces.JointSpring"))]
     laws = [made(x.replace("ctrl=0.0", "ctrl=0.2")) for x in lines]
-    elements = [x for x in pp.forces.from_ratings(model) if not isinstance(x, pp.forces.JointStop)]
+    elements = [x for x in pp.forces.from_model(model) if not isinstance(x, pp.forces.JointLimit)]
     sim = pp.Simulator(model, [*elements, *laws], dt=1e-6)
     rng = np.random.default_rng(6)
     data = mujoco.MjData(peer)
@@ -408,7 +408,7 @@ def test_files_of_gymnasium_accelerate_as_in_mujoco_with_what_the_findings_say(n
     data.qpos, data.qvel, *_ = to_mujoco(model, q, v)
     data.ctrl = 0.2
     mujoco.mj_forward(peer, data)
-    run = sim.rollout(sim.start(q, v), steps=1, record=("q", "vdot"))
+    run = sim.rollout(sim.initial_state(q, v), steps=1, record=("q", "vdot"))
     found = to_mujoco(model, q, v, run["vdot"][0]).vdot
     np.testing.assert_allclose(found, data.qacc, rtol=0, atol=1e-11 * np.abs(data.qacc).max())
 
@@ -439,8 +439,8 @@ def test_the_range_of_a_ball_joint_is_told_and_can_be_written(tmp_path: Path):
     stop = made(finding.message.rpartition("\n")[2].strip())
     start = np.array([np.cos(0.05), np.sin(0.05), 0, 0])
     for laws, beyond in (([stop], 0.05), ([], 1.0)):
-        sim = pp.Simulator(model, [*pp.forces.from_ratings(model), *laws], dt=2e-3)
-        run = sim.rollout(sim.start(start), steps=800)
+        sim = pp.Simulator(model, [*pp.forces.from_model(model), *laws], dt=2e-3)
+        run = sim.rollout(sim.initial_state(start), steps=800)
         turn = 2 * np.arccos(np.clip(np.abs(run.q[:, 0]), 0, 1)).max()
         assert (turn < np.deg2rad(40) + 0.1) == bool(laws) and turn > np.deg2rad(40) - 0.01
         assert turn > np.deg2rad(40) + beyond or laws

@@ -70,7 +70,7 @@ def waits_until_gone(pid: int) -> None:
 def test_both_ways_give_the_same_model():
     here, there = load(MACHINE, isolate=False), load(MACHINE)
     assert here.to_dict() == there.to_dict()
-    assert here.geometry == there.geometry and here.ratings == there.ratings
+    assert here.geometry == there.geometry and here.joint_properties == there.joint_properties
     assert [str(f) for f in here.diagnosis] == [str(f) for f in there.diagnosis]
 
 

@@ -46,7 +46,7 @@ def test_names(rig: Model):
     # links whose joint is elsewhere keep their own frame under another name
     assert set(rig.frames) == {"swing_frame", "knob_frame", "datum", "post", "tool::flange"}
     assert rig.joint("hinge").limits == ((-1.0,), (2.0,))
-    assert rig.ratings["hinge"].effort == 30
+    assert rig.joint_properties["hinge"].effort == 30
     assert isinstance(rig.joint("gimbal").joint, joints.Universal)
 
 

@@ -54,7 +54,7 @@ def test_velocity_decay_is_told_and_can_be_written(tmp_path: Path):
     free = model.with_gravity((0, 0, 0))
     sim = pp.Simulator(free, [made(line)], dt=1e-3)
     start = np.array([0.5, 0.0, 0.0, 1.0, 2.0, -1.0])
-    run = sim.rollout(sim.start(free.neutral(), start), steps=1)
+    run = sim.rollout(sim.initial_state(free.neutral(), start), steps=1)
     centre = start[3:] + np.cross(start[:3], [0.1, 0.0, 0.2])  # it decays by 0.3 % in a step
     moved = run.v[-1][3:] + np.cross(run.v[-1][:3], [0.1, 0.0, 0.2])
     assert run.v[-1][0] == pytest.approx(0.998 * 0.5, rel=1e-4)
@@ -115,7 +115,7 @@ def test_each_axis_keeps_its_friction_and_limits(tmp_path: Path):
         f"<child>a</child>{axis('axis', 0.1, 3)}{axis('axis2', 0.2, 4)}</joint>"
     )
     model = load(written(tmp_path, text), strict=True)
-    rating = model.ratings["j"]
+    rating = model.joint_properties["j"]
     assert (rating.friction, rating.effort) == ((0.1, 0.2), (3.0, 4.0)) and not model.diagnosis
     cut = pp.control.Saturated(lambda t, q, v: [9.0, -9.0], model)
     assert cut(0.0, np.zeros(2), np.zeros(2)).tolist() == [3.0, -4.0]
@@ -130,7 +130,7 @@ def test_torsional_friction_of_a_patch(tmp_path: Path):
         "</torsional></friction>"
     )
     (shape,) = load(written(tmp_path, surfaced(twist)), strict=True).geometry
-    assert shape.material == pp.Material(1.0, torsion=3 * math.pi / 16 * 0.5 * 0.02)
+    assert shape.material == pp.Material(1.0, torsional_friction=3 * math.pi / 16 * 0.5 * 0.02)
 
 
 LEFT_OUT = {
@@ -153,7 +153,7 @@ def test_what_a_surface_says_and_is_left_out_is_told(tmp_path: Path, case: str):
     _, finding, line = one(path, words)
     assert finding.element == "collision 'c'" and finding.line in (2, 3)
     if line.startswith("pp."):
-        assert made(line) == pp.Material(1.0, stiffness=1e5, dissipation=10.0)
+        assert made(line) == pp.Material(1.0, stiffness=1e5, damping=10.0)
     with pytest.raises(ModelError, match="strict=True"):
         load(path, strict=True)
 

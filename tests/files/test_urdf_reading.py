@@ -59,7 +59,7 @@ def test_names_joints_and_frames(arm: Model):
     assert arm.joint("shoulder").limits == ((-1.5,), (2.0,))
     assert arm.joint("spin").limits is None
     assert arm.joint("shoulder").damping == (0.7,)
-    rating = arm.ratings["shoulder"]
+    rating = arm.joint_properties["shoulder"]
     assert (rating.effort, rating.velocity, rating.friction) == (50, 3, 0.2)
 
 
@@ -208,7 +208,9 @@ def test_a_link_called_world(tmp_path: Path):
 def test_a_joint_called_world(tmp_path: Path):
     text = pair("<limit lower='-1' upper='1' effort='3'/>").replace('name="j"', 'name="world"')
     model = load(write(tmp_path, text))
-    assert model.joint_names == ("world_joint",) and model.ratings["world_joint"].effort == 3
+    assert (
+        model.joint_names == ("world_joint",) and model.joint_properties["world_joint"].effort == 3
+    )
     assert [(f.kind, f.line) for f in model.diagnosis] == [("renamed", 4)]
 
 
@@ -294,7 +296,7 @@ def test_extras_survive_changes_and_storage(arm: Model):
     heavier = arm.with_body("wheel", inertia=SpatialInertia(2.0, (0, 0, 0), 0.1))
     assert heavier.couplings == arm.couplings and heavier.geometry == arm.geometry
     locked = arm.with_locked("finger_left", {"finger_left": 0.0})
-    assert locked.couplings == () and "finger_left" not in locked.ratings
+    assert locked.couplings == () and "finger_left" not in locked.joint_properties
     both = arm.attach(arm, at="camera", prefix="second_")
     assert both.couplings[1] == MimicJoint("second_finger_right", "second_finger_left", 1.0, 0.001)
     assert both.geometry[-1].link == "second_wheel"
@@ -318,7 +320,7 @@ def same(a: Model, b: Model) -> None:
     np.testing.assert_array_equal(a.placement_translations, b.placement_translations)
     np.testing.assert_array_equal(a.damping, b.damping)
     np.testing.assert_array_equal([a.lower, a.upper], [b.lower, b.upper])
-    assert a.couplings == b.couplings and a.ratings == b.ratings
+    assert a.couplings == b.couplings and a.joint_properties == b.joint_properties
     for name, (host, pose) in a.frames.items():
         assert b.frames[name][0] == host
         np.testing.assert_allclose(pose.matrix, b.frames[name][1].matrix, rtol=0, atol=1e-15)

@@ -140,7 +140,9 @@ def test_every_robot_can_be_saved_and_loaded_again(base: str, tmp_path: Path):
         text = save_urdf(model, tmp_path / path.name)
         again = quietly(tmp_path / path.name, base)
         assert again.joint_names == model.joint_names, path
-        assert again.couplings == model.couplings and again.ratings == model.ratings, path
+        assert (
+            again.couplings == model.couplings and again.joint_properties == model.joint_properties
+        ), path
         for array in ("lower", "upper", "damping"):
             np.testing.assert_array_equal(getattr(again, array), getattr(model, array))
         for array in ("inertia_matrices", "placement_rotations", "placement_translations"):

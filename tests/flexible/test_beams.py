@@ -52,7 +52,7 @@ def test_tip_loads_are_exact_in_statics():
         L, 3.0, EI, EA, GJ, modes=2, rotary_inertia=0.01, shear_stiffness=shear, ports={"half": 0.5}
     )
     tip = beam.port("tip")
-    flexibility = np.vstack([tip.turns, tip.moves])
+    flexibility = np.vstack([tip.rotation_modes, tip.translation_modes])
     flexibility = flexibility @ np.linalg.solve(beam.stiffness, flexibility.T)
     expected = np.diag([L / GJ, L / EI[1], L / EI[0], L / EA, 0, 0])
     for k, plane in ((4, 0), (5, 1)):
@@ -60,7 +60,9 @@ def test_tip_loads_are_exact_in_statics():
     expected[2, 4] = expected[4, 2] = L**2 / 2 / EI[0]
     expected[1, 5] = expected[5, 1] = -(L**2) / 2 / EI[1]
     np.testing.assert_allclose(flexibility, expected, atol=1e-9)
-    half = beam.port("half").moves @ np.linalg.solve(beam.stiffness, tip.moves.T)
+    half = beam.port("half").translation_modes @ np.linalg.solve(
+        beam.stiffness, tip.translation_modes.T
+    )
     x = L / 2
     assert half[1, 1] == pytest.approx(x**2 * (3 * L - x) / (6 * EI[0]) + x / shear[0], rel=1e-9)
 
@@ -93,22 +95,22 @@ def test_integrals_by_sums_over_many_ports():
     names = {f"p{k}": float(s) for k, s in enumerate(x)}
     beam = pp.FlexibleInertia.beam(
         L, 3.0, (5.0, 7.0), 11.0, 13.0, modes=1, rotary_inertia=(0.02, 0.03), ports=names,
-        axis=(1, 2, -2), lateral=(0, 1, 1), stretch_modes=1,
+        axis=(1, 2, -2), bending_axis=(0, 1, 1), stretch_modes=1,
     )  # fmt: skip
     ports = [beam.port(name) for name in names]
     axis = np.array([1, 2, -2]) / 3
     lateral = np.array([0, 1, 1]) / math.sqrt(2)
-    turns = np.stack([port.turns for port in ports])
+    turns = np.stack([port.rotation_modes for port in ports])
     slopes = np.cross(turns, axis, axisa=1, axisc=1)  # θ × axis
     squares = np.einsum("kai,kaj->kij", slopes, slopes) * L / pieces
     short = -axis[:, None, None] * (np.cumsum(squares, axis=0) - squares / 2)[:, None]
-    np.testing.assert_allclose([port.shortening for port in ports], short, atol=1e-3)
+    np.testing.assert_allclose([port.second_order for port in ports], short, atol=1e-3)
     frame = np.stack([axis, lateral, np.cross(axis, lateral)], axis=1)
     section = frame @ np.diag([0.05, 0.03, 0.02]) @ frame.T
     points = Points(
         np.full(pieces, 3.0 * L / pieces),
         np.outer(x * L, axis),
-        np.stack([port.moves for port in ports]),
+        np.stack([port.translation_modes for port in ports]),
         short,
         np.tile(section * L / pieces, (pieces, 1, 1)),
         turns,
@@ -139,14 +141,14 @@ def test_max_frequency_leaves_out_modes():
 
 def test_without_stiffening_nothing_is_of_second_order():
     beam = pp.FlexibleInertia.beam(2.0, 3.0, 5.0, stiffening=False)
-    assert not beam.S2.any() and not beam.port("tip").shortening.any()
+    assert not beam.S2.any() and not beam.port("tip").second_order.any()
     assert pp.FlexibleInertia.beam(2.0, 3.0, 5.0).S2.any()
 
 
 def test_the_default_planes():
     for axis, lateral in (((1, 0, 0), 1), ((0, 1, 0), 2), ((0, 0, 1), 0), ((0, 0, -1), 0)):
         beam = pp.FlexibleInertia.beam(1.0, 1.0, (1.0, INF), axis=axis)
-        moved = np.flatnonzero(np.abs(beam.port("tip").moves).max(axis=1))
+        moved = np.flatnonzero(np.abs(beam.port("tip").translation_modes).max(axis=1))
         assert moved.tolist() == [lateral]
         np.testing.assert_allclose(beam.port("tip").position, axis)
 
@@ -156,7 +158,9 @@ def test_the_picture_shows_the_tip():
     assert beam.shape is not None
     eta = np.arange(beam.modes) / 100
     drawn = beam.shape.deformed(eta)
-    np.testing.assert_allclose(drawn[-1], [1, 0, 0] + beam.port("tip").moves @ eta, atol=1e-12)
+    np.testing.assert_allclose(
+        drawn[-1], [1, 0, 0] + beam.port("tip").translation_modes @ eta, atol=1e-12
+    )
     assert beam.shape.segments[-1].tolist() == [len(drawn) - 2, len(drawn) - 1]
 
 
@@ -178,7 +182,7 @@ def test_the_picture_shows_the_tip():
         ({"max_frequency": 1e-3}, "no mode is left. The lowest of 8 modes"),
         ({"damping_ratio": -0.1}, "damping_ratio must be at least 0"),
         ({"axis": (0, 0, 0)}, "axis must be three finite numbers"),
-        ({"lateral": (2, 0, 0)}, "lateral is parallel to the axis"),
+        ({"bending_axis": (2, 0, 0)}, "bending_axis is parallel to the axis"),
         ({"ports": {"far": 2.0}}, "port 'far' is at 2 of the length"),
         ({"rotary_inertia": -1.0}, "rotary_inertia must be at least 0"),
     ],

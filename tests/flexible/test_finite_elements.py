@@ -61,7 +61,7 @@ def clamped():
 def test_loads_at_the_port_are_exact_in_statics(tie):
     found = body(tie=tie, modes=0)
     port, at = found.port("tip"), NODES[TIP].mean(axis=0)
-    reads = np.vstack([port.moves, port.turns])
+    reads = np.vstack([port.translation_modes, port.rotation_modes])
     _, _, Kc = clamped()
     rigid = rigid_columns(NODES[TIP], at)
     if tie == "mean":
@@ -104,7 +104,7 @@ def test_the_picture_joins_nodes_with_stiffness_between_them(monkeypatch):
 def test_normal_modes_hold_the_port():
     """With the port fixed, what is left are the fixed-interface modes of the matrices."""
     found = body(modes=5)
-    reads = np.vstack([found.port("tip").moves, found.port("tip").turns])
+    reads = np.vstack([found.port("tip").translation_modes, found.port("tip").rotation_modes])
     still = scipy.linalg.null_space(reads)
     squares = np.linalg.eigvalsh(still.T @ found.stiffness @ still)
     _, Mc, Kc = clamped()
@@ -199,7 +199,7 @@ def test_nodes_with_rotations_make_the_same_beam():
     np.testing.assert_allclose(found.rigid.matrix, beam.rigid.matrix, rtol=1e-9, atol=1e-9)
     softness = []
     for x in (found, beam):
-        reads = np.vstack([x.port("tip").turns, x.port("tip").moves])
+        reads = np.vstack([x.port("tip").rotation_modes, x.port("tip").translation_modes])
         softness.append(reads @ np.linalg.solve(x.stiffness, reads.T))
     np.testing.assert_allclose(*softness, atol=1e-8)
 

@@ -19,7 +19,7 @@ DOWN = pp.Pose(translation=(0, 0, -0.2))
 
 def _beam(EI, **more):
     return pp.FlexibleInertia.beam(
-        1.0, 1.0, EI=(EI, np.inf), lateral=(0, 0, 1), modes=0, damping_ratio=0.02, **more
+        1.0, 1.0, EI=(EI, np.inf), bending_axis=(0, 0, 1), modes=0, damping_ratio=0.02, **more
     )
 
 

@@ -41,7 +41,7 @@ def test_batches_and_failures():
     many = pp.inverse_dynamics_derivatives(MODEL, np.stack([Q, MODEL.neutral()]), V, X)
     assert_allclose(many.by_q[0], pp.inverse_dynamics_derivatives(MODEL, Q, V, X).by_q)
     bad = np.stack([Q, Q * np.nan])
-    found, status = pp.forward_dynamics_derivatives(MODEL, bad, V, X, on_error="mask")
+    found, status = pp.forward_dynamics_derivatives(MODEL, bad, V, X, on_error="nan")
     assert status[0] == 0 and status[1] != 0 and np.isnan(found.by_q[1]).all()
 
 
@@ -119,7 +119,7 @@ def test_gradients_of_runs():
     sim = pp.Simulator(model, (), dt)
     of = {"v": np.zeros((steps + 1, model.nv))}
     of["v"][-1] = weight
-    found = sim.gradient(sim.start(q, v), steps=steps, of=of)
+    found = sim.gradient(sim.initial_state(q, v), steps=steps, cotangents=of)
 
     def final(q, v):
         return v @ weight, np.zeros_like(v), np.broadcast_to(weight, v.shape)
@@ -128,7 +128,7 @@ def test_gradients_of_runs():
     for by_q, by_v in ((found.q, found.v), (other.q0, other.v0)):
         for gradient, move in ((by_q, lambda u: (q + u, v)), (by_v, lambda u: (q, v + u))):
             ends = [
-                [sim.rollout(sim.start(*move(s * u)), steps=steps).v[-1] for s in (1, -1)]
+                [sim.rollout(sim.initial_state(*move(s * u)), steps=steps).v[-1] for s in (1, -1)]
                 for u in 1e-5 * np.eye(model.nv)
             ]
             there = [(ahead - behind) @ weight / 2e-5 for ahead, behind in ends]

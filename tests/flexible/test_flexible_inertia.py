@@ -51,9 +51,9 @@ def body_of_nodes(rng, nodes=7, n=3, second_order=True):
             pp.Port(
                 "tip",
                 position=r[0],
-                turns=rng.normal(size=(3, n)),
-                moves=phi[0],
-                shortening=psi[0],
+                rotation_modes=rng.normal(size=(3, n)),
+                translation_modes=phi[0],
+                second_order=psi[0],
             )
         ],
     )
@@ -106,7 +106,7 @@ def test_port_pose(rng):
     pose = inertia.port_pose("tip", eta)
     expected = r[0] + phi[0] @ eta + psi[0] @ eta @ eta / 2
     np.testing.assert_allclose(pose.translation, expected, atol=1e-14)
-    g = inertia.ports[0].turns @ eta / 2
+    g = inertia.ports[0].rotation_modes @ eta / 2
     cayley = np.linalg.solve(np.eye(3) - skew(g), np.eye(3) + skew(g))
     np.testing.assert_allclose(pose.rotation, cayley, atol=1e-14)
     assert inertia.port_pose("tip", np.zeros(3)).rotation.tolist() == np.eye(3).tolist()
@@ -153,7 +153,7 @@ GOOD = {
         ({"C0": np.full((3, 2), np.nan)}, r"C0\[0, 0\] is nan"),
         ({"S1": np.full((3, 2), 9.0)}, r"M\(0\) has a negative eigenvalue"),
         ({"ports": [pp.Port("a"), pp.Port("a")]}, "two ports are called 'a'"),
-        ({"ports": [pp.Port("a", moves=np.zeros((3, 5)))]}, "port 'a' has 5 modes"),
+        ({"ports": [pp.Port("a", translation_modes=np.zeros((3, 5)))]}, "port 'a' has 5 modes"),
         ({"ports": ["tip"]}, "must be Port objects"),
         ({"shape": FlexibleShape(np.zeros((1, 3)), np.zeros((1, 3, 1)))}, "shape has 1 modes"),
     ],

@@ -99,7 +99,15 @@ def test_a_spun_up_beam_bends_as_in_the_literature(monkeypatch):
     tau[:, 0] = 6 / 15 * (1 - np.cos(2 * np.pi * (np.arange(steps) + 0.5) * h / 15))
     rest = np.zeros(model.nv)
     q, _ = pp.rollout(
-        model, model.neutral(), rest, tau, h, steps, every=10, prescribed=["hub"], per_step=True
+        model,
+        model.neutral(),
+        rest,
+        tau,
+        h,
+        steps,
+        record_every=10,
+        prescribed=["hub"],
+        per_step=True,
     )
     tip = np.array([beam.port_pose("tip", x[1:]).translation[1] for x in q])
     assert abs(tip.min() / -0.57375 - 1) < 3e-3

@@ -21,8 +21,13 @@ BEAM = pp.FlexibleInertia(
     stiffness=np.diag([400.0, 900.0]),
     damping=0.1 * np.eye(2),
     ports=[
-        pp.Port("tip", position=(1, 0, 0), moves=[[0, 0], [1, 0], [0, 1]], turns=np.eye(3)[:, :2]),
-        pp.Port("middle", position=(0.5, 0, 0), moves=[[0, 0], [0.3, 0], [0, 0.3]]),
+        pp.Port(
+            "tip",
+            position=(1, 0, 0),
+            translation_modes=[[0, 0], [1, 0], [0, 1]],
+            rotation_modes=np.eye(3)[:, :2],
+        ),
+        pp.Port("middle", position=(0.5, 0, 0), translation_modes=[[0, 0], [0.3, 0], [0, 0.3]]),
     ],
 )
 BALL = pp.SpatialInertia.sphere(0.1, mass=1.0)
@@ -92,7 +97,7 @@ def test_files_copies_and_keys():
     assert not {"port", "flexible"} & set(rigid.to_dict()["bodies"][0])
     other = MODEL.with_body("boom", inertia=pp.FlexibleInertia(
         2.0, (1, 0, 0), (0.01, 0.7, 0.7), modal_mass=[[1.0]], stiffness=[[9.0]],
-        ports=[pp.Port("tip", turns=np.zeros((3, 1))), pp.Port("middle", turns=np.zeros((3, 1)))],
+        ports=[pp.Port(x, rotation_modes=np.zeros((3, 1))) for x in ("tip", "middle")],
     ))  # fmt: skip
     assert other.modes == (1, 0, 0) and other != MODEL
 
@@ -173,7 +178,10 @@ def test_how_far_a_body_is_bent():
     """By displacements of its ports, as parts of their distance, and half of their turns."""
     beam = pp.FlexibleInertia.beam(0.5, 1.0, EI=(3.0, 1.0), modes=0)
     (tip,) = beam.ports
-    for mode, share in ((0, tip.moves[2, 0] / 0.5), (2, abs(tip.turns[1, 2]) / 2)):
+    for mode, share in (
+        (0, tip.translation_modes[2, 0] / 0.5),
+        (2, abs(tip.rotation_modes[1, 2]) / 2),
+    ):
         eta = 0.1 * np.eye(4)[mode]
         assert deflection(beam, eta) == pytest.approx(0.1 * share)
     assert deflection(beam, np.zeros(4)) == 0

@@ -111,7 +111,8 @@ def test_bodies_with_the_same_zeros_share_code():
     beam = pp.FlexibleInertia(
         1.0, (0.5, 0, 0), (0.01, 0.34, 0.34), S1=[[0], [0.3], [0]], C0=[[0], [0], [0.2]],
         modal_mass=[[0.25]], stiffness=[[50.0]],
-        ports=[pp.Port("tip", position=(1, 0, 0), moves=[[0], [1], [0]], turns=[[0], [0], [1.4]])],
+        ports=[pp.Port("tip", position=(1, 0, 0), translation_modes=[[0], [1], [0]],
+                       rotation_modes=[[0], [0], [1.4]])],
     )  # fmt: skip
     builder = pp.ModelBuilder()
     for i in range(6):

@@ -12,7 +12,8 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 BEAM = pp.FlexibleInertia(
     1.0, (0.5, 0, 0), (0.01, 0.34, 0.34), S1=[[0], [0.3], [0]], C0=[[0], [0], [0.2]],
     modal_mass=[[0.25]], stiffness=[[50.0]],
-    ports=[pp.Port("tip", position=(1, 0, 0), moves=[[0], [1], [0]], turns=[[0], [0], [1.4]])],
+    ports=[pp.Port("tip", position=(1, 0, 0), translation_modes=[[0], [1], [0]],
+                   rotation_modes=[[0], [0], [1.4]])],
 )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def test_a_joint_force_leaves_the_modes_of_its_body_alone():
         bound = force.bind(ARM)
         efforts = bound.efforts(pp.forces.State(ARM, 0.0, Q, V))
         assert np.flatnonzero(efforts).tolist() == [1]
-    stop = pp.forces.JointStop("j2", 100.0, lower=-0.1, upper=0.1).bind(ARM)
+    stop = pp.forces.JointLimit("j2", 100.0, lower=-0.1, upper=0.1).bind(ARM)
     assert stop._q.tolist() == stop._v.tolist() == [1]
     assert ARM.joint_coordinates("j2") == slice(1, 2) and ARM.q_slice("j2") == slice(1, 3)
 
@@ -98,7 +99,7 @@ def test_a_law_of_a_joint_is_a_spring_at_that_joint():
         return {"tau": -5.0 * q}
 
     sim = pp.Simulator(ARM, [spring.on("j2")], 1e-3)
-    run = sim.rollout(sim.start(Q, V), steps=3)
+    run = sim.rollout(sim.initial_state(Q, V), steps=3)
     force = pp.forces.JointSpring("j2", 5.0)
     other = pp.simulate(ARM, Q, V, 3e-3, integrator="rk4", dt=1e-3, forces=force)
     assert_allclose(run.q[-1], other.q[-1], atol=1e-13)

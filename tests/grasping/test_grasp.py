@@ -38,7 +38,7 @@ def test_equations_b9_give_the_compiled_accelerations_and_contact_forces(seed, k
     assert grasp.n_rows == sum(6 - FREE[k] for k in kinds)
     assert_allclose(grasp.residual(q), 0, atol=1e-12)
     f, vdot, alpha, _ = plain.b9(tau[plain.arms])
-    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(grasp, q, v, tau, return_multipliers=True)
     near(motion.vdot[plain.arms], vdot)
     found = plain.J_C @ motion.vdot + pp.jacobian_dot(
         grasp.model, q, v, list(grasp.object), times_v=True
@@ -89,7 +89,7 @@ def test_the_rigid_grasp_has_its_kkt_form_and_closed_solutions(seed):
     r = p.J @ inv(p.MM) @ load + p.Jdot_v + p.A @ inv(p.M_C) @ p.b_C - p.a_C
     star = p.M_C + p.A.T @ inv(Lam) @ p.A
     near(inv(Lam) @ (r - p.A @ inv(star) @ p.A.T @ inv(Lam) @ r), f, 1e-8)
-    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(grasp, q, v, tau, return_multipliers=True)
     near(motion.vdot[p.arms], vdot)
     near(grasp.contact_forces(q, v, tau), p.wrenches(f), 1e-8)
 
@@ -385,7 +385,7 @@ def test_an_articulated_object_held_at_two_of_its_bodies():
     grasp = pp.grasping.Grasp(model, object=["b8", "b9"], contacts=touching)
     v, tau = admissible(grasp, q, rng), rng.standard_normal(model.nv)
     wanted, _ = kkt(grasp, q, v, tau)
-    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(grasp, q, v, tau, return_multipliers=True)
     near(motion.vdot, wanted)
     load = grasp.object_load(q, v, motion.vdot)
     assert load.shape == (7,)

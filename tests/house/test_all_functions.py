@@ -273,7 +273,7 @@ def test_grasps_are_systems():
         pp.gravity_forces(grasp, q)
 
 
-FORCES = [pp.forces.JointStop("joint2", np.inf, lower=-1.0)]
+FORCES = [pp.forces.JointLimit("joint2", np.inf, lower=-1.0)]
 
 
 @pytest.mark.parametrize(

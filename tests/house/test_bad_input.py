@@ -41,7 +41,7 @@ ARRAYS = {
     "mobility": (SYSTEM.mobility, "q", False),
     "turned over": (SYSTEM.is_turned_over, "q", False),
     "constrained dynamics": (
-        lambda x: pp.forward_dynamics(SYSTEM, Q, O, x, multipliers=True), "tau", True),
+        lambda x: pp.forward_dynamics(SYSTEM, Q, O, x, return_multipliers=True), "tau", True),
     "constraint impulse": (lambda x: pp.constraint_impulse(SYSTEM, Q, x), "v", True),
     "Delassus matrix": (lambda x: pp.delassus_matrix(SYSTEM, x), "q", True),
     "their derivatives, q": (
@@ -49,7 +49,7 @@ ARRAYS = {
     "their derivatives, tau": (
         lambda x: pp.forward_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
     "closed inverse dynamics": (
-        lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, multipliers=True), "vdot", False),
+        lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, return_multipliers=True), "vdot", False),
     "frame accelerations": (lambda x: pp.accelerations(ARM, O, O, x, ["tip"]), "vdot", True),
     "mass matrix sensitivity": (
         lambda x: pp.sensitivities.mass_matrix_sensitivity(ARM, x), "q", True),
@@ -135,7 +135,7 @@ REFUSED = {
     "restarts": (lambda: SYSTEM.assemble(Q, restarts=1.5), "restarts=1.5"),
     "derivatives of nothing": (lambda: pp.forward_dynamics_derivatives(3, Q, O, O), "not int"),
     "inverse dynamics of nothing": (
-        lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
+        lambda: pp.inverse_dynamics(3, Q, O, O, return_multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.constraints.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
@@ -283,12 +283,13 @@ def _simulate(**options):
 
 
 WRONG = {
-    "rollout from a list": (lambda: SIM.rollout([0, 0, 0], steps=3), r"sim\.start\(q, v\)"),
-    "rollout from nothing": (lambda: SIM.rollout(None, steps=3), r"not NoneType.*\n.*sim\.start"),
-    "step of an array": (lambda: SIM.step(O), r"not ndarray.*\n.*sim\.start"),
-    "gradient at an array": (lambda: SIM.gradient(O, of={}), r"sim\.start"),
+    "rollout from a list": (lambda: SIM.rollout([0, 0, 0], steps=3), r"sim\.initial_state\(q, v\)"),
+    "rollout from nothing": (
+        lambda: SIM.rollout(None, steps=3), r"not NoneType.*\n.*sim\.initial_state"),
+    "step of an array": (lambda: SIM.step(O), r"not ndarray.*\n.*sim\.initial_state"),
+    "gradient at an array": (lambda: SIM.gradient(O, cotangents={}), r"sim\.initial_state"),
     "another simulator": (
-        lambda: SIM.step(pp.Simulator(ARM).start()), "belongs to another simulator"),
+        lambda: SIM.step(pp.Simulator(ARM).initial_state()), "belongs to another simulator"),
     "title of a report": (lambda: RUN.to_html(title=3), "title=3 must be text"),
     "title of a viewer": (lambda: pp.show(ARM, title=3, open=False, notebook=False), "title=3"),
     "live, number": (lambda: RUN.to_html(live=3), "live=3 must be the Simulator"),
@@ -306,7 +307,8 @@ WRONG = {
     "folders": (lambda: pp.load(__file__, package_dirs=3), "^package_dirs=3 must be a list"),
     "no folder": (lambda: pp.load(__file__, package_dirs="nope"), "^package_dirs: .*nope"),
     "no named folder": (lambda: pp.load(__file__, package_dirs={"a": "nope"}), "^package_dirs: "),
-    "parameters": (lambda: SIM.start(O, parameters=3), "^parameters=3 must be values by name"),
+    "parameters": (
+        lambda: SIM.initial_state(O, parameters=3), "^parameters=3 must be values by name"),
     "parameters of a page": (lambda: pp.live_page(ARM, "x.html", parameters=3), "^parameters=3"),
     "forces": (lambda: _simulate(forces=3), "^forces=3 must be a list"),
     "events": (lambda: _simulate(events=3), "^events=3 must be a list"),
@@ -394,7 +396,7 @@ def _hold(q, k):
 
 SIM = pp.Simulator(ARM, [_hold.bind(k=1.0)], dt=1e-3)
 TAKERS = {
-    "efforts": lambda f: SIM.step(SIM.start(O), f(O)),
+    "efforts": lambda f: SIM.step(SIM.initial_state(O), f(O)),
     "times": lambda f: pp.simulate(ARM, O, O, 0.01, output_times=f([0.0, 0.01])),
     "controller": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q)),
     "sampled": lambda f: pp.simulate(ARM, O, O, 0.01, controller=lambda t, q, v: f(q), rate=1e3),

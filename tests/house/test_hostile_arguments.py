@@ -65,12 +65,14 @@ ONE = {
     "armature": lambda x: ARM.with_body(TIP, armature=x),
     "radius": lambda x: pp.shapes.Sphere(x),
     "angle": lambda x: pp.Pose.from_axis_angle((0, 0, 1), x),
-    "stop time": lambda x: pp.forces.from_ratings(ARM, stop_time=x),
+    "stop time": lambda x: pp.forces.from_model(ARM, limit_time=x),
     "gain of a task": lambda x: pp.control.OperationalSpace(ARM, TIP, pp.Pose(), x, 1.0),
     "time of a linearisation": lambda x: pp.linearize(ARM, Q, t=x),
     "time of an equilibrium": lambda x: pp.equilibrium(ARM, q=[-1.5, 0.1, 0.0], t=x),
     "tolerance": lambda x: pp.equilibrium(ARM, q=[-1.5, 0.1, 0.0], tolerance=x),
-    "reach of distances": lambda x: pp.distances(pp.Contacts(ARM, missing="warn"), Q, within=x),
+    "reach of distances": lambda x: pp.distances(
+        pp.Contacts(ARM, unsupported="warn"), Q, max_distance=x
+    ),
     "tolerance of positions": lambda x: pp.inverse_kinematics(
         ARM, {TIP: (1, 1, 0)}, position_tolerance=x
     ),
@@ -159,14 +161,14 @@ OTHERS = {
         ARM, TIP, pp.Pose(), 1.0, 1.0, components=x
     ),
     "poses of a path": lambda x: pp.control.CartesianPath(x, [0.0, 1.0]),
-    "given quantities": lambda x: pp.Simulator(ARM, given=x),
-    "recorded quantities": lambda x: (s := pp.Simulator(ARM)).rollout(s.start(Q), record=x),
-    "a state to write to": lambda x: (s := pp.Simulator(ARM)).step(s.start(Q), out=x),
+    "given quantities": lambda x: pp.Simulator(ARM, per_trajectory=x),
+    "recorded quantities": lambda x: (s := pp.Simulator(ARM)).rollout(s.initial_state(Q), record=x),
+    "a state to write to": lambda x: (s := pp.Simulator(ARM)).step(s.initial_state(Q), out=x),
     "draws": lambda x: pp.Study(pp.Simulator(ARM), x, steps=1),
     "unknowns": lambda x: pp.equilibrium(ARM, unknowns=x),
     "outputs": lambda x: pp.linearize(ARM, Q, outputs=x),
     "parameters": lambda x: pp.linearize(ARM, Q, parameters=x),
-    "ends of episodes": lambda x: pp.Episodes(end=x),
+    "ends of episodes": lambda x: pp.Episodes(terminate=x),
     "a molecule": lambda x: pp.molecules.run(x, Q, V, 1e-3, 1),
     "points of poses": lambda x: pp.poses(ARM, Q, x),
 }
@@ -188,7 +190,7 @@ START = LOOP.assemble([0.5, 0.3, -0.4])
 M = pp.operators.mass_matrix
 WORDS = {
     "combination": lambda x: pp.Contacts(BOX.build(), combine=x, ground=True),
-    "pairs without a formula": lambda x: pp.Contacts(BOX.build(), missing=x, ground=True),
+    "pairs without a formula": lambda x: pp.Contacts(BOX.build(), unsupported=x, ground=True),
     "meshes": lambda x: pp.Contacts(BOX.build(), meshes=x, ground=True),
     "moments of a body": lambda x: ARM.with_body(TIP, inertia=SOLID, moments=x),
     "moments of a model": lambda x: BOX.build(inertia=x),
@@ -216,7 +218,7 @@ WORDS = {
     "form of a system": lambda x: pp.forward_dynamics(LOOP, START, 0 * V, V, algorithm=x),
     "failures": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, on_error=x),
     "failures of a program": lambda x: pp.mass_matrix(ARM, Q, on_error=x),
-    "failures of a run": lambda x: (s := pp.Simulator(BALL)).rollout(s.start(), on_error=x),
+    "failures of a run": lambda x: (s := pp.Simulator(BALL)).rollout(s.initial_state(), on_error=x),
     "integrator": lambda x: pp.simulate(ARM, Q, V, 0.01, integrator=x),
     "integrator of rollouts": lambda x: pp.rollout(ARM, Q, V, V, 1e-3, 2, integrator=x),
     "integrator of derivatives": lambda x: pp.step_derivatives(ARM, Q, V, V, 1e-3, integrator=x),
@@ -237,7 +239,7 @@ WORDS = {
     "seed": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, seed=x),
     "prescribed joints": lambda x: pp.simulate(ARM, Q, V, 0.01, prescribed=x),
     "threads": lambda x: pp.mass_matrix(ARM, Q, threads=x),
-    "threads of a step": lambda x: (s := pp.Simulator(BALL)).step(s.start(), threads=x),
+    "threads of a step": lambda x: (s := pp.Simulator(BALL)).step(s.initial_state(), threads=x),
 }  # fmt: skip
 
 
@@ -261,8 +263,8 @@ ID = pp.identification
 TRUTHS = {
     "classical": lambda x: pp.accelerations(ARM, Q, V, V, classical=x),
     "times_v": lambda x: pp.jacobian_dot(ARM, Q, V, [TIP], times_v=x),
-    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, multipliers=x),
-    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, multipliers=x),
+    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, return_multipliers=x),
+    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, return_multipliers=x),
     "limits": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, limits=x),
     " limits": lambda x: LOOP.assemble([0.5, 0.3, -0.4], limits=x),
     "armature": lambda x: ID.regressor(ARM, Q, V, V, armature=x),
@@ -295,7 +297,7 @@ TRUTHS = {
     " compensate_damping": lambda x: pp.control.OperationalSpace(
         ARM, TIP, pp.Pose(), 1.0, 1.0, compensate_damping=x
     ),
-    "exact": lambda x: pp.forces.from_ratings(ARM, exact=x),
+    "exact": lambda x: pp.forces.from_model(ARM, exact=x),
     "stiffening": lambda x: pp.FlexibleInertia.beam(1.0, 1.0, 1.0, stiffening=x),
     "strict": lambda x: pp.load("nowhere.urdf", strict=x),
     "isolate": lambda x: pp.load("nowhere.urdf", isolate=x),
@@ -310,7 +312,7 @@ TRUTHS = {
     "equilibrium": lambda x: pp.linearize(ARM, Q, equilibrium=x),
     "work": lambda x: pp.simulate(ARM, Q, V, 0.01, work=x),
     " work": lambda x: pp.simulate(ARM, Q, V, 0.01, integrator="time_stepping", work=x),
-    "separate": lambda x: pp.Simulator(BALL).start(separate=x),
+    "resolve_penetration": lambda x: pp.Simulator(BALL).initial_state(resolve_penetration=x),
     "as_is": lambda x: pp.topology.Attach(as_is=x),
     " as_is": lambda x: pp.topology.Grasp(as_is=x),
     "  as_is": lambda x: pp.topology.Replace(as_is=x),
@@ -322,9 +324,9 @@ TRUTHS = {
 # None is the default of these
 OPEN = {
     "per_step": lambda x: pp.rollout(*ROLL, per_step=x),
-    " per_step": lambda x: (s := pp.Simulator(ARM)).rollout(s.start(Q), V, per_step=x),
+    " per_step": lambda x: (s := pp.Simulator(ARM)).rollout(s.initial_state(Q), V, per_step=x),
     "  per_step": lambda x: (s := pp.Simulator(ARM)).gradient(
-        s.start(Q), V, of={"q": 1.0}, per_step=x
+        s.initial_state(Q), V, cotangents={"q": 1.0}, per_step=x
     ),
     "binary": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", binary=x),
     "play": lambda x: pp.live_page(BALL, "nowhere.html", play=x),
@@ -348,7 +350,7 @@ def test_truth_values_of_numpy():
     )
     assert pp.jacobian_dot(ARM, Q, V, [TIP], times_v=np.True_).shape == (6,)
     assert "work" in pp.simulate(ARM, Q, V, 0.01, work=np.True_).quadratures
-    assert len(pp.forward_dynamics(ARM, Q, V, V, multipliers=np.True_)) == 3
+    assert len(pp.forward_dynamics(ARM, Q, V, V, return_multipliers=np.True_)) == 3
 
 
 # ---- what functions of users return --------------------------------------------------------------
@@ -465,4 +467,4 @@ def test_what_is_right_stays_right():
         found = pp.simulate(ARM, x, V, 0.01)
         np.testing.assert_array_equal(found.q[0], np.array([float(y) for y in x]))
         assert pp.Pose(translation=x).translation.dtype == np.float64
-    assert chain().model.nv == pp.molecules.draw_rates(chain(), chain().home, 300.0, 1).size
+    assert chain().model.nv == pp.molecules.sample_velocities(chain(), chain().home, 300.0, 1).size

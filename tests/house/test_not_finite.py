@@ -57,7 +57,7 @@ def test_masked_elements_say_why(backend):
     program = pp.compile(ops.mass_matrix, ARM, mode="dense", backend=backend)
     q = np.zeros((6, 3))
     q[1, 0], q[4, 2] = np.nan, -np.inf
-    found, status = program(q, on_error="mask")
+    found, status = program(q, on_error="nan")
     assert status.tolist() == [0, 4, 0, 0, 4, 0]
     np.testing.assert_array_equal(found[0], program(q[0]))
     assert np.isnan(found[[1, 4]]).all()

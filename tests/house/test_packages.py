@@ -93,5 +93,7 @@ def test_the_sdist_has_what_tests_and_docs_need(packages: tuple[Path, Path]) -> 
     with tarfile.open(packages[1]) as archive:
         names = {n.partition("/")[2] for n in archive.getnames()}
     assert {"pyproject.toml", "LICENSE", "README.md", "src/phipsi/__init__.py"} <= names
+    assert {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "Makefile"} <= names
+    assert {"examples/reach.py", "scripts/release.py", ".github/workflows/tests.yml"} <= names
     assert any(n.startswith("tests/") for n in names) and any(n.startswith("docs/") for n in names)
     assert not [n for n in names if "__pycache__" in n or n.startswith((".venv", ".git/"))]

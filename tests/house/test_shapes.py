@@ -59,7 +59,14 @@ def sizes(shape: str, batch: tuple[int, ...], numbers: dict[str, int]) -> tuple[
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_functions_return_the_shapes_they_state(batch: tuple[int, ...]):
     model = trials.mechanism()
-    numbers = {"n": model.n_bodies, "nv": model.nv, "nq": model.nq, "nC": 1, "steps": 2, "every": 1}
+    numbers = {
+        "n": model.n_bodies,
+        "nv": model.nv,
+        "nq": model.nq,
+        "nC": 1,
+        "steps": 2,
+        "record_every": 1,
+    }
     numbers |= {"rows": 0, "frames": 0}  # a tree has no constraints
     functions, tried = public(), set()
     for case in trials.functions_of_models(model, "", batch):

@@ -176,13 +176,13 @@ def test_batches_are_the_same_as_single_calls():
     goal = ARM.random_configuration(3, (3, 4))
     start = ARM.random_configuration(4, (4,))
     targets = goals(ARM, goal, ["tool"])
-    found = pp.inverse_kinematics(ARM, targets, start, on_error="return")
+    found = pp.inverse_kinematics(ARM, targets, start, on_error="best")
     assert found.q.shape == (3, 4, 7) and found.converged.shape == (3, 4)
     assert found.position_error.shape == (3, 4, 1)
     for i in range(3):
         for k in range(4):
             target = {"tool": targets["tool"][i, k]}
-            one = pp.inverse_kinematics(ARM, target, start[k], on_error="return")
+            one = pp.inverse_kinematics(ARM, target, start[k], on_error="best")
             assert one.converged == found.converged[i, k]
             if one.converged:
                 np.testing.assert_allclose(one.q, found.q[i, k], atol=1e-9)
@@ -204,7 +204,7 @@ def test_measured_success():
     targets = goals(ARM, goal, ["tool"])
 
     def rate(**options) -> float:
-        found = pp.inverse_kinematics(ARM, targets, start, on_error="return", **options)
+        found = pp.inverse_kinematics(ARM, targets, start, on_error="best", **options)
         metres, radians = misses(ARM, found.q, targets)
         assert (found.converged == ((metres <= 1e-6) & (radians <= 1e-6))).all()
         return float(found.converged.mean())
@@ -244,7 +244,7 @@ def test_a_joint_at_its_limit_does_not_stall_the_others():
 def test_the_best_of_an_unreachable_target_is_that_of_a_bounded_least_squares_solver():
     target = np.array([0.7, 0.5, -0.4])
     start = np.array([0.3, 0.8, 0.1, 0.5, 0.2, 0.4, 0.0])
-    found = pp.inverse_kinematics(ARM, {"tool": target}, start, on_error="return")
+    found = pp.inverse_kinematics(ARM, {"tool": target}, start, on_error="best")
     theirs = least_squares(
         lambda q: pp.poses(ARM, q, ["tool"])[0, :3, 3] - target,
         start,
@@ -259,7 +259,7 @@ def test_the_best_of_an_unreachable_target_is_that_of_a_bounded_least_squares_so
 
 def test_a_start_outside_the_limits_is_moved_inside():
     target = goals(ARM, np.full(7, 0.4), ["tool"])
-    found = pp.inverse_kinematics(ARM, target, np.full(7, 20.0), on_error="return")
+    found = pp.inverse_kinematics(ARM, target, np.full(7, 20.0), on_error="best")
     assert (found.q <= ARM.upper).all() and (found.q >= ARM.lower).all()
 
 
@@ -284,7 +284,7 @@ def test_weights_decide_between_targets_that_exclude_each_other():
     two = {"tool": (0.5, 0.0, 0.5), ("tool", (0, 0, 0.0)): (0.5, 0.2, 0.5)}
     start = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
     weights = {"tool": 3.0}
-    found = pp.inverse_kinematics(ARM, two, start, weights=weights, on_error="return")
+    found = pp.inverse_kinematics(ARM, two, start, weights=weights, on_error="best")
     p = pp.poses(ARM, found.q, ["tool"])[0, :3, 3]
     np.testing.assert_allclose(p, [0.5, 0.02, 0.5], atol=1e-6)  # (9·0 + 1·0.2) / 10
 
@@ -300,7 +300,7 @@ def test_fixed_joints_stay():
     found = pp.inverse_kinematics(dog, target, start, fixed=["trunk"], restarts=10)
     np.testing.assert_allclose(found.q[:7], start[:7], atol=1e-15)
     assert misses(dog, found.q, target)[0] <= 1e-6
-    nothing = pp.inverse_kinematics(dog, target, start, fixed=dog.joint_names, on_error="return")
+    nothing = pp.inverse_kinematics(dog, target, start, fixed=dog.joint_names, on_error="best")
     np.testing.assert_allclose(nothing.q, start, atol=1e-15)
     assert not nothing.converged
 
@@ -433,7 +433,7 @@ def test_limits_are_named_in_failures():
         ({"position_tolerance": 0.0}, "larger than 0"),
         ({"max_iterations": 0}, "at least 1"),
         ({"restarts": -1}, "at least 0"),
-        ({"on_error": "ignore"}, "is not one of 'raise', 'return'"),
+        ({"on_error": "ignore"}, "is not one of 'raise', 'best'"),
         ({"targets": {"tool": np.zeros((2, 3)), "wrist_roll": np.zeros((3, 3))}}, "broadcast"),
         ({"q0": np.zeros((2, 7)), "targets": {"tool": np.zeros((3, 3))}}, "broadcast"),
     ],

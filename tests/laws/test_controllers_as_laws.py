@@ -71,7 +71,7 @@ def test_controllers_are_laws(name):
 def test_a_simulator_runs_them():
     control = Saturated(ComputedTorque(ARM, 0.3 * np.ones(7), kp=25, kd=10), ARM, 60.0)
     simulator = pp.Simulator(ARM, block_diagram(ARM, [control], 1e-3), 1e-3)
-    run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=20, every=20)
+    run = simulator.rollout(simulator.initial_state(np.zeros((3, 7))), steps=20, record_every=20)
     exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.02, controller=control,
                         integrator="rk4", dt=1e-3)  # fmt: skip
     assert_allclose(run.q[1, -1], exact.q[-1], rtol=1e-11, atol=1e-12)
@@ -154,7 +154,7 @@ def test_own_controllers_name_their_numbers_too():
     soft = {"Spring.stiffness": 1.0, "PDGravity.kp": [2.0, 3.0]}
     other = pp.law(PDGravity(arm, [0.0, 0.0], [2.0, 3.0], 1), rate=500.0)
     ends = [
-        s.rollout(s.start(q, parameters=p), steps=20).q[-1]
+        s.rollout(s.initial_state(q, parameters=p), steps=20).q[-1]
         for s, p in (
             (sim, soft),
             (pp.Simulator(arm, [Spring(1.0), other, lambda t, q, v: -v], 1e-3), {}),
@@ -233,7 +233,7 @@ def test_a_simulator_runs_controllers_of_loops():
 
     sim = pp.Simulator(system, [control, beside], 2e-3, integrator="semi_implicit")
     record = ("q", "v", "OperationalSpace.tau", "beside.u")
-    run = sim.rollout(sim.start(q, v), steps=15, record=record)
+    run = sim.rollout(sim.initial_state(q, v), steps=15, record=record)
     exact = pp.simulate(system, q, v, 0.03, controller=control, integrator="semi_implicit", dt=2e-3)
     assert_allclose(run.q, exact.q, rtol=1e-10, atol=1e-11)
     assert_allclose(run["OperationalSpace.tau"], exact.tau, rtol=1e-8, atol=1e-8)

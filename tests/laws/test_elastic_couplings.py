@@ -69,7 +69,7 @@ def test_compiled_runs_are_the_same():
     model = shafts()
     shaft = pp.forces.ElasticCoupling(("motor", "drum"), (1, -3), 50.0, backlash=0.1, dissipation=1)
     sim = pp.Simulator(model, [shaft], dt=1e-3)
-    found = sim.rollout(sim.start([0.3, 0.0], [0, 0]), steps=200)
+    found = sim.rollout(sim.initial_state([0.3, 0.0], [0, 0]), steps=200)
     slow = pp.simulate(model, [0.3, 0], [0, 0], 0.2, forces=[shaft], rtol=1e-10, atol=1e-12)
     assert_allclose(found.q[-1], slow.q[-1], atol=1e-6)
 

@@ -17,9 +17,9 @@ from phipsi.simulation.forces.joint_forces import (
     JointFriction,
     JointSpring,
     StribeckFriction,
-    from_ratings,
+    from_model,
 )
-from phipsi.simulation.forces.joint_stops import JointStop
+from phipsi.simulation.forces.joint_limits import JointLimit
 
 ARM = pp.examples.seven_joint_arm()
 TIP, MIDDLE = ARM.body_names[-1], ARM.body_names[3]
@@ -39,8 +39,8 @@ ELEMENTS = {
     "dampers": [JointDamper(None, 0.5), JointDamper(ARM.joint_names[2], 0.25)],
     "friction": [JointFriction(ARM.joint_names[1], 0.5), JointFriction(ARM.joint_names[3], 0.2)],
     "spring": [JointSpring(None, 3.0), JointSpring(None, 1.0, rest=0.1 * np.arange(7))],
-    "stop": [JointStop(None, 10.0, 0.3)],
-    "one side": [JointStop(ARM.joint_names[0], 10.0, lower=0.5)],
+    "stop": [JointLimit(None, 10.0, 0.3)],
+    "one side": [JointLimit(ARM.joint_names[0], 10.0, lower=0.5)],
     "point spring": [PointSpring(TIP, ("world", (0, 0, 3.0)), 50.0, 1.0, 2.0)],
     "point springs": [PointSpring(TIP, MIDDLE, 5.0, 0.1, 1.0), PointSpring(TIP, "world", 2.0)],
     "gravity": [GravityField.inverse_square(2.0, (0, 0, 9.0))],
@@ -56,7 +56,7 @@ ELEMENTS = {
         StribeckFriction(ARM.joint_names[4:6], 1.5, [1.0, 0.5], 0.2),
     ],
     "own": [Wind()],
-    "ratings": from_ratings(ARM),
+    "joint_properties": from_model(ARM),
 }
 
 
@@ -109,17 +109,17 @@ def test_elements_in_machine_code(name):
 
 def test_every_trajectory_has_its_own_numbers():
     t, q, v = states()
-    made = block_diagram(ARM, [JointDamper(None, 0.5), JointStop(None, 10.0)], 1e-3)
+    made = block_diagram(ARM, [JointDamper(None, 0.5), JointLimit(None, 10.0)], 1e-3)
     assert set(made.of_kind("parameter")) == {
-        "joint_damper.damping", "joint_stop.stiffness", "joint_stop.dissipation",
-        "joint_stop.lower", "joint_stop.upper",
+        "joint_damper.damping", "joint_limit.stiffness", "joint_limit.dissipation",
+        "joint_limit.lower", "joint_limit.upper",
     }  # fmt: skip
     damping = np.arange(28.0).reshape(4, 7)
     mine = made.values(
         {"t": t, "q": q, "v": v, "joint_damper.damping": damping}, run_evaluation(ARM)
     )["efforts"]
     for i in range(4):
-        elements = BoundForces([JointDamper(None, damping[i]), JointStop(None, 10.0)], ARM)
+        elements = BoundForces([JointDamper(None, damping[i]), JointLimit(None, 10.0)], ARM)
         state = elements.state(t[i], q[i], v[i])
         assert_allclose(mine[i], elements.efforts(state, np.zeros(7)), rtol=1e-14, atol=1e-13)
 

@@ -30,7 +30,9 @@ def run(laws, dt, integrator="rk4", duration=0.2):
     steps = round(duration / dt)
     simulator = pp.Simulator(ARM, laws, dt, integrator=integrator)
     record = ("q", "v", *(x for x in simulator.recordable if x == "dissipated.taken"))
-    return simulator.rollout(simulator.start(Q0), steps=steps, every=steps // 10, record=record)
+    return simulator.rollout(
+        simulator.initial_state(Q0), steps=steps, record_every=steps // 10, record=record
+    )
 
 
 def energy(elements, found):

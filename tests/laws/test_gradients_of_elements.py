@@ -13,7 +13,7 @@ from phipsi.simulation.forces.joint_forces import (
     JointSpring,
     StribeckFriction,
 )
-from phipsi.simulation.forces.joint_stops import JointStop
+from phipsi.simulation.forces.joint_limits import JointLimit
 
 ARM = pp.examples.planar_arm(3)
 FIRST, TIP = ARM.body_names[0], ARM.body_names[-1]
@@ -22,7 +22,7 @@ STEPS = 25
 LAWS = {
     "joints": [JointSpring(None, 3.0, rest=[0.1, 0.2, 0.3]), JointDamper(None, 0.2),
                JointFriction(None, 0.1, 0.5)],
-    "stops": [JointStop(ARM.joint_names, 50.0, 0.3, lower=-0.3, upper=0.4)],
+    "stops": [JointLimit(ARM.joint_names, 50.0, 0.3, lower=-0.3, upper=0.4)],
     "stribeck": [StribeckFriction(None, 0.4, 0.2, 0.3, 0.1, 0.2)],
     "points": [PointSpring("tip", ("world", (1.0, 2.0, 0.0)), 5.0, 0.4, 0.3),
                Wrench("tip", np.arange(6.0))],
@@ -47,11 +47,13 @@ def test_gradients_are_differences(name, integrator):
     weights = np.random.default_rng(1).standard_normal((STEPS + 1, 3))
     given = {n: np.array(x) for n, x in simulator.parameters.items()}
     found = simulator.gradient(
-        simulator.start(Q0, V0, parameters=given), steps=STEPS, of={"q": weights, "v": weights}
+        simulator.initial_state(Q0, V0, parameters=given),
+        steps=STEPS,
+        cotangents={"q": weights, "v": weights},
     )
 
     def cost(q, v, parameters):
-        run = simulator.rollout(simulator.start(q, v, parameters=parameters), steps=STEPS)
+        run = simulator.rollout(simulator.initial_state(q, v, parameters=parameters), steps=STEPS)
         return np.sum(weights * (run.q + run.v), axis=(-1, -2))
 
     rng = np.random.default_rng(2)

@@ -346,5 +346,5 @@ def test_arguments_of_a_law_may_have_any_name():
 
     arm = pp.examples.planar_arm(2)
     sim = pp.Simulator(arm, pull.bind(function=3.0), 1e-3)
-    run = sim.rollout(sim.start([0.2, 0.1]), steps=1, record=("q", "tau"))
+    run = sim.rollout(sim.initial_state([0.2, 0.1]), steps=1, record=("q", "tau"))
     np.testing.assert_allclose(run["tau"][0], [-0.6, -0.3], rtol=1e-15)

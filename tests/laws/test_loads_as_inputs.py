@@ -71,7 +71,7 @@ def simulator():
 def run(simulator):
     names = ("q", "v", "tau", "vdot", "feel.f", "feel.g", "feel.total")
     given = np.array([0.1, 0.2, 0.3])
-    return simulator.rollout(simulator.start(Q), given, 40, every=20, record=names)
+    return simulator.rollout(simulator.initial_state(Q), given, 40, record_every=20, record=names)
 
 
 def by_hand(q, v, t, given):
@@ -209,7 +209,7 @@ def plain():
 
 def stepwise(plain, steps, feedback, *, late=False):
     """Steps of one in Python: `feedback(loads)` are efforts of this step; `late`, of the next."""
-    state, held, out = plain.start(Q), np.zeros(3), []
+    state, held, out = plain.initial_state(Q), np.zeros(3), []
     for k in range(steps):
         acting = 2.0 * np.array([np.sin(9 * k * DT), 0.0, 0.3 + k * DT])
         new = feedback(pp.constraint_forces(SYSTEM, state.q, state.v, acting + held))
@@ -222,7 +222,7 @@ def stepwise(plain, steps, feedback, *, late=False):
 def test_previous_loads(plain):
     bound = react.bind(f=previous(constraint_loads()), k=-0.3)
     sim = pp.Simulator(SYSTEM, [drive.bind(k=2.0), bound], dt=DT, integrator="semi_implicit")
-    state = sim.start(Q)
+    state = sim.initial_state(Q)
     assert_allclose(state.laws["constraint_loads().previous"], np.zeros(5))
     found = sim.rollout(state, steps=10).q[1:]
     wanted = stepwise(plain, 10, lambda f: -0.3 * f[2:], late=True)
@@ -236,7 +236,7 @@ def test_sampled_laws_read_the_load_before_their_sample(plain):
     """Held efforts break the cycle: the load is that of the efforts which have acted so far."""
     bound = react.bind(f=constraint_loads(), k=-0.3).sampled(1 / DT)
     sim = pp.Simulator(SYSTEM, [drive.bind(k=2.0), bound], dt=DT, integrator="semi_implicit")
-    found = sim.rollout(sim.start(Q), steps=10).q[1:]
+    found = sim.rollout(sim.initial_state(Q), steps=10).q[1:]
     assert_allclose(found, stepwise(plain, 10, lambda f: -0.3 * f[2:]), rtol=1e-12, atol=1e-13)
 
 
@@ -251,7 +251,9 @@ def test_a_filter_reads_loads():
         dt=DT,
         integrator="semi_implicit",
     )
-    found = sim.rollout(sim.start(Q), steps=400, record=("q", "v", "filtered.tau"), every=400)
+    found = sim.rollout(
+        sim.initial_state(Q), steps=400, record=("q", "v", "filtered.tau"), record_every=400
+    )
     tau = found["filtered.tau"][-1] + 2.0 * np.array([np.sin(9 * 0.4), 0.0, 0.7])
     f = pp.constraint_forces(SYSTEM, found.q[-1], found.v[-1], tau)
     assert_allclose(-0.2 * f[2:], found["filtered.tau"][-1], atol=0.2)
@@ -282,7 +284,7 @@ def test_loads_that_are_not_determined():
     system, q = known_systems.parallelogram()
     sim = pp.Simulator(system, [FEEL])
     with pytest.raises(InputError, match=r"of 'pin1.x', 'pin2.x', which are not determined"):
-        sim.start(q)
+        sim.initial_state(q)
     # their efforts are
     efforts = pp.law(lambda g: {"g": g}, name="read").bind(g=constraint_efforts())
     zero = np.zeros(system.nv)

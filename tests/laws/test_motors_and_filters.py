@@ -44,11 +44,11 @@ def test_pid_by_hand():
 def test_pid_reaches_its_target_against_gravity(rate):
     control = pid(NAMES, [0.4, 0.3], kp=60.0, ki=60.0, kd=20.0, rate=rate)
     simulator = pp.Simulator(ARM, block_diagram(ARM, [control], 1e-3), 1e-3)
-    run = simulator.rollout(simulator.start(np.zeros(2)), steps=12000, every=12000)
+    run = simulator.rollout(simulator.initial_state(np.zeros(2)), steps=12000, record_every=12000)
     assert_allclose(run.q[-1], [0.4, 0.3], atol=1e-3)
     off = pid(NAMES, [0.4, 0.3], kp=60.0, ki=0.0, kd=20.0, rate=rate)  # sags without the integral
     simulator = pp.Simulator(ARM, block_diagram(ARM, [off], 1e-3), 1e-3)
-    run = simulator.rollout(simulator.start(np.zeros(2)), steps=12000, every=12000)
+    run = simulator.rollout(simulator.initial_state(np.zeros(2)), steps=12000, record_every=12000)
     assert np.abs(run.q[-1] - [0.4, 0.3]).max() > 0.05
 
 

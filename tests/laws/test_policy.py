@@ -135,8 +135,8 @@ def test_a_policy_in_a_run(shared):
     made = block_diagram(ARM, [pp.laws.policy(state, act=lambda y: 0.5 * y)], 1e-3)
     simulator = pp.Simulator(ARM, made, 1e-3)
     weight = state["2.weight"] if shared else np.stack([state["2.weight"], 0.5 * state["2.weight"]])
-    start = simulator.start(Q[:2], 0.1 * V[:2], parameters={"policy.weight_2": weight})
-    run = simulator.rollout(start, steps=20, every=20)
+    start = simulator.initial_state(Q[:2], 0.1 * V[:2], parameters={"policy.weight_2": weight})
+    run = simulator.rollout(start, steps=20, record_every=20)
     for i in range(2):
         own = state | {"2.weight": weight if shared else weight[i]}
 

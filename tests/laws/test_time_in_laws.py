@@ -35,7 +35,7 @@ def hold(q, v, tau_given, kp):
 
 def records(laws, steps, names, integrator="rk4", tau=(0.3, -0.2)):
     sim = pp.Simulator(ARM, laws, dt=DT, integrator=integrator)
-    run = sim.rollout(sim.start([0.1, -0.3]), tau, steps, record=names)
+    run = sim.rollout(sim.initial_state([0.1, -0.3]), tau, steps, record=names)
     return [run[x] for x in names]
 
 
@@ -88,7 +88,7 @@ def test_previous_of_a_total_has_the_samples_of_its_step():
 
 def test_a_remembered_value_is_a_state_that_can_be_written():
     sim = pp.Simulator(ARM, [clock, watch.bind(p=previous("clock", "y"))], dt=DT)
-    state = sim.start()
+    state = sim.initial_state()
     state.laws["clock.y.previous"][...] = 5.0
     assert_allclose(sim.rollout(state, steps=2, record=("watch.p",))["watch.p"], [5.0, 1.0, 1.01])
 
@@ -121,7 +121,7 @@ def test_the_last_record_is_that_of_a_longer_run(integrator):
     """All records, with held values, counters, delays, noise; the state goes on with the same."""
     sim = pp.Simulator(ARM, EVERYTHING, dt=DT, integrator=integrator)
     names, tau = sim.recordable, [0.3, -0.2]
-    state = sim.start([[0.1, -0.3], [0.4, 0.2]])
+    state = sim.initial_state([[0.1, -0.3], [0.4, 0.2]])
     whole = sim.rollout(state, tau, 13, record=names)
     for steps in (0, 1, 4, 6):
         part = sim.rollout(state, tau, steps, record=names)
@@ -149,9 +149,9 @@ def test_a_sampled_law_reads_what_another_returned_whatever_their_rates():
 def test_what_episodes_keep_is_what_a_run_records():
     task = pp.law(lambda q: {"done": abs(q[0]) > 9.0}, name="task")
     laws = [hold.bind(kp=3.0).sampled(100.0), task]
-    kept = pp.Episodes("task.done", limit=0.04, keep=("hold.tau",))
+    kept = pp.Episodes("task.done", time_limit=0.04, record=("hold.tau",))
     sim = pp.Simulator(ARM, laws, dt=DT, episodes=kept)
-    state = sim.start([0.1, -0.3])
+    state = sim.initial_state([0.1, -0.3])
     q, tau = records(laws, 5, ("q", "hold.tau"), tau=(0.0, 0.0))
     sim.step(state, steps=0)
     assert_array_equal(state.laws["episode.hold.tau"], tau[0])
@@ -168,7 +168,7 @@ def test_what_episodes_keep_is_what_a_run_records():
 def test_an_integral_has_the_interval_of_the_rate_in_the_run():
     def end(law):
         sim = pp.Simulator(ARM, [law], dt=2e-3)
-        return sim.rollout(sim.start(), steps=100, every=100).q[-1]
+        return sim.rollout(sim.initial_state(), steps=100, record_every=100).q[-1]
 
     gains = JOINTS, [0.5, 0.3], 60.0, 80.0, 8.0
     slower = pp.laws.pid(*gains, rate=500.0).sampled(100.0)

@@ -260,7 +260,7 @@ def own_task(**options):
     given = {"action": "push.torque", "observation": kept[0], "reward": kept[1]}
     sim = pp.Simulator(
         pp.examples.planar_arm(1), [push.bind(torque=[0.0]), task], 0.01,
-        episodes=options.pop("episodes", pp.Episodes(limit=1.0, keep=kept)),
+        episodes=options.pop("episodes", pp.Episodes(time_limit=1.0, record=kept)),
     )  # fmt: skip
     starts = options.pop("starts", lambda rng, n: {"q": rng.uniform(-1, 1, (n, 1))})
     return phipsi.gym.VectorEnvironment(sim, starts, 3, **(given | options))
@@ -276,7 +276,7 @@ def stepped(actions):
     ("make", "words"),
     [
         (lambda: own_task(action="push.torqu"), ["'push.torqu'", "Did you mean 'push.torque'"]),
-        (lambda: own_task(reward="task.rewards"), ["'task.rewards'", "keep=("]),
+        (lambda: own_task(reward="task.rewards"), ["'task.rewards'", "record=("]),
         (lambda: own_task(reward="task.seen"), ["reward='task.seen'", "one number"]),
         (lambda: own_task(episodes=None), ["episodes=pp.Episodes"]),
         (lambda: own_task(starts=lambda rng, n: {"p": np.zeros(n)}), ["'p'", "'q', 'v'"]),
@@ -305,7 +305,7 @@ def test_starts_that_overlap_say_what_the_environment_takes():
 
     sim = pp.Simulator(
         system, [push.bind(up=0.0), task], dt=1e-3, integrator="time_stepping",
-        episodes=pp.Episodes((), 1.0, every=4, keep=("task.seen", "task.reward")),
+        episodes=pp.Episodes((), 1.0, check_every=4, record=("task.seen", "task.reward")),
     )  # fmt: skip
     given = {"action": "push.up", "observation": "task.seen", "reward": "task.reward"}
 
@@ -314,15 +314,15 @@ def test_starts_that_overlap_say_what_the_environment_takes():
 
     make = phipsi.gym.VectorEnvironment
     with pytest.raises(
-        pp.errors.InputError, match=r"0\.04 m.*(?s:.*)VectorEnvironment\(.*separate"
+        pp.errors.InputError, match=r"0\.04 m.*(?s:.*)VectorEnvironment\(.*resolve_penetration"
     ):
         make(sim, starts, 3, **given)
-    env = make(sim, starts, 3, separate=True, **given)
+    env = make(sim, starts, 3, resolve_penetration=True, **given)
     env.reset(seed=0)
     seen = env.step(np.zeros(3))[0]
     assert np.abs(seen[:, 6] - 0.1).max() < 1e-9
-    with pytest.raises(pp.errors.InputError, match="separate"):
-        make(sim, starts, 3, separate=1, **given)
+    with pytest.raises(pp.errors.InputError, match="resolve_penetration"):
+        make(sim, starts, 3, resolve_penetration=1, **given)
 
 
 def test_without_gymnasium(monkeypatch):

@@ -105,11 +105,11 @@ def test_the_function_of_a_framework_is_the_run():
     functions, sim = FrameworkFunctions(wrap), simulator()
     tau = np.full((10, 2), 0.3)
     q, cost = functions.simulator_rollout(
-        sim, [0.1, 0.2], [0.0, 0.0], tau, record=("q", "hold.cost"), every=5,
+        sim, [0.1, 0.2], [0.0, 0.0], tau, record=("q", "hold.cost"), record_every=5,
         parameters={"hold.kp": 2 * KP},
     )  # fmt: skip
-    start = sim.start([0.1, 0.2], parameters={"hold.kp": 2 * KP})
-    wanted = sim.rollout(start, tau, 10, every=5, record=("q", "hold.cost"))
+    start = sim.initial_state([0.1, 0.2], parameters={"hold.kp": 2 * KP})
+    wanted = sim.rollout(start, tau, 10, record_every=5, record=("q", "hold.cost"))
     np.testing.assert_array_equal(q, wanted.q)
     np.testing.assert_array_equal(cost, wanted["hold.cost"])
     with pytest.raises(InputError, match="'hold.kq' is not a parameter of the laws: 'hold.kp'"):
@@ -128,7 +128,7 @@ def test_tensors():
         sim, start, start, tau, record=("hold.cost",), parameters={"hold.kp": kp}
     )
     cost.sum().backward()
-    wanted = sim.gradient(sim.start(), np.zeros((10, 2)), 10, of={"hold.cost": 1.0})
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
     np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=1e-12)
 
 
@@ -146,5 +146,5 @@ def test_arrays_of_jax():
             sim, zero, zero, np.zeros((10, 2)), record=("hold.cost",), parameters=given
         ).sum()
 
-    wanted = sim.gradient(sim.start(), np.zeros((10, 2)), 10, of={"hold.cost": 1.0})
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
     np.testing.assert_allclose(jax.grad(cost)(KP), wanted.parameters["hold.kp"], rtol=1e-12)

@@ -101,7 +101,7 @@ def test_drawn_rates_have_the_covariance_of_the_ensemble(seed):
     L = pp.compile(sampling._DRAW, molecule.model, mode="dense")(q)
     inverse = pp.mass_matrix_inverse(molecule.model, q)
     assert_allclose(L @ L.T, inverse, rtol=0, atol=1e-11 * np.abs(inverse).max())
-    v = mo.draw_rates(molecule, q, 300.0, seed=4)
+    v = mo.sample_velocities(molecule, q, 300.0, seed=4)
     normal = np.random.default_rng(4).standard_normal(molecule.model.nv)
     assert_allclose(v, np.sqrt(mo.BOLTZMANN * 300.0) * L @ normal, rtol=1e-10, atol=1e-12)
 
@@ -182,7 +182,7 @@ def test_a_root_has_inertia_about_every_axis():
     bonds = [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]
     molecule = Molecule([12, 12, 12, 12, 1, 1], x, bonds, rigid=[(1, 2)])
     assert molecule.model.nv == 6
-    assert np.isfinite(mo.draw_rates(molecule, molecule.home, 300.0, seed=0)).all()
+    assert np.isfinite(mo.sample_velocities(molecule, molecule.home, 300.0, seed=0)).all()
 
 
 def test_a_wall_rejects_and_positions_in_angstrom_are_noticed():
@@ -297,7 +297,7 @@ def test_steps_go_back_the_way_they_came():
     molecule = branched(7, 1)
     molecule.potential = attraction
     q = molecule.model.random_configuration(np.random.default_rng(3))
-    v = mo.draw_rates(molecule, q, 300.0, seed=0)
+    v = mo.sample_velocities(molecule, q, 300.0, seed=0)
     there = mo.run(molecule, q, v, 0.004, 30, fixman=300.0)
     back = mo.run(molecule, there.q[-1], -there.v[-1], 0.004, 30, fixman=300.0)
     assert_allclose(molecule.positions(back.q[-1]), molecule.positions(q), atol=1e-9)
@@ -310,7 +310,7 @@ def test_steps_keep_volume_in_phase_space(butane):
     molecule = Molecule(butane.masses, zigzag(112), BONDS, potential=attraction)
     model, nv = molecule.model, molecule.model.nv
     q = model.random_configuration(np.random.default_rng(0))
-    v = mo.draw_rates(molecule, q, 300.0, seed=1)
+    v = mo.sample_velocities(molecule, q, 300.0, seed=1)
 
     def moved(x):
         at = model.integrate(q, x[:nv])
@@ -333,7 +333,7 @@ def test_steps_keep_volume_in_phase_space(butane):
 def test_energy_fluctuates_with_the_square_of_the_step():
     molecule = branched(8, 2)
     molecule.potential = attraction
-    v = mo.draw_rates(molecule, molecule.home, 300.0, seed=0)
+    v = mo.sample_velocities(molecule, molecule.home, 300.0, seed=0)
     spans = []
     for dt in (0.008, 0.004):
         found = mo.run(molecule, molecule.home, v, dt, round(0.4 / dt))
@@ -428,7 +428,12 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "whole numbers"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).dihedral(np.zeros(8), (0, 1, 2)), "four"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).body_forces(np.eye(8)[0], [1, 2]), "atoms"),
-        (lambda: mo.draw_rates(Molecule([1] * 4, zigzag(100), BONDS), np.eye(8)[0], "hot"), "K"),
+        (
+            lambda: mo.sample_velocities(
+                Molecule([1] * 4, zigzag(100), BONDS), np.eye(8)[0], "hot"
+            ),
+            "K",
+        ),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, seed="a"), "seed"),
         (lambda: mo.autocorrelation_time([]), "two or more"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, names="aabc"), "a name of its own"),

@@ -84,7 +84,7 @@ def test_efforts_are_the_slope_of_its_energy(alanine):
 def test_it_keeps_its_energy(alanine):
     """Fluctuation ∝ dt², no trend."""
     start = mo.sample(alanine, 1, dt=0.002, steps=5, seed=1, warm_up=2).q[-1, 0]
-    v = mo.draw_rates(alanine, start, 300.0, seed=0)
+    v = mo.sample_velocities(alanine, start, 300.0, seed=0)
     runs = [mo.run(alanine, start, v, dt, round(0.3 / dt)) for dt in (0.004, 0.002)]
     spans = [np.ptp(x.energy) for x in runs]
     assert 3 < spans[0] / spans[1] < 5

@@ -110,7 +110,7 @@ def test_neighbours_do_not_matter(case: Any):
     assert same_bits(run(program, [a[order] for a in args]), [w[order] for w in whole])
     poisoned = [a.copy() for a in args]
     poisoned[0][1::2] = np.nan
-    results, status = program(*poisoned, on_error="mask")
+    results, status = program(*poisoned, on_error="nan")
     results = list(results) if isinstance(results, tuple) else [results]
     assert (status[1::2] != 0).all() and (status[::2] == 0).all()
     assert same_bits([r[::2] for r in results], [w[::2] for w in whole])

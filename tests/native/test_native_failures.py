@@ -80,20 +80,20 @@ def test_masked_elements_are_nan_and_the_rest_is_right(forward: pp.Program, thre
     model = forward.model
     stuck = [0, 5, 6, 12]
     args = states(model, 13, stuck)
-    results, status = forward(*args, on_error="mask", threads=threads)
+    results, status = forward(*args, on_error="nan", threads=threads)
     bad = np.isin(np.arange(13), stuck)
     assert (status[bad] == HINGE + 8 * (model.joint_index("roll") + 1)).all()
     assert not status[~bad].any()
     assert np.isnan(results[bad]).all() and np.isfinite(results[~bad]).all()
     np.testing.assert_array_equal(results[~bad], forward(*(a[~bad] for a in args)))
     reference = pp.compile(FORWARD, model, backend="reference")
-    want, other = reference(*args, on_error="mask")
+    want, other = reference(*args, on_error="nan")
     np.testing.assert_array_equal(status, other)
     np.testing.assert_allclose(results, want, rtol=1e-9)
 
 
 def test_a_good_batch_has_status_zero(forward: pp.Program):
-    results, status = forward(*states(forward.model, 7, []), on_error="mask")
+    results, status = forward(*states(forward.model, 7, []), on_error="nan")
     assert status.shape == (7,) and not status.any() and np.isfinite(results).all()
 
 
@@ -109,7 +109,7 @@ def test_inputs_that_are_not_finite_are_refused_with_the_joint(
         forward(*args)
     with pytest.raises(InputError, match=f"{name} is {value} at joint 'pan'"):
         forward(*(a[4] for a in args))
-    results, status = forward(*args, on_error="mask")
+    results, status = forward(*args, on_error="nan")
     assert np.flatnonzero(status).tolist() == [4] and np.isnan(results[4]).all()
 
 
@@ -130,7 +130,7 @@ def test_overflow_is_reported_as_such():
     args[1][3] = 1e200  # squared velocities overflow
     with pytest.raises(SingularMatrixError, match=r"too large.*\n?.*element \[3\]"):
         program(*args)
-    _, status = program(*args, on_error="mask")
+    _, status = program(*args, on_error="nan")
     assert np.flatnonzero(status).tolist() == [3] and status[3] % 8 == NOT_FINITE
 
 
@@ -163,5 +163,5 @@ def test_log_det_of_nothing_positive():
     q = np.zeros((3, 3))
     with pytest.raises(SingularHingeError, match=r"D = .* -0\.\d+(.|\n)*element \[1\]"):
         program(q, M)
-    _, status = program(q, M, on_error="mask")
+    _, status = program(q, M, on_error="nan")
     assert np.flatnonzero(status).tolist() == [1]

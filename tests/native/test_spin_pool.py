@@ -110,7 +110,7 @@ def test_failures_are_found_in_every_part():
     tau[61, 0] = np.nan
     with pytest.raises(pp.errors.PhipsiError, match=r"element \[61\]"):
         PROGRAM(q, v, tau, threads=2)
-    result, status = PROGRAM(q, v, tau, threads=2, on_error="mask")
+    result, status = PROGRAM(q, v, tau, threads=2, on_error="nan")
     assert np.flatnonzero(status).tolist() == [61]
     assert np.isnan(result[61]).all() and np.isfinite(result[:61]).all()
 

@@ -104,7 +104,7 @@ SPRINGS = {
     "Rope": forces.Rope("a", ("world", (0, 0, 1)), 2.0, stiffness=5.0),
 }
 ON_ONE = {  # they act on single joints, or on bodies from nowhere
-    "JointSpring", "JointDamper", "JointFriction", "StribeckFriction", "JointStop", "GravityField",
+    "JointSpring", "JointDamper", "JointFriction", "StribeckFriction", "JointLimit", "GravityField",
     "Wrench", "WindDrag",
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def arm() -> pp.Model:
 @cache
 def built(integrator: str) -> tuple[pp.Simulator, Any, LivePhysics]:
     sim = pp.Simulator(arm(), dt=2e-3, integrator=integrator, reproducible=True)
-    state = sim.start(Q, V)
+    state = sim.initial_state(Q, V)
     return sim, state, live_physics(sim, state)
 
 
@@ -57,13 +57,13 @@ def test_steps_have_the_bits_of_a_rollout(integrator, run_in_node):
     return rows;
     """
     found = run_in_node(physics, body)
-    run = sim.rollout(state, steps=300, every=100)
+    run = sim.rollout(state, steps=300, record_every=100)
     assert_array_equal([q for q, _ in found], run.q)
     assert_array_equal([v for _, v in found], run.v)
     assert np.abs(run.q[-1, 1:3]).max() > 1e-6  # it bends
     other = state.copy()
     other.q[..., 1] += 1e-15
-    assert not np.array_equal(sim.rollout(other, steps=300, every=300).v[-1], run.v[-1])
+    assert not np.array_equal(sim.rollout(other, steps=300, record_every=300).v[-1], run.v[-1])
 
 
 def test_energies_are_those_of_the_functions(run_in_node):
@@ -175,11 +175,11 @@ def test_a_loop_with_stiff_modes_takes_steps_that_they_allow(run_in_node):
     rigid = slider().with_rigid_bodies()
     q, v = np.zeros((2, 4))
     q[:2], v[:2] = rigid.project(rigid.assemble([0.6, -0.7]), [-0.5, 0.0])
-    state = sim.start(q, v)
+    state = sim.initial_state(q, v)
     found = run_in_node(
         live_physics(sim, state), "physics.advance(200); return [list(values.q), list(values.v)];"
     )
-    run = sim.rollout(state, steps=200, every=200)
+    run = sim.rollout(state, steps=200, record_every=200)
     assert_array_equal(found, [run.q[-1], run.v[-1]])
     assert np.abs(slider().residual(run.q[-1])).max() < 1e-10
     other = pp.simulate(rigid, q[:2], v[:2], 0.2, rtol=1e-9)

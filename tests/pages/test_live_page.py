@@ -96,7 +96,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         for n, q in starts.items()
     }
     sim = simulator("arm")
-    run = sim.rollout(sim.start([0.3, -0.2]), steps=400, every=10).trajectory()
+    run = sim.rollout(sim.initial_state([0.3, -0.2]), steps=400, record_every=10).trajectory()
     return {**found, "recorded": run.to_html(folder / "recorded.html", title=HOSTILE, live=sim)}
 
 
@@ -136,7 +136,7 @@ def opened(browser, pages):
 def test_500_steps_on_the_page_have_the_bits_of_a_rollout(opened, pages):
     tab = opened("arm")
     sim = simulator("arm")
-    run = sim.rollout(sim.start([0.3, -0.2]), steps=500, every=500)
+    run = sim.rollout(sim.initial_state([0.3, -0.2]), steps=500, record_every=500)
     found = tab.evaluate(
         """() => { for (let i = 0; i < 500; i++) page.live.advance(1);
         const v = page.live.physics.values; return [[...v.q], [...v.v], v.t[0], v.step[0]]; }"""
@@ -264,7 +264,9 @@ def test_forces_of_contacts_are_arrows(opened):
     assert_allclose(forces.sum(axis=0), [0, 0, weight], atol=1e-4)
     assert_allclose((at * forces[:, 2:]).sum(axis=0)[:2] / weight, [0, 0.03], atol=1e-5)
     assert np.abs(at[:, 2]).max() < 1e-6 and set(np.abs(at[:, :2].round(5)).ravel()) == {0.1}
-    run = sim.rollout(sim.start(REST), steps=40, every=40, record=("contact.impulses",))
+    run = sim.rollout(
+        sim.initial_state(REST), steps=40, record_every=40, record=("contact.impulses",)
+    )
     assert_array_equal(forces, run["contact.impulses"][-1, :, 3:] / sim.dt)  # as reports draw them
     # twice the mass, twice the force
     tab.evaluate("page.live.physics.values.inertia.forEach((x, i, all) => { all[i] = 2 * x; })")
@@ -464,7 +466,7 @@ def test_a_page_starts_at_the_rates_of_its_motors():
     assert_allclose(_driven_rates(driven, [0.2, 0.0]), [3.0, 1.0], atol=1e-12)
     assert _driven_rates(four_bar(), np.zeros(3)) is None
     with pytest.raises(InputError, match=r"would open the loops") as caught:
-        pp.Simulator(driven).start([0.2, 0.0])
+        pp.Simulator(driven).initial_state([0.2, 0.0])
     assert "project with a motor" not in str(caught.value)  # it has one
 
 
@@ -481,7 +483,7 @@ def test_a_recording_goes_on_from_what_is_shown(opened):
         "(() => { const v = page.live.physics.values; return [[...v.q], v.t[0]]; })()"
     )
     sim = simulator("arm")
-    run = sim.rollout(sim.start([0.3, -0.2]), steps=300, every=100)
+    run = sim.rollout(sim.initial_state([0.3, -0.2]), steps=300, record_every=100)
     assert_array_equal(state[0], run.q[2])
     assert state[1] == run.t[2]
     assert_allclose(tab.evaluate("[...page.poses]"), before, atol=2e-3)  # between two frames
@@ -514,20 +516,20 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
 
 def test_the_page_does_not_offer_what_no_run_can_change():
     arm = pp.examples.planar_arm(2)
-    stop = pp.forces.JointStop(None, [np.inf, 50.0], upper=[1.0, np.inf])
+    stop = pp.forces.JointLimit(None, [np.inf, 50.0], upper=[1.0, np.inf])
     sim = pp.Simulator(arm, [stop], integrator="time_stepping")
     fixed = live_parts(sim, play=False).get("data", {})["live"]["physics"]["fixed"]
     names = ("stiffness", "dissipation", "lower")
-    assert fixed == {f"joint_stop.{n}": [0] for n in names}
+    assert fixed == {f"joint_limit.{n}": [0] for n in names}
 
 
 def test_the_command_line(tmp_path, capsys):
     target = tmp_path / "arm.html"
-    words = ["view", "seven_joint_arm", "--ratings", "--set", "elbow_pitch=30deg"]
+    words = ["view", "seven_joint_arm", "--joint-properties", "--set", "elbow_pitch=30deg"]
     assert app([*words, "--no-open", "--out", str(target)], result_action="return_value") == 0
     assert "arm.html: " in capsys.readouterr().out
     text = target.read_text()
-    assert "joint_stop.stiffness" in text and "binary-physics" in text
+    assert "joint_limit.stiffness" in text and "binary-physics" in text
 
 
 def test_a_recording_is_not_viewed(capsys):

@@ -27,7 +27,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", CASES)
 def test_500_steps_have_the_bits_of_a_rollout(name, folder):
     sim, state, physics = built(name)
-    run = sim.rollout(state, steps=500, every=100)
+    run = sim.rollout(state, steps=500, record_every=100)
     body = """
     const rows = [];
     for (let i = 0; i < 6; i++) {
@@ -42,7 +42,7 @@ def test_500_steps_have_the_bits_of_a_rollout(name, folder):
     assert found["step"] == 500 and found["t"] == run.t[-1]
     state = state.copy()  # a start that differs in the last places gives other bits
     state.v[...] += 1e-15
-    assert not np.array_equal(sim.rollout(state, steps=500, every=500).v[-1], run.v[-1])
+    assert not np.array_equal(sim.rollout(state, steps=500, record_every=500).v[-1], run.v[-1])
 
 
 def test_poses_energies_and_blocks(folder):
@@ -85,13 +85,13 @@ def test_gravity_masses_and_damping_act_as_in_a_model_that_has_them(folder):
     model = sim.model.with_gravity([0, -3.7, 0])
     heavy = model.with_body("link2", inertia=model.body("link2").inertia.scaled(2.0))
     other = pp.Simulator(heavy, sim.laws)
-    end = other.rollout(other.start(), steps=200, every=200)
+    end = other.rollout(other.initial_state(), steps=200, record_every=200)
     assert_allclose(q, end.q[-1], rtol=0, atol=1e-11)
     assert_allclose(energies[1], pp.potential_energy(heavy, end.q[-1]), rtol=1e-10)
     inverse = np.linalg.inv(pp.mass_matrix(sim.model, sim.model.neutral()))
     damper = pp.forces.JointDamper(None, 2.0 / np.diagonal(inverse))
     other = pp.Simulator(sim.model, [*sim.laws, damper])
-    end = other.rollout(other.start(), steps=200, every=200)
+    end = other.rollout(other.initial_state(), steps=200, record_every=200)
     assert_allclose(damped, end.q[-1], rtol=0, atol=1e-11)
     assert changed and not np.allclose(q, damped)
 
@@ -111,7 +111,7 @@ def test_the_force_of_the_hand_is_that_of_a_point_spring(folder):
     q, stored = in_node(folder, physics, body)
     spring = pp.forces.PointSpring(("link2", point), ("world", target), stiffness=k)
     other = pp.Simulator(sim.model, [*sim.laws, spring])
-    end = other.rollout(other.start(), steps=300, every=300)
+    end = other.rollout(other.initial_state(), steps=300, record_every=300)
     assert_allclose(q, end.q[-1], rtol=0, atol=1e-10)
     X = pp.poses(sim.model, end.q[-1])[1]
     gap = X[:3, :3] @ point + X[:3, 3] - target
@@ -149,25 +149,25 @@ def test_a_loop_stays_closed_under_sliders_and_inverse_kinematics(folder):
 
 
 def test_what_cannot_be_live():
-    sim = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(limit=1.0))
+    sim = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(time_limit=1.0))
     with pytest.raises(InputError, match="without episodes"):
-        live_physics(sim, sim.start())
+        live_physics(sim, sim.initial_state())
     sim = pp.Simulator(pp.examples.planar_arm(1))
     with pytest.raises(InputError, match="one state"):
-        live_physics(sim, sim.start(np.zeros((3, 1))))
+        live_physics(sim, sim.initial_state(np.zeros((3, 1))))
 
 
 def weak_hold(kp: Any, efforts: float) -> pp.Simulator:
     arm = pp.examples.planar_arm(2)
     held = pp.control.PDGravity(arm, [0.4, -0.3], kp=kp, kd=2.0)
     weak = pp.control.Saturated(held, arm, efforts)
-    return pp.Simulator(arm, [weak], given=("gravity", "M"), reproducible=True)
+    return pp.Simulator(arm, [weak], per_trajectory=("gravity", "M"), reproducible=True)
 
 
 @cache
 def given_arm() -> tuple[pp.Simulator, Any, LivePhysics]:
     sim = weak_hold([20.0, 9.0], 60.0)
-    state = sim.start([0.3, 0.1], parameters=given_numbers(sim))
+    state = sim.initial_state([0.3, 0.1], parameters=given_numbers(sim))
     return sim, state, live_physics(sim, state)
 
 
@@ -180,7 +180,7 @@ def test_quantities_that_the_simulator_is_given(folder):
     assert "gravity" in physics.handles and "inertia" not in physics.handles
     body = "physics.advance(50); return [list(values.q), physics.isChanged];"
     q, changed = in_node(folder, physics, body)
-    assert_array_equal(q, sim.rollout(state, steps=50, every=50).q[-1])
+    assert_array_equal(q, sim.rollout(state, steps=50, record_every=50).q[-1])
     assert not changed
 
 
@@ -201,14 +201,16 @@ def test_gains_of_a_controller_act_as_in_a_simulator_that_has_them(folder):
     """
     q, v, changed = in_node(folder, physics, body)
     sim = weak_hold([20.0, 9.0], 60.0)
-    now = sim.start([0.3, 0.1], parameters=given_numbers(sim))
+    now = sim.initial_state([0.3, 0.1], parameters=given_numbers(sim))
     sim.step(now, steps=40)
 
     def after(kp: Any, efforts: float) -> Any:
         """The rest of the run in a simulator that was made with these numbers."""
         other = weak_hold(kp, efforts)
         more = {name: getattr(now, name) for name in ("q", "v", "t")}
-        return other.rollout(other.start(**more, parameters=given_numbers(sim)), steps=60, every=60)
+        return other.rollout(
+            other.initial_state(**more, parameters=given_numbers(sim)), steps=60, record_every=60
+        )
 
     end = after([35.0, 4.0], 12.0)
     assert_array_equal([q, v], [end.q[-1], end.v[-1]])

@@ -329,7 +329,7 @@ def sliding() -> Any:
     """A box of 2 kg on the ground, at rest and sliding."""
     system = on_ground(pp.shapes.Box((0.2, 0.2, 0.1)), 2.0, material=pp.Material(0.4))
     sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
-    start = sim.start([[1, 0, 0, 0, 0, 0, 0.05]] * 2, [[0] * 6, [0, 0, 0, 1.0, 0, 0]])
+    start = sim.initial_state([[1, 0, 0, 0, 0, 0, 0.05]] * 2, [[0] * 6, [0, 0, 0, 1.0, 0, 0]])
     return sim.rollout(start, steps=100, record=("q", "v", "contact.impulses"), progress=False)
 
 
@@ -358,7 +358,7 @@ def test_contact_forces_are_arrows_with_a_certificate(sliding: Any, tmp_path: Pa
 
 def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, tmp_path: Path):
     sim = sliding.simulator
-    run = sim.rollout(sim.start([1, 0, 0, 0, 0, 0, 0.05]), steps=2, progress=False)
+    run = sim.rollout(sim.initial_state([1, 0, 0, 0, 0, 0, 0.05]), steps=2, progress=False)
     page = pp.report(run.trajectory(), tmp_path / "rest.html")
     assert data_of(page)["scene"]["arrows"] == []
     assert "Certificate of the contacts" in page.read_text(encoding="utf-8")
@@ -368,7 +368,7 @@ def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, 
 
 def test_rigid_stops_without_bodies_that_touch_have_a_page(tmp_path: Path):
     arm = pp.examples.planar_arm(1)
-    stop = pp.forces.JointStop(None, np.inf, lower=-0.2, upper=1.0)
+    stop = pp.forces.JointLimit(None, np.inf, lower=-0.2, upper=1.0)
     run = pp.simulate(arm, [0.3], [0.0], 0.5, forces=[stop])
     data = data_of(pp.report(run, tmp_path / "stop.html"))
     assert run.has_contacts and not data["scene"]["arrows"]
@@ -384,7 +384,7 @@ def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
     ground = pp.Pose.from_axis_angle((0, 1, 0), 0.2) @ pp.Pose(None, (0, 0, -0.8))
     system = pp.System(model, contacts=pp.Contacts(model, ground=ground))
     sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
-    run = sim.rollout(sim.start([0.1]), steps=4, progress=False)
+    run = sim.rollout(sim.initial_state([0.1]), steps=4, progress=False)
     scene = data_of(pp.report(run.trajectory(), tmp_path / "leg.html"))["scene"]
     assert scene["floor"] is None
     slab = scene["solids"][-1]

@@ -44,7 +44,7 @@ def test_rigid_stops(tmp_path: Path):
         [initial]
         v.{joint} = 1.0
         [[forces]]
-        type = "JointStop"
+        type = "JointLimit"
         joints = "{joint}"
         stiffness = STIFFNESS
         lower = -0.01
@@ -93,9 +93,9 @@ FORCES = [
         pp.forces.JointFriction(["elbow_pitch", "wrist_roll"], [0.2, 0.1], 0.1),
     ),
     (
-        'type = "JointStop"\njoints = "elbow_pitch"\nstiffness = 100\ndissipation = 0.3\n'
+        'type = "JointLimit"\njoints = "elbow_pitch"\nstiffness = 100\ndissipation = 0.3\n'
         "lower = -0.1\nupper = 0.1",
-        pp.forces.JointStop("elbow_pitch", 100, 0.3, lower=-0.1, upper=0.1),
+        pp.forces.JointLimit("elbow_pitch", 100, 0.3, lower=-0.1, upper=0.1),
     ),
     (
         'type = "ElasticCoupling"\njoints = ["shoulder_pitch", "elbow_pitch"]\n'
@@ -123,8 +123,8 @@ FORCES = [
         pp.forces.Wrench("tool", lambda t: [0, 0, 0, 0, np.interp(t, [0, 0.1], [0, 8]), 0]),
     ),
     (
-        'type = "from_ratings"\nstop_time = 0.05',
-        pp.forces.from_ratings(pp.examples.seven_joint_arm(), stop_time=0.05),
+        'type = "from_model"\nlimit_time = 0.05',
+        pp.forces.from_model(pp.examples.seven_joint_arm(), limit_time=0.05),
     ),
 ]
 

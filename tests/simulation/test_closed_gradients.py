@@ -80,7 +80,7 @@ def moving(system, q, seed=0, count=None):
 def test_motions_are_those_of_simulate(name, integrator):
     system, q = MECHANISMS[name]()
     v, tau = moving(system, q, count=3)
-    Q, V = pp.rollout(system, q, v, tau, 0.02, 6, integrator=integrator, every=3)
+    Q, V = pp.rollout(system, q, v, tau, 0.02, 6, integrator=integrator, record_every=3)
     assert Q.shape == (3, 3, system.model.nq) and V.shape == (3, 3, system.model.nv)
     assert np.abs(system.residual(Q[:, 1:])).max() < 1e-12
     for i in range(3) if ALL else (2,):
@@ -91,7 +91,7 @@ def test_motions_are_those_of_simulate(name, integrator):
         assert np.abs(system.model.difference(run.q[-1], Q[i, -1])).max() < 1e-10
         close(V[i, -1], run.v[-1], 1e-10)
     varying = np.broadcast_to(tau[0], (6, system.model.nv))
-    again = pp.rollout(system, q, v[0], varying, 0.02, 6, integrator=integrator, every=3)
+    again = pp.rollout(system, q, v[0], varying, 0.02, 6, integrator=integrator, record_every=3)
     close(again[0], Q[0], 1e-12)
 
 

@@ -113,9 +113,9 @@ def compare(monkeypatch, numpy_steps, system, q, steps, dt, tolerance, **options
     q0, v0 = states(system, q, 3)
     tau = np.random.default_rng(1).standard_normal((3, steps, system.nv))
     arguments = (system, q0, v0, tau, dt, steps)
-    found = pp.rollout(*arguments, every=steps // 4, **options)
+    found = pp.rollout(*arguments, record_every=steps // 4, **options)
     assert not numpy_steps
-    wanted = in_numpy(monkeypatch, *arguments, every=steps // 4, **options)
+    wanted = in_numpy(monkeypatch, *arguments, record_every=steps // 4, **options)
     assert len(numpy_steps) == steps
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=tolerance)
@@ -226,7 +226,7 @@ BITS = [
 def test_a_trajectory_has_the_same_bits_in_any_batch(name, integrator):
     system, q = known(name)
     q0, v0 = states(system, q, 21, speed=2.0)
-    run = {"dt": 2e-3, "steps": 30, "every": 10, "integrator": integrator}
+    run = {"dt": 2e-3, "steps": 30, "record_every": 10, "integrator": integrator}
     whole = pp.rollout(system, q0, v0, np.zeros(system.nv), **run)
     for threads in (2, 3):
         shared = pp.rollout(system, q0, v0, np.zeros(system.nv), threads=threads, **run)
@@ -240,8 +240,8 @@ def test_a_run_continues_from_a_record():
     system, q = known("four-bar")
     q0, v0 = states(system, q, 5)
     tau = np.random.default_rng(2).standard_normal((5, 60, 3))
-    q, v = pp.rollout(system, q0, v0, tau, 1e-3, 60, every=20)
-    again = pp.rollout(system, q[:, 1], v[:, 1], tau[:, 20:], 1e-3, 40, every=20)
+    q, v = pp.rollout(system, q0, v0, tau, 1e-3, 60, record_every=20)
+    again = pp.rollout(system, q[:, 1], v[:, 1], tau[:, 20:], 1e-3, 40, record_every=20)
     assert (again[0] == q[:, 1:]).all()
     assert (again[1] == v[:, 1:]).all()
 
@@ -249,10 +249,12 @@ def test_a_run_continues_from_a_record():
 def test_energy_is_kept():
     system, q = known("four-bar")
     q0, v0 = states(system, q, 4, speed=3.0)
-    q, v = pp.rollout(system, q0, v0, np.zeros(3), 1e-3, 1000, every=100)
+    q, v = pp.rollout(system, q0, v0, np.zeros(3), 1e-3, 1000, record_every=100)
     energy = pp.kinetic_energy(system, q, v) + pp.potential_energy(system, q)
     assert np.abs(energy - energy[:, :1]).max() < 1e-7 * np.abs(energy).max()
-    q, v = pp.rollout(system, q0, v0, [1.0, 0.0, 0.0], 1e-3, 1000, every=100)  # the crank is driven
+    q, v = pp.rollout(
+        system, q0, v0, [1.0, 0.0, 0.0], 1e-3, 1000, record_every=100
+    )  # the crank is driven
     change = pp.kinetic_energy(system, q, v) + pp.potential_energy(system, q) - energy[:, :1]
     np.testing.assert_allclose(change, (q - q[:, :1])[..., 0], atol=1e-6)
 
@@ -278,8 +280,8 @@ def test_a_motion_through_a_singular_configuration(monkeypatch, numpy_steps):
     q0 = np.stack([at, -at, at], axis=-1)
     v0 = np.broadcast_to([1.0, -1.0, 1.0], q0.shape)
     arguments = (system, q0, v0, np.zeros(3), 1e-3, 100)
-    q, v = pp.rollout(*arguments, every=10)
-    wanted = in_numpy(monkeypatch, *arguments, every=10)
+    q, v = pp.rollout(*arguments, record_every=10)
+    wanted = in_numpy(monkeypatch, *arguments, record_every=10)
     for x, y in zip((q, v), wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-9)
     np.testing.assert_allclose(q[..., 0] + q[..., 1], 0, atol=1e-9)
@@ -292,12 +294,12 @@ def test_reproducible_motions_of_loops_end_where_only_numpy_goes_on():
     q0 = np.stack([at, -at, at], axis=-1)
     v0 = np.broadcast_to([1.0, -1.0, 1.0], q0.shape)
     rest = (np.zeros(3), 1e-3, 40)
-    q, v = pp.rollout(system, q0, v0, *rest, every=20, reproducible=True)
+    q, v = pp.rollout(system, q0, v0, *rest, record_every=20, reproducible=True)
     for i in range(3):
-        one = pp.rollout(system, q0[i], v0[i], *rest, every=20, reproducible=True)
+        one = pp.rollout(system, q0[i], v0[i], *rest, record_every=20, reproducible=True)
         assert np.array_equal(one[0], q[i]) and np.array_equal(one[1], v[i])
     sim = pp.Simulator(system, reproducible=True)
-    run = sim.rollout(sim.start(q0, v0), steps=40, every=20)
+    run = sim.rollout(sim.initial_state(q0, v0), steps=40, record_every=20)
     assert np.array_equal(run.q, q) and np.array_equal(run.v, v)
     singular = [1e-7, -1e-7, 1e-7], v0[0], [0.0, 1.0, 0.0], 1e-3, 30
     pp.rollout(system, *singular)
@@ -314,9 +316,9 @@ def test_rows_in_doubt_are_decided_by_singular_values(monkeypatch, numpy_steps):
     q0 = np.stack([at, -at, at], axis=-1)
     v0 = np.broadcast_to([1.0, -1.0, 1.0], q0.shape)
     arguments = (system, q0, v0, [0.0, 1.0, 0.0], 1e-3, 30)
-    found = pp.rollout(*arguments, every=10)
+    found = pp.rollout(*arguments, record_every=10)
     assert numpy_steps == [1] * 10
-    wanted = in_numpy(monkeypatch, *arguments, every=10)
+    wanted = in_numpy(monkeypatch, *arguments, record_every=10)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-9)
 
@@ -326,7 +328,7 @@ def test_a_motion_that_stops_goes_on_in_numpy_for_one_record(monkeypatch, numpy_
     q0, v0 = states(system, q, 11)
     tau = np.random.default_rng(3).standard_normal((11, 40, 3))
     arguments = (system, q0, v0, tau, 1e-3, 40)
-    whole = pp.rollout(*arguments, every=10)
+    whole = pp.rollout(*arguments, record_every=10)
     run, started = rollout._run, []
 
     def stopping(plan, arrays, outs, *more):
@@ -338,7 +340,7 @@ def test_a_motion_that_stops_goes_on_in_numpy_for_one_record(monkeypatch, numpy_
         return status, failed_at
 
     monkeypatch.setattr(rollout, "_run", stopping)
-    again = pp.rollout(*arguments, every=10)
+    again = pp.rollout(*arguments, record_every=10)
     assert started == [11, 1, 1]
     assert numpy_steps == [1] * 20
     for x, y in zip(again, whole, strict=True):
@@ -356,7 +358,7 @@ def test_a_motion_that_stops_at_any_place(stop, monkeypatch, numpy_steps):
     system, q = MECHANISMS["four-bar"]()
     q0, v0 = states(system, q, 4)
     arguments = (system, q0, v0, np.zeros(3), 1e-3, 23)
-    whole = pp.rollout(*arguments, every=10)
+    whole = pp.rollout(*arguments, record_every=10)
     run, started = rollout._run, []
 
     def stopping(*given):
@@ -367,7 +369,7 @@ def test_a_motion_that_stops_at_any_place(stop, monkeypatch, numpy_steps):
         return status, failed_at
 
     monkeypatch.setattr(rollout, "_run", stopping)
-    again = pp.rollout(*arguments, every=10)
+    again = pp.rollout(*arguments, record_every=10)
     assert started == ([4, 1] if stop < 20 else [4])
     assert numpy_steps == [1] * (10 if stop < 20 else 3)
     for x, y in zip(again, whole, strict=True):
@@ -384,10 +386,10 @@ def test_one_that_cannot_go_on_is_an_error_with_loop_and_step():
     tau = np.zeros((3, 20, 2))
     tau[1, 12:] = 1e9
     with pytest.raises(pp.errors.SimulationError, match=FAILED) as caught:
-        pp.rollout(system, np.stack([q] * 3), v0, tau, 1e-2, 20, every=5)
+        pp.rollout(system, np.stack([q] * 3), v0, tau, 1e-2, 20, record_every=5)
     kept, _ = caught.value.trajectory  # type: ignore[misc]
     assert kept.shape == (3, 3, 2)
-    good = pp.rollout(system, np.stack([q] * 3), v0, np.zeros(2), 1e-2, 10, every=5)
+    good = pp.rollout(system, np.stack([q] * 3), v0, np.zeros(2), 1e-2, 10, record_every=5)
     assert (kept == good[0]).all()
 
 
@@ -481,5 +483,5 @@ def test_admissible_rates_stay_admissible():
     system, q = known("Stewart platform")
     q = system.assemble(q)
     v0 = admissible(system, q, np.random.default_rng(4))
-    q, v = pp.rollout(system, q, v0, np.zeros(24), 1e-3, 50, every=50)
+    q, v = pp.rollout(system, q, v0, np.zeros(24), 1e-3, 50, record_every=50)
     assert np.abs(system.jacobian(q[-1]) @ v[-1]).max() < 1e-11

@@ -62,19 +62,21 @@ class Case:
         self.v = 0.3 * admissible(self.system, q, rng)
         self.tau = 0.3 * rng.normal(size=(STEPS, system.nv))
         damper = pp.forces.JointDamper(system.model.joint_names[0], 0.4)
-        self.sim = pp.Simulator(self.system, [damper], DT, integrator=integrator, given=given)
+        self.sim = pp.Simulator(
+            self.system, [damper], DT, integrator=integrator, per_trajectory=given
+        )
         sizes = {"q": system.nq, "v": system.nv}
         self.weights = {n: rng.normal(size=(STEPS + 1, size)) for n, size in sizes.items()}
 
     def value(self, q=None, v=None, tau=None, **parameters):
         q, v = (self.q if q is None else q), (self.v if v is None else v)
-        state = self.sim.start(q, v, parameters=parameters)
+        state = self.sim.initial_state(q, v, parameters=parameters)
         run = self.sim.rollout(state, self.tau if tau is None else tau, STEPS)
         return sum((w * run[n]).sum() for n, w in self.weights.items())
 
     def gradient(self, **options):
-        return self.sim.gradient(self.sim.start(self.q, self.v), self.tau, STEPS,
-                                 of=self.weights, **options)  # fmt: skip
+        return self.sim.gradient(self.sim.initial_state(self.q, self.v), self.tau, STEPS,
+                                 cotangents=self.weights, **options)  # fmt: skip
 
 
 def agree(got: float, wanted: float, tolerance: float = 1e-9) -> None:
@@ -134,7 +136,7 @@ def test_it_is_rollout_gradient(integrator="semi_implicit"):
     sim = pp.Simulator(system, (), DT, integrator=integrator)
     weights = {"q": np.zeros((STEPS + 1, 3)), "v": np.zeros((STEPS + 1, 3))}
     weights["q"][-1], weights["v"][-1] = wq, wv
-    mine = sim.gradient(sim.start(q, v), tau, STEPS, of=weights)
+    mine = sim.gradient(sim.initial_state(q, v), tau, STEPS, cotangents=weights)
     theirs = pp.rollout_gradient(
         system, q, v, tau, DT, STEPS, integrator=integrator,
         final=lambda q, v: (q @ wq + v @ wv, wq, wv),
@@ -159,10 +161,10 @@ def test_a_batch_has_the_bits_of_its_members():
     case = Case("redundant", "semi_implicit")
     one = case.gradient()
     v = np.array([0.5 * case.v, case.v, -case.v])
-    state = case.sim.start(np.tile(case.q, (3, 1)), v)
+    state = case.sim.initial_state(np.tile(case.q, (3, 1)), v)
     tau = np.tile(case.tau, (3, 1, 1))
     for options in ({}, {"segment": 1}, {"threads": 2}):
-        found = case.sim.gradient(state, tau, STEPS, of=case.weights, **options)
+        found = case.sim.gradient(state, tau, STEPS, cotangents=case.weights, **options)
         for name in ("q", "v", "tau"):
             assert_array_equal(getattr(found, name)[1], getattr(one, name))
 
@@ -220,7 +222,7 @@ def _without_third_term(products):
 def test_other_quantities_are_rejected():
     system, _ = mechanism("four-bar")
     with pytest.raises(InputError, match=r"placement.*lengths of its model.*'inertia', 'M'"):
-        pp.Simulator(system, (), DT, given=("placement",))
+        pp.Simulator(system, (), DT, per_trajectory=("placement",))
 
 
 def test_inertias_of_trajectories():
@@ -228,12 +230,12 @@ def test_inertias_of_trajectories():
     system, q = mechanism("redundant")
     own = pp.identification.inertial_parameters(system.model).reshape(-1, 10)
     v = admissible(system, q, np.random.default_rng(0))
-    sim = pp.Simulator(system, (), DT, given=(BODIES,))
+    sim = pp.Simulator(system, (), DT, per_trajectory=(BODIES,))
     scales = np.array([[1.0, 1.0, 1.0], [3.0, 1.0, 0.5], [1e-3, 2e-3, 5e-3]])[..., None]
-    run = sim.rollout(sim.start(q, v, parameters={BODIES: scales * own}), steps=10)
+    run = sim.rollout(sim.initial_state(q, v, parameters={BODIES: scales * own}), steps=10)
     for i, scale in enumerate(scales):
         tree = system.model.with_inertial_parameters((scale * own).ravel())
         one = pp.Simulator(pp.System(tree, system.constraints), (), DT)
-        wanted = one.rollout(one.start(q, v), steps=10)
+        wanted = one.rollout(one.initial_state(q, v), steps=10)
         assert_allclose(run.q[i], wanted.q, atol=1e-12)
     assert np.abs(run.q[0] - run.q[1]).max() > 1e-4

@@ -23,7 +23,7 @@ def arm_with_spring(**options) -> pp.Simulator:
 
 
 def test_quantities_have_shapes_units_and_first_values():
-    step = arm_with_spring(given=("inertia",)).compiled
+    step = arm_with_spring(per_trajectory=("inertia",)).compiled
     assert list(step.states) == ["q", "v", "t", "spring.sum"]
     assert step.states["q"].units == ("rad", "rad")
     assert step.states["v"].entries == ["v.joint1", "v.joint2"]
@@ -32,7 +32,7 @@ def test_quantities_have_shapes_units_and_first_values():
     assert step.states["spring.sum"].first == 0.0 and step.states["spring.sum"].units == ()
     assert step.parameters["spring.kp"].first == 10.0
     assert step.parameters["spring.gain"].entries == ["spring.gain[1]", "spring.gain[2]"]
-    assert step.parameters["inertia"].shape == (2, 10) and step.given == ("inertia",)
+    assert step.parameters["inertia"].shape == (2, 10) and step.per_trajectory == ("inertia",)
     assert step.record("spring.pull").shape == (2,) and step.record("vdot").units[0] == "rad/s2"
     assert set(step.before) == set(step.after) == set(step.states)
     with pytest.raises(InputError, match=r"'kp' is not a parameter of this simulator"):
@@ -45,7 +45,7 @@ def test_one_step_has_the_bits_of_the_simulator(model: pp.Model, integrator: str
     sim, rng = pp.Simulator(model, dt=1e-3, integrator=integrator), np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(7)])
     v, tau = rng.normal(size=(2, 7, model.nv))
-    state, kept = sim.start(q, v), q.copy()
+    state, kept = sim.initial_state(q, v), q.copy()
     found = sim.compiled.evaluate({"q": q, "v": v}, tau)
     sim.step(state, tau)
     assert_array_equal(q, kept)
@@ -57,7 +57,7 @@ def test_trajectories_may_have_their_own_parameters():
     sim, q = arm_with_spring(), np.array([[0.1, 0.2], [0.1, 0.2], [0.3, 0.0]])
     kp = np.array([1.0, 2.0, 3.0])
     found = sim.compiled.evaluate({"q": q}, parameters={"spring.kp": kp})
-    state = sim.start(q, parameters={"spring.kp": kp})
+    state = sim.initial_state(q, parameters={"spring.kp": kp})
     sim.step(state)
     assert_array_equal(found["v"], state.v)
     assert_array_equal(found["spring.sum"], state.laws["spring.sum"])
@@ -77,7 +77,7 @@ def test_samples_depend_on_the_number_of_the_step():
 
 
 def test_what_cannot_be_evaluated_is_refused():
-    step = arm_with_spring(given=("M",)).compiled
+    step = arm_with_spring(per_trajectory=("M",)).compiled
     with pytest.raises(InputError, match=r"parameters=\{'M': …\} has no value"):
         step.evaluate({"q": np.zeros((1, 2))})
     M = np.tile(np.eye(6), (2, 1, 1))
@@ -89,7 +89,7 @@ def test_what_cannot_be_evaluated_is_refused():
         step.evaluate({}, parameters={"mass": 1.0})
     with pytest.raises(SimulationError, match="nothing to move"):
         step.evaluate({}, parameters={"M": 0.0 * M})
-    episodes = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(limit=1.0))
+    episodes = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(time_limit=1.0))
     with pytest.raises(InputError, match="a step with episodes"):
         episodes.compiled.evaluate({})
 

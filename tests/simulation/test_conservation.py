@@ -119,7 +119,7 @@ def test_energy_error_of_variational_steps_is_bounded():
     q0 = np.array(ARM) + np.linspace(0, 0.5, 8)[:, None]
     lost = {}
     for integrator in ("variational", "semi_implicit", "rk4"):
-        q, v = rolled(arm, q0, np.zeros(3), 4e-3, 30_000, integrator, every=10)
+        q, v = rolled(arm, q0, np.zeros(3), 4e-3, 30_000, integrator, record_every=10)
         e = energy(arm, q, v)
         lost[integrator] = e - e[:, :1]
     first, last = (
@@ -164,20 +164,23 @@ def test_momenta_of_floating_trees_are_kept_to_rounding(kinds):
     model = branching(4, 7, kinds, gravity=(0, 0, 0))
     q, v = start(model, 1)
     steps = 4000
-    Q, V = rolled(model, q, v, 5e-3, steps, "variational", every=20)
+    Q, V = rolled(model, q, v, 5e-3, steps, "variational", record_every=20)
     # every step rounds momenta about the origin, at a distance that grows, once
     distance = 1 + np.abs(pp.center_of_mass(model, Q)).max()
     bound = 20 * EPS * np.sqrt(steps) * distance
     assert max(changes(model, Q, V)) < bound
     for other in ("semi_implicit", "rk4"):
-        assert max(changes(model, *rolled(model, q, v, 5e-3, steps, other, every=20))) > 20 * bound
+        assert (
+            max(changes(model, *rolled(model, q, v, 5e-3, steps, other, record_every=20)))
+            > 20 * bound
+        )
 
 
 def test_momenta_about_and_along_gravity():
     """What is left of the symmetry: gravity changes the linear momentum by m g t, exactly."""
     model = branching(4, 7, ["free", "revolute", "spherical", "prismatic"])
     q, v = start(model, 1)
-    Q, V = rolled(model, q, v, 5e-3, 400, "variational", every=4)
+    Q, V = rolled(model, q, v, 5e-3, 400, "variational", record_every=4)
     t, mass = 0.02 * np.arange(101), sum(x.mass for x in model.inertias)
     linear = pp.momentum(model, Q, V)[:, 3:]
     expected = linear[0] + mass * t[:, None] * model.gravity
@@ -203,7 +206,7 @@ def test_one_body_flies_straight(make):
     v = np.array([0.3, 0.5, 0.2, 0.4, 0.5, 0.27])[: model.nv]
     steps = 100_000
     for integrator in ("semi_implicit", "variational"):
-        Q, V = rolled(model, model.neutral(), v, 1e-3, steps, integrator, every=100)
+        Q, V = rolled(model, model.neutral(), v, 1e-3, steps, integrator, record_every=100)
         linear = pp.momentum(model, Q, V)[:, 3:]
         change = np.abs(linear - linear[0]).max() / np.abs(linear[0]).max()
         assert change < 4 * EPS * np.sqrt(steps), integrator
@@ -224,7 +227,7 @@ def test_spin_does_not_depend_on_the_speed_of_flight():
     body = free_body()
     spin = [0.3, 0.5, 0.2]
     v = np.array([[*spin, 0, 0, 0], [*spin, 40, 50, 27]])
-    Q, V = rolled(body, body.neutral(), v, 1e-2, 2000, "variational", every=20)
+    Q, V = rolled(body, body.neutral(), v, 1e-2, 2000, "variational", record_every=20)
     np.testing.assert_allclose(Q[1, :, :4], Q[0, :, :4], rtol=0, atol=1e-11)
     np.testing.assert_allclose(V[1, :, :3], V[0, :, :3], rtol=0, atol=1e-11)
 
@@ -270,8 +273,8 @@ def test_variational_steps_can_be_taken_back(name):
     q, v = start(model, 6)
     gaps = {}
     for integrator in ("variational", "semi_implicit", "rk4"):
-        Q, V = rolled(model, q, v, 5e-3, 100, integrator, every=100)
-        Q, V = rolled(model, Q[-1], -V[-1], 5e-3, 100, integrator, every=100)
+        Q, V = rolled(model, q, v, 5e-3, 100, integrator, record_every=100)
+        Q, V = rolled(model, Q[-1], -V[-1], 5e-3, 100, integrator, record_every=100)
         gaps[integrator] = max(np.abs(model.difference(q, Q[-1])).max(), np.abs(V[-1] + v).max())
     assert gaps["variational"] < 1e-11
     assert gaps["semi_implicit"] > 1e-5

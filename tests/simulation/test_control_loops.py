@@ -1,4 +1,4 @@
-"""Controllers, references and ratings of mechanisms with loops, against dense routes."""
+"""Controllers, references and joint properties of mechanisms with loops, against dense routes."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_damping_is_made_up_for_by_the_drives():
     control = pp.control.ComputedTorque(
         damped, path, kp=100, kd=20, actuated=["joint1"], compensate_damping=True
     )
-    losses = pp.forces.from_ratings(damped)
+    losses = pp.forces.from_model(damped)
     run = pp.simulate(damped, Q, REST, 0.3, controller=control, forces=losses)
     assert np.abs(path(0.3).q - run.q[-1]).max() < 1e-7
 
@@ -280,14 +280,14 @@ def test_paths_that_leave_the_constraints_are_rejected():
             call()
 
 
-# ---- ratings -------------------------------------------------------------------------------------
+# ---- joint properties ----------------------------------------------------------------------------
 
 
 def test_stops_of_a_loop_are_as_stiff_as_what_the_loop_makes_them_move():
     """The last joint of the open arm moves one link; in the loop all three move with it."""
     limited = FOUR_BAR.with_body("link3", limits=(-3.0, 3.0))
-    (stop,) = pp.forces.from_ratings(limited, stop_time=0.1)
-    (alone,) = pp.forces.from_ratings(limited.model, stop_time=0.1)
+    (stop,) = pp.forces.from_model(limited, limit_time=0.1)
+    (alone,) = pp.forces.from_model(limited.model, limit_time=0.1)
     assert stop.stiffness[0] > 1.5 * alone.stiffness[0]
     M, G = pp.mass_matrix(FOUR_BAR.model, Q), FOUR_BAR.jacobian(Q)
     Z = np.linalg.svd(G)[2][2:].T
@@ -307,7 +307,7 @@ def test_a_part_without_loops_has_the_stops_of_the_tree():
     pin = pp.constraints.Revolute((0, 0, 1), name="pin", a=("c", (1, 0, 0)),
                                   b=("world", (1.5, 0, 0)))  # fmt: skip
     system = pp.System(b.build(), [pin])
-    (mine,), (tree) = pp.forces.from_ratings(system), pp.forces.from_ratings(system.model)
+    (mine,), (tree) = pp.forces.from_model(system), pp.forces.from_model(system.model)
     assert_allclose(mine.stiffness, tree[0].stiffness)
 
 
@@ -315,7 +315,7 @@ def test_loops_that_never_close_have_no_stops():
     far = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (9, 0, 0)))
     model = FOUR_BAR.model.with_body("link3", limits=(-3.0, 3.0))
     with pytest.raises(pp.errors.InputError, match="no configuration that closes"):
-        pp.forces.from_ratings(pp.System(model, [far]))
+        pp.forces.from_model(pp.System(model, [far]))
 
 
 def test_joints_that_a_motor_moves_are_not_held_to_the_target():

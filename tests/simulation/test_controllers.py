@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import phipsi as pp
-from phipsi.attached.file_metadata import FileMetadata, Rating
+from phipsi.attached.file_metadata import FileMetadata, JointProperties
 from phipsi.core.spatial import so3_log
 from phipsi.simulation.control.operational_space import (
     INERTIA,
@@ -492,8 +492,10 @@ def test_the_default_null_space_lets_self_motion_die_out(arm):
 
 def rated(model: pp.Model, **efforts: float) -> pp.Model:
 
-    ratings = tuple(Rating(joint, effort=effort) for joint, effort in efforts.items())
-    return model.with_attachment(FileMetadata(ratings=ratings))
+    joint_properties = tuple(
+        JointProperties(joint, effort=effort) for joint, effort in efforts.items()
+    )
+    return model.with_attachment(FileMetadata(joint_properties=joint_properties))
 
 
 def test_saturation_by_the_ratings_of_the_file():
@@ -562,7 +564,7 @@ def test_a_base_that_floats_has_no_drive_unless_it_is_named(make):
             lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, singularity=0),
             "between 0 and 1",
         ),
-        (lambda: pp.control.Saturated(print, ARM), "model.ratings"),
+        (lambda: pp.control.Saturated(print, ARM), "model.joint_properties"),
         (lambda: pp.control.JointPath(ARM, [POSTURE], [0.0]), "at least two"),
         (lambda: pp.control.JointPath(ARM, [POSTURE] * 2, [1.0, 1.0]), "increasing"),
         (lambda: pp.control.JointPath(ARM, np.zeros((2, 6)), [0.0, 1.0]), "nq = 7"),

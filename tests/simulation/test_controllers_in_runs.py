@@ -55,12 +55,12 @@ CONTROLLERS = {
 def test_equal_to_simulate(name):
     control = CONTROLLERS[name]()
     sim = pp.Simulator(ARM, [control], H)
-    run = sim.rollout(sim.start(HOME - 0.01), steps=STEPS, every=STEPS)
+    run = sim.rollout(sim.initial_state(HOME - 0.01), steps=STEPS, record_every=STEPS)
     wanted = pp.simulate(
         ARM, HOME - 0.01, np.zeros(7), STEPS * H, controller=control, dt=H, integrator="rk4"
     )
     assert_allclose(run.q[-1], wanted.q[-1], atol=1e-10)
-    free = pp.rollout(ARM, HOME - 0.01, np.zeros(7), np.zeros(7), H, STEPS, every=STEPS)[0]
+    free = pp.rollout(ARM, HOME - 0.01, np.zeros(7), np.zeros(7), H, STEPS, record_every=STEPS)[0]
     assert np.abs(run.q[-1] - free[-1]).max() > 1e-3  # control matters
 
 
@@ -71,7 +71,7 @@ def test_rotations_follow_their_path():
     path = joint_path(model, q)
     control = pp.control.ComputedTorque(model, path, kp=400, kd=40, actuated=model.joint_names)
     sim = pp.Simulator(model, [control], H)
-    run = sim.rollout(sim.start(q), steps=STEPS)
+    run = sim.rollout(sim.initial_state(q), steps=STEPS)
     for k in (10, 40, STEPS):
         error = model.difference(run.q[k], path(k * H).q)
         assert np.abs(error).max() < 1e-5
@@ -87,8 +87,8 @@ def test_near_a_singularity_the_run_stops():
     sim = pp.Simulator(arm, [control], H)
     wanted = r"step 0 .*frame on body 'link2' is near a singularity"
     with pytest.raises(SimulationError, match=wanted):
-        sim.rollout(sim.start([0.0, 0.0]), steps=3)
-    run = sim.rollout(sim.start([[0.0, 0.0], [0.3, 0.6]]), steps=3, on_error="return")
+        sim.rollout(sim.initial_state([0.0, 0.0]), steps=3)
+    run = sim.rollout(sim.initial_state([[0.0, 0.0], [0.3, 0.6]]), steps=3, on_error="best")
     assert run.status[1] == 0 < run.status[0]
 
 
@@ -117,8 +117,8 @@ def test_a_drive_at_a_dead_point_is_named(kind, sampled):
     law = pp.law(lambda t, q, v: control(t, q, v), name="drive")
     sim = pp.Simulator(system, [law.sampled(1 / H) if sampled else control], H)
     with pytest.raises(SimulationError, match="step 0 .*joint 'rod' moves without a drive"):
-        sim.rollout(sim.start(dead), steps=3)
-    run = sim.rollout(sim.start(np.stack([fine, dead])), steps=3, on_error="return")
+        sim.rollout(sim.initial_state(dead), steps=3)
+    run = sim.rollout(sim.initial_state(np.stack([fine, dead])), steps=3, on_error="best")
     assert run.status[0] == 0 < run.status[1]
     assert np.isfinite(run.q[0]).all()
 
@@ -134,4 +134,4 @@ def test_a_task_that_loops_do_not_allow_stops_the_run():
     )
     sim = pp.Simulator(system, [control], H)
     with pytest.raises(SimulationError, match="near a singularity|cannot be closed again"):
-        sim.rollout(sim.start(system.assemble([1.0, -1.0, -1.5])), steps=3)
+        sim.rollout(sim.initial_state(system.assemble([1.0, -1.0, -1.5])), steps=3)

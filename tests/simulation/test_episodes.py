@@ -45,7 +45,12 @@ def starts(model, count, seed=0):
 
 
 def simulator(model, laws=LAWS, **options):
-    options = {"end": "task.wide", "limit": 0.4, "every": 3, "keep": KEPT} | options
+    options = {
+        "terminate": "task.wide",
+        "time_limit": 0.4,
+        "check_every": 3,
+        "record": KEPT,
+    } | options
     return pp.Simulator(model, laws, H, integrator="rk4", episodes=pp.Episodes(**options))
 
 
@@ -57,7 +62,7 @@ def row_of(count, trajectory, m):
 def by_hand(model, q, v, pool, trajectory, checks, row=row_of):
     """One trajectory with a simulator that knows no episodes."""
     plain = pp.Simulator(model, LAWS, H)
-    state, count, out = plain.start(q, v), 0, []
+    state, count, out = plain.initial_state(q, v), 0, []
     state.steps = 0
     for k in range(checks):
         for _ in range(3):
@@ -68,7 +73,7 @@ def by_hand(model, q, v, pool, trajectory, checks, row=row_of):
         if any(flags):
             count += 1
             i = row(count, trajectory, len(pool[0]))
-            state = plain.start(pool[0][i], pool[1][i])
+            state = plain.initial_state(pool[0][i], pool[1][i])
             state.steps = 3 * (k + 1)
     return out, state, count
 
@@ -91,18 +96,18 @@ def test_equal_to_runs_that_are_cut_by_hand(arm):
     """States, states of laws, flags and last values; another choice of starts is noticed."""
     sim, pool = simulator(arm), starts(arm, 7, 1)
     q, v = starts(arm, 5)
-    state = sim.start(q, v, restart=sim.start(*pool))
+    state = sim.initial_state(q, v, restart=sim.initial_state(*pool))
     found = advanced(sim, state, 60)
-    assert {0.0, 1.0} == set(np.ravel([x["episode.ended"] for x in found]))
-    assert {0.0, 1.0} == set(np.ravel([x["episode.late"] for x in found]))
+    assert {0.0, 1.0} == set(np.ravel([x["episode.terminated"] for x in found]))
+    assert {0.0, 1.0} == set(np.ravel([x["episode.truncated"] for x in found]))
     for i in range(5):
         wanted, last, count = by_hand(arm, q[i], v[i], pool, i, 60)
         assert count == state.laws["episode.count"][i] >= 2
         for one, (_, _, _, seen, ended, late) in zip(found, wanted, strict=True):
             assert_array_equal(one["episode.final.task.seen"][i], seen)
-            assert one["episode.ended"][i] == ended
-            assert one["episode.late"][i] == late
-            assert one["episode.over"][i] == max(ended, late)
+            assert one["episode.terminated"][i] == ended
+            assert one["episode.truncated"][i] == late
+            assert one["episode.done"][i] == max(ended, late)
         assert_array_equal(state.q[i], last.q)
         assert_array_equal(state.v[i], last.v)
         for name in ("memory.x", "memory.n"):
@@ -114,15 +119,15 @@ def test_equal_to_runs_that_are_cut_by_hand(arm):
 def test_values_after_the_restart(arm):
     """`episode.<name>` is of the state as it is now, `episode.final.<name>` of that before."""
     sim = simulator(arm)
-    state = sim.start(*starts(arm, 6))
+    state = sim.initial_state(*starts(arm, 6))
     sim.step(state, steps=0)
     assert_array_equal(state.laws["episode.task.seen"], np.c_[state.q, state.t])
     assert not state.laws["episode.final.task.seen"].any() and state.steps == 0
     for one in advanced(sim, state, 40):
         assert_array_equal(one["episode.task.seen"][:, :2], one["q"])
         same = (one["episode.task.seen"] == one["episode.final.task.seen"]).all(axis=1)
-        assert_array_equal(same, one["episode.over"] == 0)
-        assert_array_equal(one["episode.task.seen"][one["episode.over"] == 1, 2], 0.0)
+        assert_array_equal(same, one["episode.done"] == 0)
+        assert_array_equal(one["episode.task.seen"][one["episode.done"] == 1, 2], 0.0)
 
 
 def test_same_bits_however_it_is_run():
@@ -131,25 +136,30 @@ def test_same_bits_however_it_is_run():
     sim = simulator(model)
     q0, pool = model.random_configuration(0, 13), model.random_configuration(1, 9)
     v0 = starts(model, 13)[1]
-    restart = sim.start(pool, starts(model, 9)[1])
-    whole = sim.start(q0, v0, restart=restart)
+    restart = sim.initial_state(pool, starts(model, 9)[1])
+    whole = sim.initial_state(q0, v0, restart=restart)
     sim.step(whole, steps=90)
     assert whole.laws["episode.count"].max() >= 2
-    pieces, few, one, threads = (sim.start(q0[:n], v0[:n], restart=restart) for n in (13, 5, 1, 13))
+    pieces, few, one, threads = (
+        sim.initial_state(q0[:n], v0[:n], restart=restart) for n in (13, 5, 1, 13)
+    )
     for n in (1, 2, 4, 1, 82):
         sim.step(pieces, steps=n)
     for state in (few, one):
         sim.step(state, steps=90)
     sim.step(threads, steps=90, threads=3)
     run = sim.rollout(
-        sim.start(q0, v0, restart=restart), steps=90, every=3, record=("q", "episode.over")
+        sim.initial_state(q0, v0, restart=restart),
+        steps=90,
+        record_every=3,
+        record=("q", "episode.done"),
     )
     for name in ("episode.count", "episode.task.seen", "memory.x"):
         for state in (pieces, few, one, threads, run.state):
             n = len(state.q)
             assert_array_equal(state.q, whole.q[:n])
             assert_array_equal(state.laws[name], whole.laws[name][:n])
-    assert_array_equal(run["episode.over"].sum(axis=1), whole.laws["episode.count"])
+    assert_array_equal(run["episode.done"].sum(axis=1), whole.laws["episode.count"])
 
 
 def test_a_failure_ends_the_episode(arm):
@@ -159,17 +169,17 @@ def test_a_failure_ends_the_episode(arm):
     def burst(q, v, push):
         return {"tau": np.exp(push * v * v) * v}
 
-    episodes = pp.Episodes(limit=1.0, every=5, keep=())
+    episodes = pp.Episodes(time_limit=1.0, check_every=5, record=())
     sim = pp.Simulator(arm, burst.bind(push=0.0), 1e-2, episodes=episodes)
     push = np.array([0.0, 1000.0, 0.0])
-    state = sim.start(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
+    state = sim.initial_state(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
     sim.step(state, steps=5)
     assert state.laws["episode.failed"].tolist() == [0.0, 1.0, 0.0]
-    assert state.laws["episode.over"].tolist() == [0.0, 1.0, 0.0]
+    assert state.laws["episode.done"].tolist() == [0.0, 1.0, 0.0]
     assert not state.status.any()
     assert state.t.round(9).tolist() == [0.05, 0.0, 0.05]
     plain = pp.Simulator(arm, burst.bind(push=0.0), 1e-2)
-    other = plain.start(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
+    other = plain.initial_state(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
     with pytest.raises(PhipsiError, match="no longer finite"):
         plain.step(other, steps=5)
     assert_array_equal(other.q[[0, 2]], state.q[[0, 2]])
@@ -177,11 +187,11 @@ def test_a_failure_ends_the_episode(arm):
 
 def test_a_sampled_law_begins_with_the_episode(arm):
     """A new episode is like a run that starts there: the same bits until the next one."""
-    sim = simulator(arm, SAMPLED, end=(), limit=18 * H, every=6)
-    state = sim.start(*starts(arm, 4))
+    sim = simulator(arm, SAMPLED, terminate=(), time_limit=18 * H, check_every=6)
+    state = sim.initial_state(*starts(arm, 4))
     sim.step(state, steps=18)
-    assert state.laws["episode.over"].all()
-    fresh = sim.start(state.q.copy(), state.v.copy())
+    assert state.laws["episode.done"].all()
+    fresh = sim.initial_state(state.q.copy(), state.v.copy())
     for _ in range(2):
         sim.step(state, steps=6)
         sim.step(fresh, steps=6)
@@ -194,20 +204,20 @@ def test_closed_chains_start_again():
     """Loops stay closed through restarts."""
     system = pinned_arm()
     q = np.array([system.assemble([x, -1.0, -1.5]) for x in (1.0, 1.1, 1.2)])
-    episodes = pp.Episodes(limit=0.1, every=5)
+    episodes = pp.Episodes(time_limit=0.1, check_every=5)
     sim = pp.Simulator(system, (), 1e-2, episodes=episodes)
-    state = sim.start(q[:2], restart=sim.start(q[2:]))
+    state = sim.initial_state(q[:2], restart=sim.initial_state(q[2:]))
     sim.step(state, steps=15)
     assert state.laws["episode.count"].tolist() == [1.0, 1.0]
-    alone = sim.start(q[2:])
+    alone = sim.initial_state(q[2:])
     sim.step(alone, steps=5)
     assert_array_equal(state.q, alone.q.repeat(2, axis=0))
 
 
 def test_starts_are_all_used_alike(arm):
-    sim = simulator(arm, end=(), limit=H, every=1, keep=())
+    sim = simulator(arm, terminate=(), time_limit=H, check_every=1, record=())
     pool = np.linspace(-0.5, 0.5, 10)[:, None] * [1.0, 0.0]
-    state = sim.start(np.zeros((400, 2)), restart=sim.start(pool))
+    state = sim.initial_state(np.zeros((400, 2)), restart=sim.initial_state(pool))
     seen = []
     for _ in range(10):
         sim.step(state)
@@ -221,21 +231,27 @@ def test_starts_are_all_used_alike(arm):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda m: pp.Episodes(), ["without an end", 'pp.Episodes(end="task.done"']),
-        (lambda m: pp.Episodes(end=("task.wide", 3)), ["end=", "names"]),
-        (lambda m: pp.Episodes(limit=-1.0), ["limit", "-1.0"]),
-        (lambda m: pp.Episodes(limit=1.0, every=0), ["every"]),
-        (lambda m: simulator(m, end="task.wid"), ["'task.wid'", "Did you mean 'task.wide'"]),
-        (lambda m: simulator(m, end="task.seen"), ["(3,)", ".any()"]),
-        (lambda m: simulator(m, keep=("seen",)), ["'seen'"]),
+        (lambda m: pp.Episodes(), ["without an end", 'pp.Episodes(terminate="task.done"']),
+        (lambda m: pp.Episodes(terminate=("task.wide", 3)), ["terminate=", "names"]),
+        (lambda m: pp.Episodes(time_limit=-1.0), ["time_limit", "-1.0"]),
+        (lambda m: pp.Episodes(time_limit=1.0, check_every=0), ["check_every"]),
+        (lambda m: simulator(m, terminate="task.wid"), ["'task.wid'", "Did you mean 'task.wide'"]),
+        (lambda m: simulator(m, terminate="task.seen"), ["(3,)", ".any()"]),
+        (lambda m: simulator(m, record=("seen",)), ["'seen'"]),
         (
-            lambda m: simulator(m).start(restart=simulator(m).start()),
+            lambda m: simulator(m).initial_state(restart=simulator(m).initial_state()),
             ["restart=", "this simulator"],
         ),
-        (lambda m: simulator(m).start(restart=simulator(m)), ["restart="]),
+        (lambda m: simulator(m).initial_state(restart=simulator(m)), ["restart="]),
         (lambda m: _same(pp.Simulator(m)), ["episodes="]),
-        (lambda m: simulator(m).gradient(simulator(m).start(), of={"q": 1.0}), ["another"]),
-        (lambda m: simulator(m, laws=SAMPLED, every=4), ["4 steps", "3 steps", "every=12"]),
+        (
+            lambda m: simulator(m).gradient(simulator(m).initial_state(), cotangents={"q": 1.0}),
+            ["another"],
+        ),
+        (
+            lambda m: simulator(m, laws=SAMPLED, check_every=4),
+            ["4 steps", "3 steps", "check_every=12"],
+        ),
         (lambda m: _gradient(simulator(m)), ["episodes", "gradient"]),
         (lambda m: _empty(simulator(m)), ["no trajectories"]),
         (lambda m: pp.Simulator(m, episodes="task.wide"), ["pp.Episodes"]),
@@ -248,24 +264,24 @@ def test_errors(arm, make, words):
 
 
 def _gradient(sim):
-    return sim.gradient(sim.start(), of={"q": 1.0})
+    return sim.gradient(sim.initial_state(), cotangents={"q": 1.0})
 
 
 def _empty(sim):
-    return sim.start(restart=sim.start(np.zeros((0, 2))))
+    return sim.initial_state(restart=sim.initial_state(np.zeros((0, 2))))
 
 
 def _same(sim):
-    return sim.start(restart=sim.start())
+    return sim.initial_state(restart=sim.initial_state())
 
 
 # ---- parameters ----------------------------------------------------------------------------------
 
 
-def redrawing(arm, **options):
-    options = {"redraw": ("inertia", "task.bound")} | options
-    episodes = pp.Episodes("task.wide", limit=0.4, every=3, keep=KEPT, **options)
-    return pp.Simulator(arm, LAWS, H, given=("inertia",), episodes=episodes)
+def randomizing(arm, **options):
+    options = {"randomize": ("inertia", "task.bound")} | options
+    episodes = pp.Episodes("task.wide", time_limit=0.4, check_every=3, record=KEPT, **options)
+    return pp.Simulator(arm, LAWS, H, per_trajectory=("inertia",), episodes=episodes)
 
 
 def robots(model, count, seed=3):
@@ -277,11 +293,11 @@ def robots(model, count, seed=3):
 
 def test_parameters_come_with_the_start(arm):
     """Equal to single runs of the robots that were drawn; of others, it is not."""
-    sim, pool, values = redrawing(arm), starts(arm, 7, 1), robots(arm, 7)
+    sim, pool, values = randomizing(arm), starts(arm, 7, 1), robots(arm, 7)
     q, v = starts(arm, 5)
-    state = sim.start(q, v, restart=sim.start(*pool, parameters=values))
-    plain = pp.Simulator(arm, LAWS, H, given=("inertia",))
-    singles = [plain.start(q[i], v[i]) for i in range(5)]
+    state = sim.initial_state(q, v, restart=sim.initial_state(*pool, parameters=values))
+    plain = pp.Simulator(arm, LAWS, H, per_trajectory=("inertia",))
+    singles = [plain.initial_state(q[i], v[i]) for i in range(5)]
     counts = np.zeros(5)
     for k in range(80):
         sim.step(state, steps=3)
@@ -290,11 +306,11 @@ def test_parameters_come_with_the_start(arm):
             bound = values["task.bound"] if counts[i] else [0.6]
             bound = bound[row_of(counts[i], i, 7) if counts[i] else 0]
             over = abs(one.q[0]) > bound or float(one.t) >= 0.4 - H / 2
-            assert state.laws["episode.over"][i] == over
+            assert state.laws["episode.done"][i] == over
             if over:
                 counts[i] += 1
                 n = row_of(counts[i], i, 7)
-                singles[i] = plain.start(
+                singles[i] = plain.initial_state(
                     pool[0][n], pool[1][n], parameters={"inertia": values["inertia"][n]}
                 )
                 singles[i].steps = 3 * (k + 1)
@@ -305,10 +321,10 @@ def test_parameters_come_with_the_start(arm):
     assert (state.q != starts(arm, 5)[0]).any()
 
 
-def test_redrawn_parameters_in_any_batch_and_in_pieces(arm):
-    sim, q = redrawing(arm), starts(arm, 6)[0]
-    pool = sim.start(*starts(arm, 7, 1), parameters=robots(arm, 7))
-    whole, pieces, alone = (sim.start(x, restart=pool) for x in (q, q, q[:1]))
+def test_randomized_parameters_in_any_batch_and_in_pieces(arm):
+    sim, q = randomizing(arm), starts(arm, 6)[0]
+    pool = sim.initial_state(*starts(arm, 7, 1), parameters=robots(arm, 7))
+    whole, pieces, alone = (sim.initial_state(x, restart=pool) for x in (q, q, q[:1]))
     sim.step(whole, steps=150, threads=2)
     for n in (30, 60, 60):
         sim.step(pieces, steps=n)
@@ -325,25 +341,29 @@ def test_redrawn_parameters_in_any_batch_and_in_pieces(arm):
     assert len(np.unique(whole.own["task.bound"])) > 2
 
 
-def test_robots_of_closed_chains_are_redrawn():
+def test_robots_of_closed_chains_are_randomized():
     system = four_bar()
-    episodes = pp.Episodes(limit=0.02, redraw="inertia")
-    sim = pp.Simulator(system, (), 2e-3, given=("inertia",), episodes=episodes)
+    episodes = pp.Episodes(time_limit=0.02, randomize="inertia")
+    sim = pp.Simulator(system, (), 2e-3, per_trajectory=("inertia",), episodes=episodes)
     q = system.assemble([1.0, -1.0, -1.5])
     own = pp.identification.inertial_parameters(system.model).reshape(-1, 10)
     heavy = own * np.array([1.0, 3.0])[:, None, None]
     heavy[1, 0] *= 2
-    state = sim.start(np.tile(q, (8, 1)), restart=sim.start(q, parameters={"inertia": heavy}))
+    state = sim.initial_state(
+        np.tile(q, (8, 1)), restart=sim.initial_state(q, parameters={"inertia": heavy})
+    )
     sim.step(state, steps=30)
     assert set(state.own["inertia"][:, 0, 0]) == set(heavy[:, 0, 0])
     assert np.abs(system.residual(state.q)).max() < 1e-10
 
 
-def test_bad_parameters_to_redraw(arm):
+def test_bad_parameters_to_randomize(arm):
     with pytest.raises(PhipsiError, match=r"'task.bond' is not a parameter.*Did you mean 'task.b"):
-        redrawing(arm, redraw=("task.bond",))
+        randomizing(arm, randomize=("task.bond",))
     with pytest.raises(PhipsiError, match="must be names of parameters"):
-        redrawing(arm, redraw=(3,))
-    sim = redrawing(arm)
-    with pytest.raises(PhipsiError, match=r"redraw 'inertia', but all starts have the same value"):
-        sim.start(restart=sim.start(np.zeros((4, 2))))
+        randomizing(arm, randomize=(3,))
+    sim = randomizing(arm)
+    with pytest.raises(
+        PhipsiError, match=r"randomize 'inertia', but all starts have the same value"
+    ):
+        sim.initial_state(restart=sim.initial_state(np.zeros((4, 2))))

@@ -86,7 +86,7 @@ def test_one_entry_of_a_parameter_is_found():
 def test_a_damped_run_ends_where_the_search_does():
     laws = [hold.bind(kp=40.0, kd=15.0, target=np.array([0.5, -0.2]))]
     sim = pp.Simulator(ARM, laws, dt=2e-3)
-    last = sim.rollout(sim.start([0.0, 0.0]), steps=10_000, every=10_000).q[-1]
+    last = sim.rollout(sim.initial_state([0.0, 0.0]), steps=10_000, record_every=10_000).q[-1]
     assert_allclose(pp.equilibrium(ARM, laws).q, last, atol=1e-9)
 
 

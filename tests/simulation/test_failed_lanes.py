@@ -28,18 +28,23 @@ def spends(t: Any, spent: Any, limit: float = 1.0) -> Any:
 def rolled(limits: list[float], steps: int, **options: Any) -> Any:
     sim = pp.Simulator(ARM, [ends], dt=1e-3)
     q = np.linspace(0, 1, len(limits))[:, None] * np.ones(2)
-    state = sim.start(q, parameters={"ends.limit": np.array(limits)})
-    known: Any = {"record": ("q", "v", "vdot"), "on_error": "return", "progress": False}
+    state = sim.initial_state(q, parameters={"ends.limit": np.array(limits)})
+    known: Any = {"record": ("q", "v", "vdot"), "on_error": "best", "progress": False}
     return sim, sim.rollout(state, steps=steps, **{**known, **options})
 
 
 def test_lanes_of_a_batch_do_not_notice_those_that_have_failed() -> None:
     limits = [1e9, 0.01, 1e9, 0.05, 0.02, 1e9, 0.01]
-    sim, run = rolled(limits, 100, every=3)
+    sim, run = rolled(limits, 100, record_every=3)
     for i, limit in enumerate(limits):
-        start = sim.start(run.q[i, 0], parameters={"ends.limit": limit})
+        start = sim.initial_state(run.q[i, 0], parameters={"ends.limit": limit})
         alone = sim.rollout(
-            start, steps=100, every=3, record=("q", "v", "vdot"), on_error="return", progress=False
+            start,
+            steps=100,
+            record_every=3,
+            record=("q", "v", "vdot"),
+            on_error="best",
+            progress=False,
         )
         for name in ("q", "v", "vdot"):
             assert_array_equal(run[name][i], alone[name])
@@ -54,7 +59,7 @@ def test_lanes_of_a_batch_do_not_notice_those_that_have_failed() -> None:
 def test_a_run_whose_trajectories_have_all_failed_ends_at_once(count: int) -> None:
     """Steps that are taken would need hours: this ends only because none is."""
     steps = 300_000_000
-    _, run = rolled([0.01] * count, steps, every=steps)
+    _, run = rolled([0.01] * count, steps, record_every=steps)
     assert (run.status != 0).all() and (run.failed_at < 20).all()
     assert np.isnan(run.q[:, 1:]).all() and np.isfinite(run.state.q).all()
 
@@ -62,13 +67,15 @@ def test_a_run_whose_trajectories_have_all_failed_ends_at_once(count: int) -> No
 @pytest.mark.parametrize("limit", [2e-3, 1e9])
 def test_a_lane_that_fails_in_long_searches_leaves_the_others_alone(limit: float) -> None:
     """Stops that exclude each other keep the solver busy; its neighbours have their own bits."""
-    stop = pp.forces.JointStop(["joint1", "joint2"], np.inf, lower=-0.5, upper=0.5)
+    stop = pp.forces.JointLimit(["joint1", "joint2"], np.inf, lower=-0.5, upper=0.5)
     sim = pp.Simulator(ARM, [stop, spends], dt=1e-3, integrator="time_stepping")
 
     def go(limits: Any, uppers: Any) -> Any:
-        known = {"spends.limit": limits, "joint_stop.upper": uppers}
-        state = sim.start(np.zeros((len(limits), 2)), separate=True, parameters=known)
-        return sim.rollout(state, steps=60, on_error="return", progress=False)
+        known = {"spends.limit": limits, "joint_limit.upper": uppers}
+        state = sim.initial_state(
+            np.zeros((len(limits), 2)), resolve_penetration=True, parameters=known
+        )
+        return sim.rollout(state, steps=60, on_error="best", progress=False)
 
     limits, uppers = np.full(4, 1e9), np.full((4, 2), 0.5)
     expected = go(limits[:1], uppers[:1])
@@ -83,11 +90,11 @@ def test_a_failed_trajectory_begins_again_with_the_next_episode() -> None:
     """In lanes as alone: what ends an episode reads the last good state."""
     found = []
     for count in (1, 3):
-        episodes = pp.Episodes(limit=1.0, every=20)
+        episodes = pp.Episodes(time_limit=1.0, check_every=20)
         sim = pp.Simulator(ARM, [ends], dt=1e-3, episodes=episodes)
         limits = np.array([0.01, 1e9, 1e9][:count])
-        state = sim.start(np.full((count, 2), 0.3), parameters={"ends.limit": limits})
-        run = sim.rollout(state, steps=50, record=("q", "t"), on_error="return", progress=False)
+        state = sim.initial_state(np.full((count, 2), 0.3), parameters={"ends.limit": limits})
+        run = sim.rollout(state, steps=50, record=("q", "t"), on_error="best", progress=False)
         found.append(run.q[0])
     assert_array_equal(*found)
     assert np.isnan(found[0]).any() and np.isfinite(found[0][20:29]).all()

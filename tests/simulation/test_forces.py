@@ -56,7 +56,7 @@ def test_friction_brings_to_rest_where_coulomb_does():
 
 def test_elastic_stop_gives_the_speed_back():
     """A block runs into a stop; half a period π √(m/k) later it leaves with the same speed."""
-    stop = F.JointStop("block", 800.0, upper=0.5)
+    stop = F.JointLimit("block", 800.0, upper=0.5)
     leave = pp.Event(lambda t, q, v: q[0] - 0.5, direction=-1)
     run = pp.simulate(slider(2.0), [0.0], [1.0], 1.0, forces=stop, events=leave, **TIGHT)
     assert run.events[0].t == pytest.approx(0.5 + np.pi / 20, abs=1e-9)
@@ -66,7 +66,7 @@ def test_elastic_stop_gives_the_speed_back():
 
 
 def test_dissipating_stop_never_pulls():
-    stop = one(F.JointStop("block", 800.0, 5.0, lower=-0.5, upper=0.5), slider())
+    stop = one(F.JointLimit("block", 800.0, 5.0, lower=-0.5, upper=0.5), slider())
     model = slider()
     for q, v in ((0.6, -1.0), (0.6, 1.0), (-0.6, 1.0), (-0.6, -1.0), (0.2, 3.0)):
         effort = stop.efforts(State(model, 0.0, np.array([q]), np.array([v])))
@@ -209,7 +209,7 @@ def test_many_elements_become_few_and_do_the_same():
             F.JointSpring(name, rng.uniform(1, 2, nv), rng.uniform(-1, 1, nv)),
             F.JointDamper(name, rng.uniform(1, 2, nv)),
             F.JointFriction(name, rng.uniform(1, 2, nv), rng.uniform(0.1, 1, nv)),
-            F.JointStop(name, 100.0, 0.1, lower=-0.1, upper=0.1),
+            F.JointLimit(name, 100.0, 0.1, lower=-0.1, upper=0.1),
             F.PointSpring(model.joint(name).body, ("world", rng.uniform(-1, 1, 3)), 7.0, 0.1, 1.0),
         ]
     elements += [F.JointSpring("j0", 3.0), F.JointDamper("j0", 3.0), F.JointFriction("j0", 0.3)]
@@ -244,7 +244,7 @@ def test_merged_elements_do_not_change_each_other(seed):
         elements += [F.JointSpring(name, some(nv), rest), friction, F.JointDamper(name, some(nv))]
         elements += [F.StribeckFriction(name, static, 0.5 * static, 0.3, some(nv))]
         if at.is_additive:
-            elements.append(F.JointStop(name, some(nv), lower=-0.1, upper=rng.uniform(0, 1, nv)))
+            elements.append(F.JointLimit(name, some(nv), lower=-0.1, upper=rng.uniform(0, 1, nv)))
     state = State(model, 0.0, q, v)
     merged = BoundForces(elements, model)
     wanted = sum(BoundForces([x], model).efforts(state, 0.0) for x in elements)
@@ -265,9 +265,9 @@ def test_a_stiffness_of_zero_moves_no_rest_and_no_velocity_scale():
         np.testing.assert_allclose(sum_of_both, 2 * [-0.3 * np.tanh(2.0)])
 
 
-@pytest.mark.parametrize("kind", [F.JointSpring, F.JointDamper, F.JointFriction, F.JointStop])
+@pytest.mark.parametrize("kind", [F.JointSpring, F.JointDamper, F.JointFriction, F.JointLimit])
 def test_a_joint_that_is_named_twice_in_one_element_is_refused(kind):
-    more = {"lower": -1.0} if kind is F.JointStop else {}
+    more = {"lower": -1.0} if kind is F.JointLimit else {}
     with pytest.raises(pp.errors.InputError, match=r"'joint1' is named twice[\s\S]*which add up"):
         kind(["joint1", "joint2", "joint1"], [1.0, 2.0, 3.0], **more).bind(ARM)
     kind(["joint1", "joint2"], [1.0, 2.0], **more).bind(ARM)
@@ -283,7 +283,7 @@ def test_batches():
         *conservative(model, rng),
         F.Wrench("b1", lambda t: [t, 0, 0, 0, t * t, 1]),
         F.JointDamper(None, 1.0),
-        F.JointStop("j2", 5.0, lower=0.0),
+        F.JointLimit("j2", 5.0, lower=0.0),
     ]
     for element in bind_forces(elements, model):
         together = State(model, t, q, v)
@@ -297,19 +297,19 @@ def test_batches():
                 np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-13)
 
 
-# ---- ratings ------------------------------------------------------------------------------------
+# ---- joint properties ----------------------------------------------------------------------------
 
 
-def test_from_ratings():
+def test_from_model():
     arm = pp.examples.seven_joint_arm()
-    damper, stop = F.from_ratings(arm)
+    damper, stop = F.from_model(arm)
     q, v = np.full(7, 4.0), np.ones(7)
     state = State(arm, 0.0, q, v)
     np.testing.assert_allclose(one(damper, arm).efforts(state), -0.1)
     least = np.diagonal(pp.mass_matrix(arm, arm.neutral())) * (np.pi / 0.02) ** 2
     k = one(stop, arm).efforts(state) / (arm.upper - 4.0)
     assert (k >= least * (1 - 1e-12)).all() and (k < 1e3 * least).all()
-    run = pp.simulate(arm, np.full(7, 0.1), np.zeros(7), 2.0, forces=F.from_ratings(arm), rtol=1e-6)
+    run = pp.simulate(arm, np.full(7, 0.1), np.zeros(7), 2.0, forces=F.from_model(arm), rtol=1e-6)
     deepest = 1.5 * np.abs(run.v).max(axis=0) * 0.02 / np.pi  # a half wave of v sin(π t/T)
     assert (run.q < arm.upper + deepest).all() and (run.q > arm.lower - deepest).all()
     free = pp.simulate(arm, np.full(7, 0.1), np.zeros(7), 2.0, rtol=1e-6)
@@ -324,12 +324,12 @@ def test_friction_of_a_file(tmp_path):
     text = text.replace("</joint>", '<dynamics damping="0.3" friction="0.7"/></joint>')
     (tmp_path / "arm.urdf").write_text(text)
     arm = pp.load(tmp_path / "arm.urdf")
-    kinds = [type(x).__name__ for x in F.from_ratings(arm)]
+    kinds = [type(x).__name__ for x in F.from_model(arm)]
     assert kinds == ["JointDamper", "JointFriction", "JointFriction"]
     state = State(arm, 0.0, np.zeros(2), np.array([1.0, -1.0]))
-    total = sum(x.efforts(state) for x in bind_forces(F.from_ratings(arm), arm))
+    total = sum(x.efforts(state) for x in bind_forces(F.from_model(arm), arm))
     np.testing.assert_allclose(total, [-1.0, 1.0])
-    assert len(bind_forces(F.from_ratings(arm), arm)) == 2
+    assert len(bind_forces(F.from_model(arm), arm)) == 2
 
 
 # ---- refusals -----------------------------------------------------------------------------------
@@ -345,11 +345,11 @@ ARM = pp.examples.planar_arm(2)
         (lambda: F.JointDamper("joint1", [1.0, 2.0]), "must be one number or 1"),
         (lambda: F.JointDamper("joint1", "soft"), "must be one number or 1"),
         (lambda: F.JointSpring("joint1", np.nan), "stiffness is nan"),
-        (lambda: F.JointStop("joint1", 10.0), "no limits in the model"),
-        (lambda: F.JointStop("joint1", 1.0, lower=np.nan), "lower is nan; .* a number, or -inf"),
-        (lambda: F.JointStop("joint1", 1.0, upper=-np.inf), "upper is -inf; .* or inf for no"),
-        (lambda: F.JointStop("joint1", -1.0, lower=0), "stiffness is -1.0; .* at least 0; inf"),
-        (lambda: F.JointStop("joint1", 10.0, lower=2.0, upper=1.0), "lower is above upper"),
+        (lambda: F.JointLimit("joint1", 10.0), "no limits in the model"),
+        (lambda: F.JointLimit("joint1", 1.0, lower=np.nan), "lower is nan; .* a number, or -inf"),
+        (lambda: F.JointLimit("joint1", 1.0, upper=-np.inf), "upper is -inf; .* or inf for no"),
+        (lambda: F.JointLimit("joint1", -1.0, lower=0), "stiffness is -1.0; .* at least 0; inf"),
+        (lambda: F.JointLimit("joint1", 10.0, lower=2.0, upper=1.0), "lower is above upper"),
         (lambda: F.PointSpring("tip", "link2", 1.0), "same body"),
         (lambda: F.PointSpring("tipp", "world", 1.0), "tipp"),
         (lambda: F.PointSpring("tip", "world", -1.0), "stiffness must be a finite number"),
@@ -372,7 +372,7 @@ def test_stops_need_coordinates():
     with pytest.raises(pp.errors.InputError, match=r"joint 'body' \(free\) has no coordinates"):
         pp.simulate(
             floating_body(), floating_body().neutral(), np.zeros(6), 0.1,
-            forces=F.JointStop("body", 1.0, lower=0),
+            forces=F.JointLimit("body", 1.0, lower=0),
         )  # fmt: skip
 
 
@@ -436,19 +436,19 @@ def test_stops_without_joints_do_nothing_and_without_limits_are_refused():
     empty = pp.ModelBuilder().build()
     for stiffness in (10.0, np.inf):
         for limits in ({}, {"lower": -1.0}):
-            stop = F.JointStop(None, stiffness, **limits)
+            stop = F.JointLimit(None, stiffness, **limits)
             assert pp.simulate(empty, [], [], 0.1, forces=[stop]).complete
-    assert pp.simulate(ARM, [0, 0], [0, 0], 0.01, forces=[F.JointStop([], 1.0, lower=0)]).complete
+    assert pp.simulate(ARM, [0, 0], [0, 0], 0.01, forces=[F.JointLimit([], 1.0, lower=0)]).complete
     for run in (lambda x: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[x]),
                 lambda x: pp.Simulator(ARM, [x])):  # fmt: skip
         with pytest.raises(pp.errors.InputError, match="no joint of the model has limits"):
-            run(F.JointStop(None, 10.0))
+            run(F.JointLimit(None, 10.0))
 
 
 def test_stops_of_all_joints_with_given_limits():
     """None stands for all joints that can have a limit, also where the model has none."""
     arm = pp.examples.planar_arm(2)
     assert not np.isfinite(arm.upper).any()
-    stop = pp.forces.JointStop(None, 1e3, lower=-0.2, upper=[0.1, 0.3]).bind(arm)
+    stop = pp.forces.JointLimit(None, 1e3, lower=-0.2, upper=[0.1, 0.3]).bind(arm)
     state = pp.forces.State(arm, 0.0, np.array([0.3, -0.4]), np.zeros(2))
     np.testing.assert_allclose(stop.efforts(state), [-1e3 * 0.2, 1e3 * 0.2])

@@ -29,7 +29,7 @@ ARM = {
         m, q, v, 0.02, controller=pp.control.PDGravity(m, q, 9, 6), integrator="rk4", dt=0.01
     ),
     "elements": lambda m, q, v: pp.simulate(
-        m, q, v, 0.02, forces=pp.forces.from_ratings(m), integrator="rk4", dt=0.01
+        m, q, v, 0.02, forces=pp.forces.from_model(m), integrator="rk4", dt=0.01
     ),
 }
 BOTH = ("forward dynamics", "simulate", "fixed steps", "rollout", "a simulator", "computed torque")
@@ -37,7 +37,7 @@ BOTH = ("forward dynamics", "simulate", "fixed steps", "rollout", "a simulator",
 
 def simulator(model, q, v):
     sim = pp.Simulator(model, dt=0.01)
-    sim.rollout(sim.start(q, v), steps=3)
+    sim.rollout(sim.initial_state(q, v), steps=3)
 
 
 def is_forgotten(make, use):

@@ -56,15 +56,15 @@ def check(sim, q0, v0, tau, steps, every=1, names=None, *, own=None, by_state=Tr
     weights = {n: rng.normal(size=(*batch, kept, *sim.shape_of(n))) for n in names}
 
     def value(q=q0, v=v0, tau=tau, parameters=own, written=None):
-        state = sim.start(q, v, parameters=parameters)
+        state = sim.initial_state(q, v, parameters=parameters)
         for name, x in (written or {}).items():
             state.laws[name][...] = x
-        run = sim.rollout(state, tau, steps, every=every, record=names)
+        run = sim.rollout(state, tau, steps, record_every=every, record=names)
         return sum((weights[n] * run[n]).sum() for n in names)
 
-    begin = sim.start(q0, v0, parameters=own)
-    found = sim.gradient(begin, tau, steps, every=every, of=weights)
-    run = sim.rollout(begin, tau, steps, every=every, record=names)
+    begin = sim.initial_state(q0, v0, parameters=own)
+    found = sim.gradient(begin, tau, steps, record_every=every, cotangents=weights)
+    run = sim.rollout(begin, tau, steps, record_every=every, record=names)
     size = sum(np.abs(weights[n] * run[n]).sum() for n in names)
     assert abs(found.value.sum() - value()) < 1e-13 * size
     along, push = rng.normal(size=v0.shape), rng.normal(size=tau.shape)
@@ -102,8 +102,10 @@ def test_every_record_of_a_tree(integrator):
         check(sim, q0, v0, tau, steps, every, own={"feel.kp": np.array([2.0, 3.0])})
     # the failing twin: without the last record the efforts of the last step count less
     tau = tau[:, :1]
-    whole = sim.gradient(sim.start(q0, v0), tau, 1, of={"tau": 1.0}).tau
-    less = sim.gradient(sim.start(q0, v0), tau, 1, of={"tau": np.array([[1.0], [0.0]])}).tau
+    whole = sim.gradient(sim.initial_state(q0, v0), tau, 1, cotangents={"tau": 1.0}).tau
+    less = sim.gradient(
+        sim.initial_state(q0, v0), tau, 1, cotangents={"tau": np.array([[1.0], [0.0]])}
+    ).tau
     assert np.abs(whole - less).min() > 0.01
 
 
@@ -142,14 +144,18 @@ def test_efforts_of_a_record_without_steps():
     tau = np.array([0.3, -0.4])
 
     def value(tau):
-        run = sim.rollout(sim.start([0.1, 0.2]), tau, 0, record=names)
+        run = sim.rollout(sim.initial_state([0.1, 0.2]), tau, 0, record=names)
         return sum(run[n].sum() for n in names)
 
-    found = sim.gradient(sim.start([0.1, 0.2]), tau, 0, of=dict.fromkeys(names, 1.0))
+    found = sim.gradient(
+        sim.initial_state([0.1, 0.2]), tau, 0, cotangents=dict.fromkeys(names, 1.0)
+    )
     assert_allclose(found.value, value(tau), rtol=1e-14)
     wanted = [slope(lambda e, d=d: value(tau + e * d), 1e-3) for d in np.eye(2)]
     assert_allclose(found.tau, wanted, rtol=1e-9)
-    none = sim.gradient(sim.start([0.1, 0.2]), np.zeros((0, 2)), 0, of=dict.fromkeys(names, 1.0))
+    none = sim.gradient(
+        sim.initial_state([0.1, 0.2]), np.zeros((0, 2)), 0, cotangents=dict.fromkeys(names, 1.0)
+    )
     assert none.tau.shape == (0, 2)
     assert_allclose(none.value, value(np.zeros((0, 2))), rtol=1e-14)
     assert_allclose(none.value, value(np.zeros(2)), rtol=1e-14)

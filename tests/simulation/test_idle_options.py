@@ -153,7 +153,7 @@ def test_phases_without_constraints_do_not_complain():
 # ---- compiled runs -------------------------------------------------------------------------------
 
 ROLLOUT = {
-    "every": 2, "prescribed": ["joint1"], "per_step": True, "integrator": "semi_implicit",
+    "record_every": 2, "prescribed": ["joint1"], "per_step": True, "integrator": "semi_implicit",
 }  # fmt: skip
 BITS = {"threads", "reproducible"}  # who computes, and with which rounding: same results
 
@@ -179,12 +179,12 @@ def test_every_option_of_rollout_counts(integrator):
 @pytest.mark.parametrize("call", ["rollout", "gradient"])
 def test_the_layout_of_efforts_that_are_not_there(call):
     sim = pp.Simulator(ARM)
-    of = {"of": {"q": 1.0}} if call == "gradient" else {}
+    of = {"cotangents": {"q": 1.0}} if call == "gradient" else {}
     for flag in (True, False):
         with pytest.raises(InputError, match=f"per_step={flag} says how tau is laid out"):
-            getattr(sim, call)(sim.start(Q, V), steps=2, per_step=flag, **of)
+            getattr(sim, call)(sim.initial_state(Q, V), steps=2, per_step=flag, **of)
     with pytest.raises(InputError, match="say of what"):
-        sim.gradient(sim.start(Q, V), steps=2, of=lambda q: q)
+        sim.gradient(sim.initial_state(Q, V), steps=2, cotangents=lambda q: q)
 
 
 def test_steps_have_no_adaptive_integrators():
@@ -199,14 +199,14 @@ def test_steps_have_no_adaptive_integrators():
 def test_options_of_other_functions_that_would_do_nothing():
     two = np.ones(2)
     for function in (pp.forward_dynamics, pp.joint_reactions, pp.constraint_forces):
-        with pytest.raises(InputError, match="Udot= .* no rows"):
-            function(ARM, Q, V, two, Udot=np.ones(1))
-        function(ARM, Q, V, two, Udot=np.zeros(0))  # none of no rows
+        with pytest.raises(InputError, match="row_acceleration= .* no rows"):
+            function(ARM, Q, V, two, row_acceleration=np.ones(1))
+        function(ARM, Q, V, two, row_acceleration=np.zeros(0))  # none of no rows
     with pytest.raises(InputError, match="dt=0.01 would do nothing: .* no law here is sampled"):
         pp.equilibrium(ARM, q=[-1.5, 0.1], dt=0.01)
-    for name in ("stop_time", "dissipation", "velocity_scale"):
+    for name in ("limit_time", "dissipation", "velocity_scale"):
         with pytest.raises(InputError, match=f"{name}=0.1 would do nothing: exact=True"):
-            pp.forces.from_ratings(ARM, exact=True, **{name: 0.1})
+            pp.forces.from_model(ARM, exact=True, **{name: 0.1})
     with pytest.raises(InputError, match="null_damping=1.0 would do nothing"):
         hold = pp.control.ConstantPose(pp.Pose())
         pp.control.OperationalSpace(

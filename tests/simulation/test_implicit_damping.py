@@ -54,7 +54,7 @@ def test_equal_to_dense_matrices(seed):
     q0, v0 = start(model, 3, seed)
     own = np.array([c, 0.5 * c, 0.001 * c])
     mixed = np.diag(K) if nv <= 16 else 0.0  # of more joints it is explicit
-    run = sim.rollout(sim.start(q0, v0, parameters={"damper.c": own}), steps=6)
+    run = sim.rollout(sim.initial_state(q0, v0, parameters={"damper.c": own}), steps=6)
     for i in range(3):
         q, v = q0[i], v0[i]
         for k in range(6):
@@ -68,14 +68,14 @@ def test_rotors_of_every_trajectory():
     """`given=("Jr",)`: damping is added to rotors that trajectories have of their own."""
     model = random_tree(4, 4)
     sim = pp.Simulator(
-        model, damped(model.nv, 30.0), H, integrator="implicit_damping", given=("Jr",)
+        model, damped(model.nv, 30.0), H, integrator="implicit_damping", per_trajectory=("Jr",)
     )
     rotors = (
         pp.compile("D", model, mode="blocks")(model.neutral())
         * np.array([0.1, 0.7])[:, None, None, None]
     )
     q0, v0 = start(model, 2)
-    run = sim.rollout(sim.start(q0, v0, parameters={"Jr": rotors}), steps=3)
+    run = sim.rollout(sim.initial_state(q0, v0, parameters={"Jr": rotors}), steps=3)
     for i in range(2):
         q, v = q0[i], v0[i]
         own = np.zeros((model.nv, model.nv))
@@ -94,7 +94,7 @@ def test_without_damping_it_is_semi_implicit():
     runs = []
     for integrator in ("semi_implicit", "implicit_damping"):
         sim = pp.Simulator(model, laws, H, integrator=integrator)
-        runs.append(sim.rollout(sim.start(q0, v0), steps=9))
+        runs.append(sim.rollout(sim.initial_state(q0, v0), steps=9))
     assert_array_equal(runs[0].q, runs[1].q)
     assert_array_equal(runs[0].v, runs[1].v)
 
@@ -108,14 +108,14 @@ def test_dampers_a_thousand_times_faster_than_the_step(joints):
     c = 1000 * np.linalg.eigvalsh(pp.mass_matrix(joints, q0)).max() / H
     laws = damped(nv, c)
     sim = pp.Simulator(joints, laws, H, integrator="implicit_damping")
-    run = sim.rollout(sim.start(q0, v0), steps=50)
+    run = sim.rollout(sim.initial_state(q0, v0), steps=50)
     last = run.q[:, -1]
     creep = -pp.gravity_forces(joints, last) / c
     assert_allclose(run.v[:, -1], creep, rtol=1e-2, atol=1e-3 * np.abs(creep).max())
     for integrator in ("semi_implicit", "rk4"):
         other = pp.Simulator(joints, laws, H, integrator=integrator)
         with pytest.raises(SimulationError, match="failed in step"):
-            other.rollout(other.start(q0, v0), steps=200)
+            other.rollout(other.initial_state(q0, v0), steps=200)
 
 
 def test_order_one():
@@ -130,7 +130,7 @@ def test_order_one():
 
     def end(integrator, steps):
         sim = pp.Simulator(model, laws, 0.2 / steps, integrator=integrator)
-        run = sim.rollout(sim.start(q0[0], v0[0]), steps=steps, every=steps)
+        run = sim.rollout(sim.initial_state(q0[0], v0[0]), steps=steps, record_every=steps)
         return run.q[-1], run.v[-1]
 
     exact = end("rk4", 400)
@@ -148,7 +148,9 @@ def test_energy_that_dampers_take():
     c, gaps = np.array([0.4, 0.3, 0.2]), []
     for dt in (2e-3, 1e-3):
         sim = pp.Simulator(model, damped(3, c), dt, integrator="implicit_damping")
-        run = sim.rollout(sim.start([0.5, 0.3, -0.4], [1.0, 0.0, 2.0]), steps=round(0.5 / dt))
+        run = sim.rollout(
+            sim.initial_state([0.5, 0.3, -0.4], [1.0, 0.0, 2.0]), steps=round(0.5 / dt)
+        )
         energy = pp.kinetic_energy(model, run.q, run.v) + pp.potential_energy(model, run.q)
         power = (c * run.v**2).sum(axis=-1)
         taken = dt * (power[:-1] + power[1:]).sum() / 2
@@ -171,7 +173,7 @@ def test_agrees_with_mujoco(tmp_path):
     data = mujoco.MjData(theirs)
     data.qvel[:] = [3.0, -2.0]
     sim = pp.Simulator(model, damped(2, [40.0, 300.0]), 0.002, integrator="implicit_damping")
-    state = sim.start(np.zeros(2), [3.0, -2.0])
+    state = sim.initial_state(np.zeros(2), [3.0, -2.0])
     for _ in range(100):
         mujoco.mj_step(theirs, data)
         sim.step(state)
@@ -185,10 +187,10 @@ def test_same_bits_however_it_is_run():
     laws = damped(model.nv, 20.0, -0.3 * np.tanh(v / 0.01))
     sim = pp.Simulator(model, laws, H, integrator="implicit_damping")
     q0, v0 = start(model, 11)
-    whole = sim.rollout(sim.start(q0, v0), steps=20)
-    alone = sim.rollout(sim.start(q0[4], v0[4]), steps=20)
+    whole = sim.rollout(sim.initial_state(q0, v0), steps=20)
+    alone = sim.rollout(sim.initial_state(q0[4], v0[4]), steps=20)
     assert_array_equal(alone.q, whole.q[4])
-    threads = sim.rollout(sim.start(q0, v0), steps=20, threads=2)
+    threads = sim.rollout(sim.initial_state(q0, v0), steps=20, threads=2)
     assert_array_equal(threads.v, whole.v)
 
 
@@ -232,10 +234,12 @@ def test_gradients_through_runs():
     weights = {"q": rng.normal(size=(2, 6, model.nq)), "v": rng.normal(size=(2, 6, nv))}
 
     def value(v=v0, c=c):
-        run = sim.rollout(sim.start(q0, v, parameters={"damper.c": c}), steps=5)
+        run = sim.rollout(sim.initial_state(q0, v, parameters={"damper.c": c}), steps=5)
         return sum((weights[n] * run[n]).sum(axis=(1, 2)) for n in ("q", "v"))
 
-    found = sim.gradient(sim.start(q0, v0, parameters={"damper.c": c}), steps=5, of=weights)
+    found = sim.gradient(
+        sim.initial_state(q0, v0, parameters={"damper.c": c}), steps=5, cotangents=weights
+    )
     along = rng.normal(size=(2, nv))
     for got, wanted in (
         (found.v, slope(lambda e: value(v=v0 + e * along), 1e-3)),

@@ -45,7 +45,7 @@ def test_midpoint_satisfies_its_equation(seed):
     nv, chart = model.nv, chart_of(model)
     sim = pp.Simulator(model, filtered_damper(nv), h, integrator="implicit_midpoint")
     q0, v0 = start(model, 3, seed)
-    now = sim.start(q0, v0, t=0.3)
+    now = sim.initial_state(q0, v0, t=0.3)
     now.laws["filter.x"][...] = 0.1
     x0 = now.laws["filter.x"].copy()
     sim.step(now)
@@ -71,7 +71,7 @@ def test_equal_to_simulate(integrator):
     ]
     q0, v0 = start(model, 1)
     sim = pp.Simulator(model, forces, 5e-3, integrator=integrator)
-    mine = sim.rollout(sim.start(q0[0], v0[0]), steps=20)
+    mine = sim.rollout(sim.initial_state(q0[0], v0[0]), steps=20)
     other = pp.simulate(model, q0[0], v0[0], 0.1, integrator=integrator, dt=5e-3, forces=forces)
     assert_allclose(mine.v, other.v, atol=2e-11)
     assert_allclose(mine.q, other.q, atol=1e-12)
@@ -84,7 +84,7 @@ def test_variational_equal_to_rollout():
         q0, v0 = start(model, 7, seed)
         tau = np.random.default_rng(seed).normal(size=(7, 6, model.nv))
         sim = pp.Simulator(model, (), 2e-3, integrator="variational")
-        run = sim.rollout(sim.start(q0, v0), tau, 6)
+        run = sim.rollout(sim.initial_state(q0, v0), tau, 6)
         q, v = pp.rollout(model, q0, v0, tau, 2e-3, 6, integrator="variational")
         assert_array_equal(run.q, q)
         assert_array_equal(run.v, v)
@@ -98,7 +98,7 @@ def test_order_two(integrator):
 
     def end(integrator, steps):
         sim = pp.Simulator(model, laws, 0.2 / steps, integrator=integrator)
-        run = sim.rollout(sim.start(q0[0], v0[0]), steps=steps, every=steps)
+        run = sim.rollout(sim.initial_state(q0[0], v0[0]), steps=steps, record_every=steps)
         return run.q[-1], run.v[-1], run.state.laws["filter.x"]
 
     exact = end("rk4", 400)
@@ -127,7 +127,7 @@ def test_a_stiff_spring_is_stable_and_right(integrator):
     model, h = b.build(), 1e-2
     k = 2.0 * (50 / h) ** 2
     sim = pp.Simulator(model, pp.forces.JointSpring(None, k), h, integrator=integrator)
-    run = sim.rollout(sim.start([1e-3], [2.0]), steps=200)
+    run = sim.rollout(sim.initial_state([1e-3], [2.0]), steps=200)
     omega = 50 / h
     A = np.array([[0.0, 1.0], [-(omega**2), 0.0]])
     R = np.linalg.solve(np.eye(2) - 0.5 * h * A, np.eye(2) + 0.5 * h * A)
@@ -137,7 +137,7 @@ def test_a_stiff_spring_is_stable_and_right(integrator):
         assert abs(q - y[0]) < 1e-9 * 1e-3 and abs(v - y[1]) < 1e-9 * 5.0
     explicit = pp.Simulator(model, pp.forces.JointSpring(None, k), h, integrator="semi_implicit")
     with pytest.raises(SimulationError):
-        explicit.rollout(explicit.start([1e-3], [2.0]), steps=200)
+        explicit.rollout(explicit.initial_state([1e-3], [2.0]), steps=200)
 
 
 @BOTH
@@ -147,10 +147,10 @@ def test_stiff_springs_dampers_and_stops_of_an_arm(integrator):
     forces = [
         pp.forces.JointSpring(None, 1e4),
         pp.forces.JointDamper(None, 1e3),
-        pp.forces.JointStop(None, stiffness=1e4, dissipation=0.5, lower=-0.2, upper=0.2),
+        pp.forces.JointLimit(None, stiffness=1e4, dissipation=0.5, lower=-0.2, upper=0.2),
     ]
     sim = pp.Simulator(arm, forces, 5e-3, integrator=integrator)
-    run = sim.rollout(sim.start([0.25, 0.1, -0.3, 0.2], np.zeros(4)), steps=1000)
+    run = sim.rollout(sim.initial_state([0.25, 0.1, -0.3, 0.2], np.zeros(4)), steps=1000)
     assert np.abs(run.v[-1]).max() < 1e-6
     # where springs hold the links against gravity
     assert_allclose(1e4 * run.q[-1], -pp.gravity_forces(arm, run.q[-1]), rtol=1e-6)
@@ -170,7 +170,7 @@ def test_stiff_springs_between_points(stiffness, integrator):
     name = next(iter(sim.parameters))
     assert sim.parameters[name] == [stiffness]
     soft = np.where(np.arange(9) % 3 > 0, stiffness, 10.0)
-    many = sim.start(
+    many = sim.initial_state(
         np.tile(Q_COUPLED, (9, 1)), np.tile(V_COUPLED, (9, 1)),
         parameters={name: soft[:, None]},
     )  # fmt: skip
@@ -180,7 +180,9 @@ def test_stiff_springs_between_points(stiffness, integrator):
     )
     assert_allclose(run.q[1], by_hand.q, atol=1e-7)
     assert np.abs(pp.poses(COUPLED, run.q[1], ["tip"])[:, 0, :3, 3] - TIP).max() < 0.02
-    alone = sim.rollout(sim.start(Q_COUPLED, V_COUPLED, parameters={name: soft[:1]}), steps=30)
+    alone = sim.rollout(
+        sim.initial_state(Q_COUPLED, V_COUPLED, parameters={name: soft[:1]}), steps=30
+    )
     assert_array_equal(run.q[0], alone.q)  # neighbours that need Newton's method do not matter
     assert_array_equal(run.q[1], run.q[8])
     assert np.abs(run.q[0] - run.q[1]).max() > 0.05
@@ -194,9 +196,11 @@ def test_gradients_with_stiff_springs_between_points(integrator):
     weights[-1] = [1.0, -2.0, 0.5]
 
     def value(v):
-        return float((sim.rollout(sim.start(Q_COUPLED, v), steps=6).q * weights).sum())
+        return float((sim.rollout(sim.initial_state(Q_COUPLED, v), steps=6).q * weights).sum())
 
-    found = sim.gradient(sim.start(Q_COUPLED, V_COUPLED), steps=6, of={"q": weights})
+    found = sim.gradient(
+        sim.initial_state(Q_COUPLED, V_COUPLED), steps=6, cotangents={"q": weights}
+    )
     d = 1e-4
     steps = [(1, 0.8), (2, -0.2), (3, 4 / 105), (4, -1 / 280)]
     for i, unit in enumerate(np.eye(3)):
@@ -216,13 +220,13 @@ def test_a_step_that_is_too_long_names_its_trajectory(integrator):
     v0 = np.zeros((9, 3))
     v0[5] = [0, 800, -1040]
     sim = pp.Simulator(arm, (), 0.02, integrator=integrator)
-    begin = sim.start(np.tile([0.5, 0.3, -0.4], (9, 1)), v0)
+    begin = sim.initial_state(np.tile([0.5, 0.3, -0.4], (9, 1)), v0)
     with pytest.raises(
         SimulationError, match=r"trajectory \[5\] failed in step 0 .*implicit step was not solved"
     ):
         sim.rollout(begin, steps=20)
-    run = sim.rollout(begin, steps=20, on_error="mask")
-    alone = sim.rollout(sim.start([0.5, 0.3, -0.4], np.zeros(3)), steps=20)
+    run = sim.rollout(begin, steps=20, on_error="nan")
+    alone = sim.rollout(sim.initial_state([0.5, 0.3, -0.4], np.zeros(3)), steps=20)
     assert_array_equal(run.q[4], alone.q)
     assert np.isnan(run.q[5, 1:]).all() and np.flatnonzero(run.status).tolist() == [5]
 
@@ -233,7 +237,7 @@ def test_friction_that_stops_a_joint_within_a_step():
     friction = [pp.forces.JointFriction(None, 2.0, velocity_scale=1e-2)]
     q0 = np.full(7, 0.3)
     sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_midpoint")
-    run = sim.rollout(sim.start(q0, np.ones(7)), steps=100)
+    run = sim.rollout(sim.initial_state(q0, np.ones(7)), steps=100)
     by_hand = pp.simulate(
         arm, q0, np.ones(7), 0.2, forces=friction, integrator="implicit_midpoint", dt=2e-3
     )
@@ -241,9 +245,9 @@ def test_friction_that_stops_a_joint_within_a_step():
     hard = pp.forces.JointFriction(None, 2.0, velocity_scale=1e-9)
     sim = pp.Simulator(arm, hard, 2e-3, integrator="implicit_midpoint")
     with pytest.raises(SimulationError, match="implicit step was not solved by iteration, nor by"):
-        sim.rollout(sim.start(q0, np.ones(7)), steps=100)
+        sim.rollout(sim.initial_state(q0, np.ones(7)), steps=100)
     sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_damping")
-    run = sim.rollout(sim.start(q0, np.ones(7)), steps=500)
+    run = sim.rollout(sim.initial_state(q0, np.ones(7)), steps=500)
     energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)
     assert energy.max() < energy[0] + 0.05 * np.ptp(energy)
 
@@ -261,7 +265,7 @@ def test_variational_keeps_momenta_with_laws_between_bodies():
     drift = {}
     for integrator in ("variational", "implicit_midpoint", "implicit_damping"):
         sim = pp.Simulator(robot, laws, 5e-3, integrator=integrator)
-        run = sim.rollout(sim.start(q0, v0), steps=400, every=20)
+        run = sim.rollout(sim.initial_state(q0, v0), steps=400, record_every=20)
         momentum = pp.momentum(robot, run.q, run.v)
         drift[integrator] = np.abs(momentum - momentum[0]).max() / np.abs(momentum[0]).max()
     assert drift["variational"] < 1e-12
@@ -276,7 +280,7 @@ def test_energy_of_springs_stays(integrator):
 
     def error(integrator):
         sim = pp.Simulator(arm, spring, 5e-3, integrator=integrator)
-        run = sim.rollout(sim.start([0.5, 0.3, -0.4]), steps=8000, every=4)
+        run = sim.rollout(sim.initial_state([0.5, 0.3, -0.4]), steps=8000, record_every=4)
         energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)
         energy = energy + 10.0 * (run.q**2).sum(axis=-1)
         return np.abs(energy - energy[0])
@@ -293,7 +297,9 @@ def test_energy_that_dampers_take(integrator):
         sim = pp.Simulator(
             arm, BlockDiagram({}, efforts=as_node(-c * traced("v", 3))), dt, integrator=integrator
         )
-        run = sim.rollout(sim.start([0.5, 0.3, -0.4], [1.0, 0.0, 2.0]), steps=round(0.4 / dt))
+        run = sim.rollout(
+            sim.initial_state([0.5, 0.3, -0.4], [1.0, 0.0, 2.0]), steps=round(0.4 / dt)
+        )
         energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)
         power = (c * run.v**2).sum(axis=-1)
         taken = dt * (power[:-1] + power[1:]).sum() / 2
@@ -309,14 +315,14 @@ def test_same_bits_however_it_is_run(integrator):
     model = random_tree(5, 4)
     sim = pp.Simulator(model, laws_with_everything(model.nv), 5e-3, integrator=integrator)
     q0, v0 = start(model, 13)
-    first = sim.start(q0, v0)
+    first = sim.initial_state(q0, v0)
     whole = sim.rollout(first, steps=12, record=("q", "v", "filtered"))
     threads = sim.rollout(first, steps=12, threads=3)
     assert_array_equal(threads.q, whole.q)
     rest = sim.rollout(sim.rollout(first, steps=5).state, steps=7, record=("q", "v", "filtered"))
     for name in ("q", "v", "t", "filtered"):
         assert_array_equal(rest[name], whole[name][:, 5:])
-    alone = sim.rollout(sim.start(q0[4], v0[4]), steps=12)
+    alone = sim.rollout(sim.initial_state(q0[4], v0[4]), steps=12)
     assert_array_equal(alone.q, whole.q[4])
 
 
@@ -336,12 +342,14 @@ def test_gradients_through_runs(seed, integrator):
     weights = {"q": rng.normal(size=(2, 5, model.nq)), "v": rng.normal(size=(2, 5, nv))}
 
     def value(q=q0, v=v0, c=c, tau=tau, x=0.0) -> Any:
-        begin = sim.start(q, v, parameters={"damper.c": c})
+        begin = sim.initial_state(q, v, parameters={"damper.c": c})
         begin.laws["filter.x"][...] = x
         run = sim.rollout(begin, tau, 4)
         return sum((weights[n] * run[n]).sum(axis=(1, 2)) for n in weights)
 
-    found = sim.gradient(sim.start(q0, v0, parameters={"damper.c": c}), tau, 4, of=weights)
+    found = sim.gradient(
+        sim.initial_state(q0, v0, parameters={"damper.c": c}), tau, 4, cotangents=weights
+    )
     along, more = rng.normal(size=(2, nv)), rng.normal(size=tau.shape)
     for name, got, wanted in (
         ("q", found.q * along, slope(lambda e: value(q=model.integrate(q0, e * along)), 1e-3)),
@@ -363,9 +371,9 @@ def test_gradients_of_stiff_runs(integrator):
     weights = {"q": np.random.default_rng(0).normal(size=(11, 2))}
 
     def value(q):
-        return (weights["q"] * sim.rollout(sim.start(q), steps=10).q).sum()
+        return (weights["q"] * sim.rollout(sim.initial_state(q), steps=10).q).sum()
 
-    found = sim.gradient(sim.start([0.1, 0.2]), steps=10, of=weights)
+    found = sim.gradient(sim.initial_state([0.1, 0.2]), steps=10, cotangents=weights)
     for along in np.eye(2):
         wanted = slope(lambda e, d=along: value(np.array([0.1, 0.2]) + e * d), 1e-3)
         assert abs(found.q @ along - wanted) < 1e-8 * (1 + abs(wanted))
@@ -383,26 +391,26 @@ def test_bodies_of_every_trajectory(integrator):
         pp.identification.inertial_parameters(model).reshape(n, 10)
         * np.array([1.7, 0.6])[:, None, None]
     )
-    sim = pp.Simulator(model, damper, 5e-3, integrator=integrator, given=("inertia",))
-    run = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own}), steps=6)
-    shared = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own[1]}), steps=6)
+    sim = pp.Simulator(model, damper, 5e-3, integrator=integrator, per_trajectory=("inertia",))
+    run = sim.rollout(sim.initial_state(q0[0], v0[0], parameters={"inertia": own}), steps=6)
+    shared = sim.rollout(sim.initial_state(q0[0], v0[0], parameters={"inertia": own[1]}), steps=6)
     assert_array_equal(shared.q, run.q[1])
     for i in range(2):
         other = pp.Simulator(
             model.with_inertial_parameters(own[i].ravel()), damper, 5e-3, integrator=integrator
         )
-        wanted = other.rollout(other.start(q0[0], v0[0]), steps=6)
+        wanted = other.rollout(other.initial_state(q0[0], v0[0]), steps=6)
         assert_allclose(run.q[i], wanted.q, atol=1e-13)
         assert_allclose(run.v[i], wanted.v, atol=1e-12)
     weights = {"v": np.random.default_rng(0).normal(size=(7, model.nv))}
     along = own[0] * np.random.default_rng(1).normal(size=own[0].shape)
 
     def value(e):
-        begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0] + e * along})
+        begin = sim.initial_state(q0[0], v0[0], parameters={"inertia": own[0] + e * along})
         return (weights["v"] * sim.rollout(begin, steps=6).v).sum()
 
-    begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0]})
-    found = sim.gradient(begin, steps=6, of=weights, parameters=("inertia",))
+    begin = sim.initial_state(q0[0], v0[0], parameters={"inertia": own[0]})
+    found = sim.gradient(begin, steps=6, cotangents=weights, parameters=("inertia",))
     wanted = slope(value, 1e-3)
     assert abs((found.parameters["inertia"] * along).sum() - wanted) < 1e-9 * (1 + abs(wanted))
 
@@ -414,7 +422,7 @@ def test_closed_chains():
     damper = pp.forces.JointDamper(None, 50.0)
     for integrator in ("implicit_midpoint", "implicit_damping"):
         sim = pp.Simulator(system, damper, 5e-3, integrator=integrator)
-        run = sim.rollout(sim.start(q0, np.zeros(3)), steps=40)
+        run = sim.rollout(sim.initial_state(q0, np.zeros(3)), steps=40)
         assert np.abs(system.residual(run.q)).max() < 1e-9
         fine = pp.simulate(system, q0, np.zeros(3), 0.2, forces=damper, rtol=1e-9)
         assert_allclose(run.q[-1], fine.q[-1], atol=1e-3)

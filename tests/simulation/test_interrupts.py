@@ -64,11 +64,11 @@ def test_a_signal_ends_a_long_rollout(threads, monkeypatch):
     sender.start()
     steps, every = 3_000_000, 100
     with pytest.warns(PhipsiWarning, match=rf"interrupted after \d+ of {steps} steps"):
-        q, v = pp.rollout(ARM, Q, NONE, NONE, 1e-3, steps, every=every, threads=threads)
+        q, v = pp.rollout(ARM, Q, NONE, NONE, 1e-3, steps, record_every=every, threads=threads)
     sender.join()
     assert 1 < q.shape[1] < steps // every + 1 and v.shape == q.shape
     few = min(q.shape[1], 20)
-    again, _ = pp.rollout(ARM, Q, NONE, NONE, 1e-3, every * (few - 1), every=every)
+    again, _ = pp.rollout(ARM, Q, NONE, NONE, 1e-3, every * (few - 1), record_every=every)
     assert_array_equal(q[:, :few], again)
     assert np.isfinite(q).all()
 
@@ -76,10 +76,10 @@ def test_a_signal_ends_a_long_rollout(threads, monkeypatch):
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_an_interrupted_rollout_has_the_records_so_far(pieces, stopped):
     tau = np.random.default_rng(0).normal(size=(6, 90, 2))
-    whole = pp.rollout(ARM, Q, NONE, tau, 1e-2, 90, every=3)
+    whole = pp.rollout(ARM, Q, NONE, tau, 1e-2, 90, record_every=3)
     count = stopped(pieces)
     with pytest.warns(PhipsiWarning, match="interrupted after .* of 90 steps"):
-        part = pp.rollout(ARM, Q, NONE, tau, 1e-2, 90, every=3)
+        part = pp.rollout(ARM, Q, NONE, tau, 1e-2, 90, record_every=3)
     assert count() == pieces
     kept = part[0].shape[1]
     assert (kept == 1) if pieces == 1 else (1 < kept < 31)
@@ -90,16 +90,16 @@ def test_an_interrupted_rollout_has_the_records_so_far(pieces, stopped):
 def test_an_interrupted_rollout_of_a_system(stopped):
     """In machine code, and while a motion is projected in NumPy."""
     start = CLOSED, np.zeros(3), np.zeros(3), 1e-3, 60
-    whole = pp.rollout(SYSTEM, *start, every=5)
+    whole = pp.rollout(SYSTEM, *start, record_every=5)
     with pytest.MonkeyPatch.context() as m:
         m.setattr(pp.simulation.runs.rollout, "projected_step", _interrupting(3))
         m.setattr(pp.simulation.runs.rollout, "_plan", _no_code)
         with pytest.warns(PhipsiWarning, match="interrupted after 0 of 60 steps"):
-            part = pp.rollout(SYSTEM, *start, every=5)
+            part = pp.rollout(SYSTEM, *start, record_every=5)
         assert_array_equal(part[0], whole[0][:, :1])
     stopped(2)
     with pytest.warns(PhipsiWarning, match="interrupted after .* of 60 steps"):
-        part = pp.rollout(SYSTEM, *start, every=5)
+        part = pp.rollout(SYSTEM, *start, record_every=5)
     kept = part[0].shape[1]
     assert 1 < kept < 13
     for x, y in zip(part, whole, strict=True):
@@ -134,7 +134,7 @@ def test_a_failure_before_the_interrupt_is_said(stopped):
 
 def test_steps_leave_the_state_where_they_were_interrupted(stopped):
     sim = pp.Simulator(ARM, [pp.law(lambda q: -q, name="pull").sampled(100.0)], dt=1e-2)
-    whole, part = sim.start(Q), sim.start(Q)
+    whole, part = sim.initial_state(Q), sim.initial_state(Q)
     sim.step(whole, steps=90)
     stopped(3)
     with pytest.raises(KeyboardInterrupt):
@@ -151,7 +151,7 @@ def test_gradients_are_not_of_a_part_of_the_run(stopped):
     for pieces in (1, 3, 8):
         stopped(pieces)
         with pytest.raises(KeyboardInterrupt):
-            sim.gradient(sim.start(Q), None, 90, of={"q": 1.0}, segment=40)
+            sim.gradient(sim.initial_state(Q), None, 90, cotangents={"q": 1.0}, segment=40)
     stopped(2)
     with pytest.raises(KeyboardInterrupt):
         pp.rollout_gradient(ARM, Q, NONE, NONE, 1e-2, 90, final=lambda q, v: (q.sum(-1), None, v))

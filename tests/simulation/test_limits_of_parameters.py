@@ -8,7 +8,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.simulation.forces.joint_forces import JointDamper, JointFriction, JointSpring
-from phipsi.simulation.forces.joint_stops import JointStop
+from phipsi.simulation.forces.joint_limits import JointLimit
 
 ARM = pp.examples.planar_arm(2)
 NONE = np.inf
@@ -23,16 +23,16 @@ def test_a_stop_with_one_limit_gets_the_other_by_parameter(side):
     other = "upper" if side == "lower" else "lower"
     limits[side][3, 1] = NONE if side == "upper" else -NONE  # no limit in one of them
     known = {other: limits[other][0]}
-    sim = pp.Simulator(ARM, [JointStop(None, 500.0, 0.1, **known)], dt=2e-3)
-    assert np.isinf(sim.parameters[f"joint_stop.{side}"]).all()
-    given = {f"joint_stop.{side}": limits[side]}
-    run = sim.rollout(sim.start(q, v, parameters=given), steps=300)
+    sim = pp.Simulator(ARM, [JointLimit(None, 500.0, 0.1, **known)], dt=2e-3)
+    assert np.isinf(sim.parameters[f"joint_limit.{side}"]).all()
+    given = {f"joint_limit.{side}": limits[side]}
+    run = sim.rollout(sim.initial_state(q, v, parameters=given), steps=300)
     for i in range(6):
-        both = JointStop(None, 500.0, 0.1, **{**known, side: limits[side][i]})
+        both = JointLimit(None, 500.0, 0.1, **{**known, side: limits[side][i]})
         alone = pp.Simulator(ARM, [both], dt=2e-3)
-        wanted = alone.rollout(alone.start(q[i], v[i]), steps=300)
+        wanted = alone.rollout(alone.initial_state(q[i], v[i]), steps=300)
         np.testing.assert_allclose(run.q[i], wanted.q, rtol=0, atol=1e-12)
-    free = sim.rollout(sim.start(q, v), steps=300)
+    free = sim.rollout(sim.initial_state(q, v), steps=300)
     assert np.abs(run.q - free.q).max() > 0.1
 
 
@@ -45,47 +45,47 @@ def test_a_law_and_a_controller_without_limits_get_them_by_parameter():
     for law, name in ((pull.bind(most=[NONE, 30.0]), "pull.most"), (drive, "Saturated.efforts")):
         sim = pp.Simulator(ARM, [law])
         for most, wanted in (([2.0, 3.0], [-2.0, -3.0]), ([NONE, 3.0], [-25.0, -3.0])):
-            start = sim.start(parameters={name: most})
+            start = sim.initial_state(parameters={name: most})
             run = sim.rollout(start, steps=2, record=("q", "tau"))
             np.testing.assert_array_equal(run["tau"], 3 * [wanted])
 
 
 @pytest.mark.parametrize("value", [np.nan, -NONE])
 def test_other_infinite_numbers_and_nan_are_refused(value):
-    sim = pp.Simulator(ARM, [JointStop(None, 500.0, upper=[NONE, 1.0])])
+    sim = pp.Simulator(ARM, [JointLimit(None, 500.0, upper=[NONE, 1.0])])
     with pytest.raises(pp.errors.InputError, match=r"at index \[1, 0\]; it must be finite, or inf"):
-        sim.start(parameters={"joint_stop.upper": [[0.3, 0.3], [value, 0.3]]})
+        sim.initial_state(parameters={"joint_limit.upper": [[0.3, 0.3], [value, 0.3]]})
     with pytest.raises(pp.errors.InputError, match=r"inf at index \[1\]; it must be finite\n"):
-        sim.start(parameters={"joint_stop.upper": [0.3, NONE]})
+        sim.initial_state(parameters={"joint_limit.upper": [0.3, NONE]})
 
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("upper", [0.3, 1.0], r"upper is 0.3 at index \[0\].*inf.*JointStop\(…, upper=3.0\)"),
-        ("stiffness", [NONE, 5.0], r"stiffness is 5.0 at index \[1\].*JointStop\(…, stiffness="),
+        ("upper", [0.3, 1.0], r"upper is 0.3 at index \[0\].*inf.*JointLimit\(…, upper=3.0\)"),
+        ("stiffness", [NONE, 5.0], r"stiffness is 5.0 at index \[1\].*JointLimit\(…, stiffness="),
         ("dissipation", [0.1, 0.0], r"dissipation is 0.1 at index \[0\].*is no spring"),
     ],
 )
 def test_what_a_rigid_stop_has_not_cannot_be_given_to_it(name, value, says):
-    rigid = JointStop(None, NONE, lower=-1.0, upper=[NONE, 1.0])
+    rigid = JointLimit(None, NONE, lower=-1.0, upper=[NONE, 1.0])
     sim = pp.Simulator(ARM, [rigid], integrator="time_stepping")
     with pytest.raises(pp.errors.InputError, match=says):
-        sim.start(parameters={f"joint_stop.{name}": value})
-    same = {f"joint_stop.{n}": sim.parameters[f"joint_stop.{n}"] for n in ("upper", "stiffness")}
+        sim.initial_state(parameters={f"joint_limit.{name}": value})
+    same = {f"joint_limit.{n}": sim.parameters[f"joint_limit.{n}"] for n in ("upper", "stiffness")}
     fallen = sim.rollout(
-        sim.start(parameters={**same, "joint_stop.lower": [-0.2, -0.5]}), steps=800
+        sim.initial_state(parameters={**same, "joint_limit.lower": [-0.2, -0.5]}), steps=800
     )
     np.testing.assert_allclose(fallen.q.min(axis=0), [-0.2, -0.5], atol=1e-12)
 
 
 def test_a_stop_of_which_one_joint_is_rigid_is_compliant_at_the_other():
-    both = JointStop(None, [NONE, 300.0], lower=-0.3)
+    both = JointLimit(None, [NONE, 300.0], lower=-0.3)
     sim = pp.Simulator(ARM, [both, JointDamper(None, 0.3)], integrator="time_stepping")
-    run = sim.rollout(sim.start(), steps=1500)
+    run = sim.rollout(sim.initial_state(), steps=1500)
     assert abs(run.q[:, 0].min() + 0.3) < 1e-12 and -0.5 < run.q[:, 1].min() < -0.3
-    soft = {"joint_stop.stiffness": [NONE, 50.0]}
-    softer = sim.rollout(sim.start(parameters=soft), steps=1500)
+    soft = {"joint_limit.stiffness": [NONE, 50.0]}
+    softer = sim.rollout(sim.initial_state(parameters=soft), steps=1500)
     assert softer.q[:, 1].min() < run.q[:, 1].min() - 0.02
 
 
@@ -106,10 +106,12 @@ def test_numbers_of_merged_elements_are_those_of_the_elements():
     q, v = np.concatenate([[0.3, -0.2], [1.0, 0, 0, 0]]), np.full(5, 0.1)
     first = sim.parameters["joint_spring.stiffness"] + k
     given = {"joint_spring.stiffness": first, "joint_friction.friction": friction}
-    tau = sim.rollout(sim.start(q, v, parameters=given), steps=0, record=("q", "tau"))["tau"][0]
+    tau = sim.rollout(sim.initial_state(q, v, parameters=given), steps=0, record=("q", "tau"))[
+        "tau"
+    ][0]
     twin = [JointSpring("ball", [3.0, 4.0, 5.0], turn), JointFriction("u", [0.3, 0.4], 0.05)]
     alone = pp.Simulator(model, [*laws[:2], *twin], dt=1e-3)
-    wanted = alone.rollout(alone.start(q, v), steps=0, record=("q", "tau"))["tau"][0]
+    wanted = alone.rollout(alone.initial_state(q, v), steps=0, record=("q", "tau"))["tau"][0]
     np.testing.assert_allclose(tau, wanted, rtol=0, atol=1e-13)
     by_hand = [-10 * 0.2 - 0.3 * np.tanh(2.0), 5 * 0.6 - 0.4 * np.tanh(2.0)]
     np.testing.assert_allclose(tau[:2], by_hand, rtol=1e-12)

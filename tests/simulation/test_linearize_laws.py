@@ -48,7 +48,7 @@ def test_every_entry_equals_differences(seed):
     sim = pp.Simulator(model, [law], dt=1e-3)
 
     def moved(x):
-        at = sim.start(model.integrate(q, x[:nv]), v + x[nv : 2 * nv], t=0.4)
+        at = sim.initial_state(model.integrate(q, x[:nv]), v + x[nv : 2 * nv], t=0.4)
         return sim.rollout(at, tau + x[2 * nv :], steps=1, record=("vdot",))["vdot"][0]
 
     by_hand = slopes(moved, 3 * nv)

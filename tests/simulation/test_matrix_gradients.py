@@ -131,10 +131,10 @@ def test_runs_with_operational_space_control(case):
     tau, more = 0.1 * rng.standard_normal((2, steps, nv))
 
     def value(tau):
-        run = sim.rollout(sim.start(q0, v0), tau, steps)
+        run = sim.rollout(sim.initial_state(q0, v0), tau, steps)
         return np.sum(end * run.q)
 
-    found = sim.gradient(sim.start(q0, v0), tau, steps, of={"q": end})
+    found = sim.gradient(sim.initial_state(q0, v0), tau, steps, cotangents={"q": end})
     wanted = slope(lambda e: value(tau + e * more), 1e-1)
     np.testing.assert_allclose(np.sum(found.tau * more), wanted, rtol=1e-8)
     assert abs(wanted) > 1e-8

@@ -86,13 +86,13 @@ def test_every_trajectory_of_a_tree_keeps_its_own_energy(seed, given):
     rng = np.random.default_rng(seed)
     kinds = ["revolute", "prismatic", "universal", "spherical"]
     model = random_tree(rng, 4, kinds, armature=True)
-    sim = pp.Simulator(model, springs(model, rng), dt=5e-4, given=given)
+    sim = pp.Simulator(model, springs(model, rng), dt=5e-4, per_trajectory=given)
     numbers = own_numbers(sim, rng) | own_bodies(model, rng, given)
     q = near_neutral(model, rng)  # no spring jumps at half a turn
-    run = sim.rollout(sim.start(q, parameters=numbers), steps=200, every=20)
+    run = sim.rollout(sim.initial_state(q, parameters=numbers), steps=200, record_every=20)
     assert max(drifts(run)) < 2e-6
     plain = pp.Simulator(model, springs(model, rng), dt=5e-4)
-    nominal = plain.rollout(plain.start(q), steps=200, every=20).trajectory(0)
+    nominal = plain.rollout(plain.initial_state(q), steps=200, record_every=20).trajectory(0)
     stored = nominal._stored
     assert stored is not None
     for i in range(COUNT):  # with nominal numbers these would not be constant
@@ -108,10 +108,10 @@ def test_every_trajectory_of_a_closed_chain_keeps_its_own_energy(seed):
     rng = np.random.default_rng(seed)
     system, q = random_system(seed, 5, ["Spherical", "Distance"])
     given = ("inertia", "gravity")
-    sim = pp.Simulator(system, springs(system.model, rng)[:4], dt=5e-4, given=given)
+    sim = pp.Simulator(system, springs(system.model, rng)[:4], dt=5e-4, per_trajectory=given)
     v = admissible(system, q, rng)
     numbers = own_numbers(sim, rng) | own_bodies(system.model, rng, given)
-    run = sim.rollout(sim.start(q, 0.3 * v, parameters=numbers), steps=200, every=20)
+    run = sim.rollout(sim.initial_state(q, 0.3 * v, parameters=numbers), steps=200, record_every=20)
     assert max(drifts(run)) < 1e-5
     own = run.trajectory(1)
     assert own.system is not None and own.system.model is own.model
@@ -123,13 +123,13 @@ def test_every_trajectory_of_a_closed_chain_keeps_its_own_energy(seed):
 def test_rotors_behind_gears_stay_in_the_bodies_that_carry_them():
     rng = np.random.default_rng(4)
     model, _ = geared_tree(4, bodies=4, rotors=3)
-    sim = pp.Simulator(model, dt=5e-4, given=("inertia", "gravity"))
+    sim = pp.Simulator(model, dt=5e-4, per_trajectory=("inertia", "gravity"))
     numbers = own_bodies(model, rng, ("gravity",))
     folded = parameters_of(model)
     bare = np.array([x.parameters for x in model.inertias])
     numbers["inertia"] = folded + bare * rng.uniform(0.0, 1.0, (COUNT, len(bare), 1))
     q, v = model.random_configuration(rng, (COUNT,)), rng.standard_normal((COUNT, model.nv))
-    run = sim.rollout(sim.start(q, 0.2 * v, parameters=numbers), steps=200, every=20)
+    run = sim.rollout(sim.initial_state(q, 0.2 * v, parameters=numbers), steps=200, record_every=20)
     assert max(drifts(run)) < 1e-5
 
 
@@ -152,7 +152,7 @@ def test_signals_and_expressions_are_those_of_the_trajectory(given):
         inertia=pp.signals.expression("mass_matrix"),
         place=pp.signals.position(point),
     )
-    sim = pp.Simulator(model, [law], given=given)
+    sim = pp.Simulator(model, [law], per_trajectory=given)
     numbers = own_bodies(model, rng, given)
     if given == ("placement",):
         moves = rng.uniform(-0.3, 0.3, (COUNT, model.n_bodies, 3))
@@ -160,7 +160,9 @@ def test_signals_and_expressions_are_those_of_the_trajectory(given):
         numbers["placement"] = np.array([[_matrix(*x) for x in row] for row in pairs])
     q, v = model.random_configuration(rng, (COUNT,)), rng.standard_normal((COUNT, model.nv))
     names = [f"seen.{x}" for x in ("energy_", "weight", "inertia", "place", "called")]
-    run = sim.rollout(sim.start(q, v, parameters=numbers), steps=2, record=("q", "v", *names))
+    run = sim.rollout(
+        sim.initial_state(q, v, parameters=numbers), steps=2, record=("q", "v", *names)
+    )
     for i in range(COUNT):
         own = run.trajectory(i).model
         x, rates = run.q[i, -1], run.v[i, -1]
@@ -194,16 +196,16 @@ def test_a_field_of_gravity_pulls_with_the_masses_of_the_trajectory():
     ten = parameters_of(model) * np.array([1.0, 2.0, 0.25])[:, None, None]
     ten[2, 0, 0] = 3.0  # the body that has none
     for given, value in (("inertia", ten), ("M", [_inertias(x) for x in ten])):
-        sim = pp.Simulator(model, [fall], given=(given,))
-        start = sim.start(parameters={given: value})
+        sim = pp.Simulator(model, [fall], per_trajectory=(given,))
+        start = sim.initial_state(parameters={given: value})
         found = sim.rollout(start, steps=1, record=("q", "vdot"))["vdot"][:, 0]
         assert_allclose(found, COUNT * [[-10.0, 0, 0, 0]], atol=1e-12)
-    planet = pp.Simulator(model, [GravityField.inverse_square(1.0)], given=("inertia",))
+    planet = pp.Simulator(model, [GravityField.inverse_square(1.0)], per_trajectory=("inertia",))
     away = model.neutral()
-    run = planet.rollout(planet.start(away, parameters={"inertia": ten[:2]}), steps=2)
+    run = planet.rollout(planet.initial_state(away, parameters={"inertia": ten[:2]}), steps=2)
     assert np.isfinite(run.v).all() and np.abs(run.v).max() > 1e-6
-    found = planet.gradient(planet.start(away, parameters={"inertia": ten[0]}), steps=2,
-                            of={"v": 1.0})  # fmt: skip
+    found = planet.gradient(planet.initial_state(away, parameters={"inertia": ten[0]}), steps=2,
+                            cotangents={"v": 1.0})  # fmt: skip
     assert np.isfinite(found.parameters["inertia"]).all()
 
 
@@ -221,14 +223,14 @@ def test_gradients_by_masses_go_through_what_laws_read():
 
     law = slow.bind(momenta=pp.signals.expression("mass_matrix v"))
     field = GravityField(lambda p: -0.8 * p)
-    sim = pp.Simulator(model, [law, field], dt=1e-2, given=("inertia",))
+    sim = pp.Simulator(model, [law, field], dt=1e-2, per_trajectory=("inertia",))
     ten, cost = parameters_of(model), {"q": [0.3, 1.0]}
 
     def value(x: np.ndarray) -> Any:
-        start = sim.start([0.1, 0.4], [1.0, -0.5], parameters={"inertia": x})
+        start = sim.initial_state([0.1, 0.4], [1.0, -0.5], parameters={"inertia": x})
         return start, (sim.rollout(start, steps=20).q @ cost["q"]).sum()
 
-    found = sim.gradient(value(ten)[0], steps=20, of=cost).parameters["inertia"]
+    found = sim.gradient(value(ten)[0], steps=20, cotangents=cost).parameters["inertia"]
     for place in ((1, 0), (0, 1), (0, 6), (1, 6)):
         less, more = ten.copy(), ten.copy()
         less[place] -= 1e-5
@@ -254,10 +256,12 @@ def test_efforts_that_were_not_recorded_are_those_of_the_run(per_step):
     laws = [hold.bind(kp=3.0, noise=pp.signals.noise(2)), JointSpring(None, 2.0)]
     sim = pp.Simulator(arm, laws, dt=1e-3)
     kp = rng.uniform(1, 5, (2, 3))
-    start = sim.start(rng.standard_normal((2, 3, 2)), parameters={"hold.kp": kp}, first=7)
+    start = sim.initial_state(
+        rng.standard_normal((2, 3, 2)), parameters={"hold.kp": kp}, first_trajectory=7
+    )
     sim.step(start, [0.1, 0.2], steps=3)
     tau = rng.standard_normal((2, 3, 22, 2) if per_step else (2, 3, 2))
-    options: Any = {"every": 4, "per_step": per_step}
+    options: Any = {"record_every": 4, "per_step": per_step}
     run = sim.rollout(start, tau, 22, **options)
     known = sim.rollout(start, tau, 22, record=("q", "v", "tau"), **options)
     run.state.own["hold.kp"][:] = 90.0  # the state of the run may go on, with other numbers
@@ -273,10 +277,10 @@ def test_what_acts_in_a_trajectory_explains_its_accelerations():
     """Its efforts and its loads, with its own masses: what pages draw reactions from."""
     rng = np.random.default_rng(3)
     model = random_tree(rng, 4, ["revolute", "universal"])
-    sim = pp.Simulator(model, springs(model, rng), dt=1e-3, given=("inertia",))
+    sim = pp.Simulator(model, springs(model, rng), dt=1e-3, per_trajectory=("inertia",))
     numbers = own_numbers(sim, rng) | own_bodies(model, rng, ("inertia",))
-    start = sim.start(near_neutral(model, rng), parameters=numbers)
-    run = sim.rollout(start, steps=20, every=10, record=("q", "v", "vdot"))
+    start = sim.initial_state(near_neutral(model, rng), parameters=numbers)
+    run = sim.rollout(start, steps=20, record_every=10, record=("q", "v", "vdot"))
     for i in range(COUNT):
         own = run.trajectory(i)
         assert own.acting is not None
@@ -289,7 +293,7 @@ def test_what_acts_in_a_trajectory_explains_its_accelerations():
 
 def test_given_efforts_alone_need_no_second_run():
     sim = pp.Simulator(pp.examples.planar_arm(2))
-    state = sim.start([[0.1, 0.2], [0.3, 0.4]])
+    state = sim.initial_state([[0.1, 0.2], [0.3, 0.4]])
     sim.step(state, [0.5, -0.5])
     assert_array_equal(sim.rollout(state, steps=3).trajectory(1).tau, 4 * [[0.5, -0.5]])
     tau = np.arange(12.0).reshape(2, 3, 2)
@@ -311,10 +315,10 @@ def test_the_energy_of_laws_is_part_of_that_of_the_trajectory():
     law = spring.bind(k=[3.0, 4.0])
     sim = pp.Simulator(arm, [law, JointSpring("joint2", 1.0)], dt=1e-3)
     own = {"spring.k": [[3.0, 4.0], [9.0, 2.0]]}
-    run = sim.rollout(sim.start([0.3, -0.2], parameters=own), steps=200)
+    run = sim.rollout(sim.initial_state([0.3, -0.2], parameters=own), steps=200)
     assert max(np.ptp(run.trajectory(i).energy) for i in (0, 1)) < 1e-8
     made = pp.Simulator(arm, block_diagram(arm, [law], 1e-3), dt=1e-3)
-    alone = made.rollout(made.start([0.3, -0.2]), steps=200).trajectory()
+    alone = made.rollout(made.initial_state([0.3, -0.2]), steps=200).trajectory()
     assert np.ptp(alone.energy) < 1e-8 and not alone.elements
 
     @pp.law(states={"x": np.zeros(2)})
@@ -323,17 +327,17 @@ def test_the_energy_of_laws_is_part_of_that_of_the_trajectory():
 
     unknown = pp.Simulator(arm, [lagging, JointSpring(None, 1.0)])
     with pytest.warns(PhipsiWarning, match="contains that of force elements only"):
-        unknown.rollout(unknown.start(), steps=2).trajectory()
+        unknown.rollout(unknown.initial_state(), steps=2).trajectory()
 
 
 def test_certificates_account_for_the_masses_and_gravity_of_every_trajectory():
     system = on_ground(pp.shapes.Sphere(0.1), material=pp.Material(friction=0.3))
     model = system.model
-    sim = pp.Simulator(system, integrator="time_stepping", given=("inertia", "gravity"))
+    sim = pp.Simulator(system, integrator="time_stepping", per_trajectory=("inertia", "gravity"))
     own = {"inertia": parameters_of(model) * np.array([1.0, 3.0, 0.1])[:, None, None],
            "gravity": [[0, 0, -9.81], [0, 0, -5.0], [0, 0.1, -2.0]]}  # fmt: skip
     q, v = [1, 0, 0, 0, 0, 0, 0.3], [0, 1.0, 0, 1.0, 0, 0]
-    run = sim.rollout(sim.start(q, v, parameters=own), steps=800)
+    run = sim.rollout(sim.initial_state(q, v, parameters=own), steps=800)
     proof = run.certificate
     assert np.abs(proof.balance).max() < 1e-4 and proof.dissipated.min() > 0.02
     for i in range(COUNT):
@@ -352,8 +356,8 @@ def test_certificates_account_for_the_masses_and_gravity_of_every_trajectory():
 )  # fmt: skip
 def test_what_no_model_can_have_is_named(given, value, says):
     arm = pp.examples.planar_arm(2)
-    sim = pp.Simulator(arm, given=(given,))
-    run = sim.rollout(sim.start(parameters={given: value}), steps=0)
+    sim = pp.Simulator(arm, per_trajectory=(given,))
+    run = sim.rollout(sim.initial_state(parameters={given: value}), steps=0)
     with pytest.raises(InputError, match=says):
         run.trajectory()
 
@@ -361,27 +365,27 @@ def test_what_no_model_can_have_is_named(given, value, says):
 def test_quantities_of_which_a_part_of_the_run_would_not_know_are_refused():
     arm = pp.examples.planar_arm(2)
     with pytest.raises(InputError, match="inertias of bodies are given twice"):
-        pp.Simulator(arm, given=("inertia", "M"))
+        pp.Simulator(arm, per_trajectory=("inertia", "M"))
     dry: Any = [pp.forces.JointFriction(None, 1.0, 0.0)]
     with pytest.raises(InputError, match="dry friction act by the model's lengths"):
-        pp.Simulator(arm, dry, integrator="time_stepping", given=("placement",))
+        pp.Simulator(arm, dry, integrator="time_stepping", per_trajectory=("placement",))
     far: Any = [PointSpring("tip", "world", 1.0)]
     with pytest.raises(InputError, match=r"these laws were traced for \[\]"):
-        pp.Simulator(arm, block_diagram(arm, far, 1e-3), given=("M",))
-    pp.Simulator(arm, block_diagram(arm, far, 1e-3, ("M",)), given=("M",))
+        pp.Simulator(arm, block_diagram(arm, far, 1e-3), per_trajectory=("M",))
+    pp.Simulator(arm, block_diagram(arm, far, 1e-3, ("M",)), per_trajectory=("M",))
 
 
-def test_parameters_that_episodes_redraw_have_no_one_energy():
+def test_parameters_that_episodes_randomize_have_no_one_energy():
     arm = pp.examples.planar_arm(1)
     law = pp.law(lambda t: {"late": np.where(t > 0.01, 1.0, 0.0)}, name="task")
     spring = JointSpring(None, 3.0)
     for name, given in (("joint_spring.stiffness", ()), ("gravity", ("gravity",))):
-        ends = pp.Episodes(end="task.late", redraw=(name,))  # without a limit of time
-        sim = pp.Simulator(arm, [law, spring], dt=1e-3, episodes=ends, given=given)
+        ends = pp.Episodes(terminate="task.late", randomize=(name,))  # without a limit of time
+        sim = pp.Simulator(arm, [law, spring], dt=1e-3, episodes=ends, per_trajectory=given)
         values = np.ones((4, 3)) if given else np.arange(1.0, 5.0)[:, None]
-        run = sim.rollout(sim.start(np.zeros((4, 1)), parameters={name: values}), steps=30)
+        run = sim.rollout(sim.initial_state(np.zeros((4, 1)), parameters={name: values}), steps=30)
         if given:
-            with pytest.raises(InputError, match="episodes redraw 'gravity' during the run"):
+            with pytest.raises(InputError, match="episodes randomize 'gravity' during the run"):
                 run.trajectory(0)
         else:
             assert np.isnan(run.trajectory(0).energy).all()

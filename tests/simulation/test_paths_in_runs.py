@@ -76,7 +76,7 @@ def test_equal_to_simulate(kind, case):
     gains = {"kp": 100, "kd": 20} if kind == "ComputedTorque" else {"kp": 30, "kd": 8}
     control = getattr(pp.control, kind)(system, path, **gains, actuated=["crank"])
     sim = pp.Simulator(system, [control], 2e-3)
-    run = sim.rollout(sim.start(START), steps=60, every=60)
+    run = sim.rollout(sim.initial_state(START), steps=60, record_every=60)
     options = {"controller": control, "dt": 2e-3, "integrator": "rk4"}
     wanted = pp.simulate(system, START, np.zeros(3), 0.12, **options)
     np.testing.assert_allclose(run.q[-1], wanted.q[-1], atol=1e-10)
@@ -96,7 +96,7 @@ def test_functions_are_references_too():
     sim = pp.Simulator(FOUR_BAR, [control], 2e-3)
     start = FOUR_BAR.project(START, [0.6, 0.0, 0.0])[1]
     start *= 0.6 / start[0]
-    run = sim.rollout(sim.start(START, start), steps=200, every=200)
+    run = sim.rollout(sim.initial_state(START, start), steps=200, record_every=200)
     assert abs(run.q[-1, 0] - reference(0.4)[0][0]) < 1e-6
 
 
@@ -106,7 +106,7 @@ def test_a_path_that_is_not_closed_stops_the_run(monkeypatch):
     control = pp.control.ComputedTorque(FOUR_BAR, path, 100, 20, actuated=["crank"])
     sim = pp.Simulator(FOUR_BAR, [control], 2e-3)
     with pytest.raises(SimulationError, match="where the reference of a controller has them"):
-        sim.rollout(sim.start(START), steps=150)
+        sim.rollout(sim.initial_state(START), steps=150)
 
 
 def test_following_joints_that_are_left_where_they_are_differ(monkeypatch):

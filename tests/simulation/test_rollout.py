@@ -36,7 +36,7 @@ def test_rollout_does_the_steps_of_simulate(integrator: str, seed: int):
     """Two codes for one formula: Python steps around forward dynamics, and the compiled loop."""
     model = every_joint(seed)
     q0, v0, tau = states(model, 11, seed)
-    q, v = pp.rollout(model, q0, v0, tau, 1e-3, 40, every=10, integrator=integrator)
+    q, v = pp.rollout(model, q0, v0, tau, 1e-3, 40, record_every=10, integrator=integrator)
     for i in (0, 8, 10):
         alone = pp.simulate(
             model, q0[i], v0[i], 0.04, dt=1e-3, integrator=integrator,
@@ -91,7 +91,7 @@ def test_bits_do_not_depend_on_batch_threads_or_record(integrator: str):
     for threads in (2, 5):
         again = pp.rollout(model, q0, v0, tau, 1e-3, 12, integrator=integrator, threads=threads)
         assert np.array_equal(again[0], whole[0]) and np.array_equal(again[1], whole[1])
-    thin = pp.rollout(model, q0, v0, tau, 1e-3, 12, every=5, integrator=integrator)
+    thin = pp.rollout(model, q0, v0, tau, 1e-3, 12, record_every=5, integrator=integrator)
     assert np.array_equal(thin[0], whole[0][:, ::5][:, :3])
 
 
@@ -99,7 +99,7 @@ def test_reproducible_steps_have_the_bits_of_a_reproducible_simulator():
     """Which are those of WebAssembly and C, whatever the batch, the lanes and the threads."""
     model = every_joint()
     q0, v0, tau = states(model, 19)
-    options: dict[str, Any] = {"every": 6, "integrator": "semi_implicit"}
+    options: dict[str, Any] = {"record_every": 6, "integrator": "semi_implicit"}
     whole = pp.rollout(model, q0, v0, tau, 1e-3, 12, reproducible=True, **options)
     for part in (
         slice(3, 4),
@@ -111,7 +111,7 @@ def test_reproducible_steps_have_the_bits_of_a_reproducible_simulator():
             few = pp.rollout(model, *some, 1e-3, 12, reproducible=True, threads=threads, **options)
             assert np.array_equal(few[0], whole[0][part]) and np.array_equal(few[1], whole[1][part])
     sim = pp.Simulator(model, dt=1e-3, integrator="semi_implicit", reproducible=True)
-    run = sim.rollout(sim.start(q0[:5], v0[:5]), tau[:5], 12, every=6)
+    run = sim.rollout(sim.initial_state(q0[:5], v0[:5]), tau[:5], 12, record_every=6)
     assert np.array_equal(run.q, whole[0][:5]) and np.array_equal(run.v, whole[1][:5])
     usual = pp.rollout(model, q0, v0, tau, 1e-3, 12, **options)
     np.testing.assert_allclose(usual[1], whole[1], rtol=1e-11, atol=1e-12)
@@ -127,7 +127,9 @@ def test_order(integrator: str, order: int):
     model = every_joint()
     q0, v0, tau = states(model, 3)
     ends = {
-        n: pp.rollout(model, q0, v0, tau, 0.2 / n, n, every=n, integrator=integrator)[1][:, -1]
+        n: pp.rollout(model, q0, v0, tau, 0.2 / n, n, record_every=n, integrator=integrator)[1][
+            :, -1
+        ]
         for n in (20, 40, 80, 640)
     }
     errors = [np.abs(ends[n] - ends[640]).max() for n in (20, 40, 80)]
@@ -145,7 +147,7 @@ def test_free_fall_and_spin_in_closed_form():
     spin = np.array([0.3, -2.0, 1.1])
     n, dt = 10_000, 1e-3
     start = (model.neutral(), [*spin, 0, 0, 0], np.zeros(6))
-    q, v = pp.rollout(model, *start, dt, n, every=n, integrator="rk4")
+    q, v = pp.rollout(model, *start, dt, n, record_every=n, integrator="rk4")
     assert abs(np.linalg.norm(q[-1, :4]) - 1) < 1e-13
     angle = np.linalg.norm(spin) * n * dt
     axis = spin / np.linalg.norm(spin)
@@ -159,7 +161,7 @@ def test_free_fall_and_spin_in_closed_form():
 def test_shapes_broadcast(integrator: str):
     model = pp.examples.planar_arm(3)
     q, v = pp.rollout(
-        model, np.zeros((4, 1, 3)), np.zeros((5, 3)), np.zeros(3), 1e-3, 7, every=3,
+        model, np.zeros((4, 1, 3)), np.zeros((5, 3)), np.zeros(3), 1e-3, 7, record_every=3,
         integrator=integrator,
     )  # fmt: skip
     assert q.shape == v.shape == (4, 5, 3, 3)
@@ -193,7 +195,7 @@ def test_a_model_without_freedom_stays_where_it_is():
         ),
         ({"steps": -1}, "steps=-1 must be a whole number of at least 0"),
         ({"steps": 2.5}, "steps=2.5 must be a whole number"),
-        ({"every": 0}, "every=0 must be a whole number of at least 1"),
+        ({"record_every": 0}, "record_every=0 must be a whole number of at least 1"),
         ({"threads": True}, "threads=True must be a whole number"),
         ({"integrator": "dopri"}, "pp.simulate(model, q0, v0, duration, integrator='dopri')"),
         ({"integrator": "rk5"}, "Did you mean 'rk4'?"),
@@ -205,8 +207,11 @@ def test_a_model_without_freedom_stays_where_it_is():
         ({"v0": np.zeros((5, 2))}, "do not broadcast"),
         ({"tau": np.zeros((3, 2)), "q0": np.zeros((3, 2))}, "which can mean 3 steps or a batch"),
         ({"steps": 10**18}, "4 trajectories are kept, 1.3e+20 bytes in all"),
-        ({"steps": 10**18, "every": 2}, "6.4e+19 bytes in all, and there is no memory for them"),
-        ({"steps": 10**30, "every": 10**30}, "below 2**63"),
+        (
+            {"steps": 10**18, "record_every": 2},
+            "6.4e+19 bytes in all, and there is no memory for them",
+        ),
+        ({"steps": 10**30, "record_every": 10**30}, "below 2**63"),
         ({"per_step": True}, "per_step=True needs tau of shape"),
         ({"per_step": "no"}, "per_step='no'"),
     ],

@@ -33,7 +33,7 @@ def setup(seed, integrator):
     weights = {name: rng.normal(size=(2, STEPS + 1, size)) for name, size in sizes.items()}
 
     def value(q=q0, v=v0, tau=tau, k=0.7, x=0.0):
-        state = sim.start(q, v, parameters={"spring.k": k})
+        state = sim.initial_state(q, v, parameters={"spring.k": k})
         state.laws["filter.x"][...] = x
         run = sim.rollout(state, tau, STEPS, record=NAMES)
         return sum((weights[n] * run[n]).reshape(2, -1).sum(axis=1) for n in NAMES)
@@ -48,7 +48,7 @@ RUNS = [(seed, x) for seed in range(5) for x in ("rk4", "semi_implicit")]
 def test_by_everything(seed, integrator):
     """By the initial state, of laws too, inputs and parameters; on trees with all joints."""
     model, sim, (q0, v0, tau), weights, value, rng = setup(seed, integrator)
-    found = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights)
+    found = sim.gradient(sim.initial_state(q0, v0), tau, STEPS, cotangents=weights)
     assert_allclose(found.value, value(), rtol=1e-13)
     along, more = rng.normal(size=(2, model.nv)), rng.normal(size=tau.shape)
     for name, got, wanted in (
@@ -63,32 +63,32 @@ def test_by_everything(seed, integrator):
         assert np.abs(total * (1 + 1e-6) - wanted).max() > 1e-9 * np.abs(wanted).max(), name
     by_k = slope(lambda e: value(k=0.7 + e), 1e-2)
     assert_allclose(found.parameters["spring.k"], by_k.sum(), rtol=1e-8)
-    own = sim.start(q0, v0, parameters={"spring.k": np.array([0.7, 0.7])})
-    mine = sim.gradient(own, tau, STEPS, of=weights)
+    own = sim.initial_state(q0, v0, parameters={"spring.k": np.array([0.7, 0.7])})
+    mine = sim.gradient(own, tau, STEPS, cotangents=weights)
     assert_allclose(mine.parameters["spring.k"], by_k, rtol=1e-8)
 
 
 def test_the_same_however_it_is_divided():
     """Checkpoints, threads, batches, records between."""
     _, sim, (q0, v0, tau), weights, _, _ = setup(3, "rk4")
-    whole = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights)
+    whole = sim.gradient(sim.initial_state(q0, v0), tau, STEPS, cotangents=weights)
     for options in ({"segment": 1}, {"segment": 3}, {"threads": 2}):
-        found = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights, **options)
+        found = sim.gradient(sim.initial_state(q0, v0), tau, STEPS, cotangents=weights, **options)
         assert_array_equal(found.q, whole.q)
         assert_array_equal(found.tau, whole.tau)
         assert_allclose(found.parameters["spring.k"], whole.parameters["spring.k"], rtol=1e-13)
     one = {name: x[0] for name, x in weights.items()}
-    alone = sim.gradient(sim.start(q0[0], v0[0]), tau[0], STEPS, of=one)
+    alone = sim.gradient(sim.initial_state(q0[0], v0[0]), tau[0], STEPS, cotangents=one)
     assert_array_equal(alone.q, whole.q[0])
     few = {name: x[:, ::3] for name, x in weights.items()}
     thinned = {name: np.zeros_like(x) for name, x in weights.items()}
     for name, x in thinned.items():
         x[:, ::3] = few[name]
-    every = sim.gradient(sim.start(q0, v0), tau, STEPS, of=few, every=3)
-    dense = sim.gradient(sim.start(q0, v0), tau, STEPS, of=thinned)
+    every = sim.gradient(sim.initial_state(q0, v0), tau, STEPS, cotangents=few, record_every=3)
+    dense = sim.gradient(sim.initial_state(q0, v0), tau, STEPS, cotangents=thinned)
     assert_array_equal(every.q, dense.q)
     assert_allclose(every.value, dense.value, rtol=1e-14)
-    constant = sim.gradient(sim.start(q0, v0), tau[:, 0], STEPS, of=weights)
+    constant = sim.gradient(sim.initial_state(q0, v0), tau[:, 0], STEPS, cotangents=weights)
     assert constant.tau.shape == (2, tau.shape[-1])
 
 
@@ -100,7 +100,7 @@ def test_equal_to_rollout_gradient():
     sim = pp.Simulator(model, BlockDiagram({}), H)
     end = np.zeros((7, model.nv))
     end[-1] = np.arange(model.nv)
-    found = sim.gradient(sim.start(q0, v0), tau, 6, of={"v": end})
+    found = sim.gradient(sim.initial_state(q0, v0), tau, 6, cotangents={"v": end})
     wanted = pp.rollout_gradient(
         model, q0, v0, tau, H, 6,
         final=lambda q, v: ((v * end[-1]).sum(-1), None, np.broadcast_to(end[-1], v.shape)),
@@ -125,8 +125,8 @@ def test_reproducible_gradients_are_machine_code_alone():
     q, W = rng.normal(size=(5, 2)), first * rng.uniform(0.5, 1.5, size=(5, 1, 1))
     for reproducible in (False, True):
         sim = pp.Simulator(arm, layers.bind(W=first), 1e-2, reproducible=reproducible)
-        state = sim.start(q, parameters={"layers.W": W})
-        found.append(sim.gradient(state, steps=8, of={"q": end}))
+        state = sim.initial_state(q, parameters={"layers.W": W})
+        found.append(sim.gradient(state, steps=8, cotangents={"q": end}))
         (runs,) = sim.compiled._adjoints.values()
         plans = runs.forward, runs.backward.plan, runs.last.plan
         assert [x.reproducible for x in plans] == 3 * [reproducible]
@@ -142,8 +142,8 @@ def test_reproducible_gradients_are_machine_code_alone():
         assert_allclose(x, y, rtol=1e-10, atol=1e-18)
         assert not (host_target().fused and np.array_equal(x, y))
     for i in range(5):
-        state = sim.start(q[i], parameters={"layers.W": W[i]})
-        one = sim.gradient(state, steps=8, of={"q": end})
+        state = sim.initial_state(q[i], parameters={"layers.W": W[i]})
+        one = sim.gradient(state, steps=8, cotangents={"q": end})
         assert_array_equal(one.q, same.q[i])
         assert_array_equal(one.parameters["layers.W"], same.parameters["layers.W"][i])
 
@@ -152,21 +152,21 @@ def test_by_inertial_parameters():
     """Masses of every trajectory are parameters like those of laws."""
     model = random_tree(4, 4)
     q0, v0 = start(model, 2)
-    sim = pp.Simulator(model, (), H, given=("inertia",))
+    sim = pp.Simulator(model, (), H, per_trajectory=("inertia",))
     mine = pp.identification.inertial_parameters(model).reshape(-1, 10)
     plain = pp.rollout(model, q0, v0, np.zeros(model.nv), H, STEPS)[0]
-    assert_allclose(sim.rollout(sim.start(q0, v0), steps=STEPS).q, plain, atol=1e-13)
+    assert_allclose(sim.rollout(sim.initial_state(q0, v0), steps=STEPS).q, plain, atol=1e-13)
     scales = np.array([1.0, 1.3])[:, None, None]
     weights = np.zeros((STEPS + 1, model.nv))
     weights[-1] = 1.0 + np.arange(model.nv)
 
     def value(e, along):
         given = {"inertia": scales * mine + e * along}
-        run = sim.rollout(sim.start(q0, v0, parameters=given), steps=STEPS)
+        run = sim.rollout(sim.initial_state(q0, v0, parameters=given), steps=STEPS)
         return (run.v * weights).sum(axis=(1, 2))
 
-    state = sim.start(q0, v0, parameters={"inertia": scales * mine})
-    found = sim.gradient(state, None, STEPS, of={"v": weights})
+    state = sim.initial_state(q0, v0, parameters={"inertia": scales * mine})
+    found = sim.gradient(state, None, STEPS, cotangents={"v": weights})
     along = mine * np.random.default_rng(0).uniform(size=mine.shape)
     got = (found.parameters["inertia"] * along).sum(axis=(1, 2))
     wanted = slope(lambda e: value(e, along), 1e-3)
@@ -178,7 +178,7 @@ def test_no_steps():
     model = random_tree(1, 2)
     q0, v0 = start(model, 2)
     sim = pp.Simulator(model, BlockDiagram({}), H)
-    found = sim.gradient(sim.start(q0, v0), None, 0, of={"v": 2.0})
+    found = sim.gradient(sim.initial_state(q0, v0), None, 0, cotangents={"v": 2.0})
     assert_allclose(found.v, 2.0)
     assert_allclose(found.q, 0.0)
 
@@ -190,15 +190,15 @@ def test_errors():
     circuit = BlockDiagram({"odd.k": k}, efforts=as_node(np.sqrt(gain) + 0 * traced("v", 2)))
     sim = pp.Simulator(arm, circuit, H)
     with pytest.raises(SimulationError, match="no longer finite"):
-        sim.gradient(sim.start(), None, 2, of={"q": 1.0})
+        sim.gradient(sim.initial_state(), None, 2, cotangents={"q": 1.0})
     with pytest.raises(PhipsiError, match="say of what"):
-        sim.gradient(sim.start(), None, 2, of={})
+        sim.gradient(sim.initial_state(), None, 2, cotangents={})
     with pytest.raises(PhipsiError, match="'qq' is not among"):
-        sim.gradient(sim.start(), None, 2, of={"qq": 1.0})
+        sim.gradient(sim.initial_state(), None, 2, cotangents={"qq": 1.0})
     with pytest.raises(PhipsiError, match="does not broadcast"):
-        sim.gradient(sim.start(), None, 2, of={"q": np.zeros((5, 2))})
+        sim.gradient(sim.initial_state(), None, 2, cotangents={"q": np.zeros((5, 2))})
     with pytest.raises(PhipsiError, match="not a parameter with a gradient: 'odd.k'"):
-        sim.gradient(sim.start(), None, 2, of={"q": 1.0}, parameters=("k",))
+        sim.gradient(sim.initial_state(), None, 2, cotangents={"q": 1.0}, parameters=("k",))
 
 
 def layers(arm, stacked):
@@ -231,16 +231,20 @@ def test_by_weights_of_layers(integrator, stacked):
     sim = pp.Simulator(arm, [net.bind(**numbers)], H, integrator=integrator)
     rng = np.random.default_rng(1)
     weights = {"q": rng.normal(size=(3, MANY + 1, arm.nq)), "tau": np.full((MANY + 1, 1), 0.1)}
-    found = sim.gradient(sim.start(q0, v0), None, MANY, of=weights)
+    found = sim.gradient(sim.initial_state(q0, v0), None, MANY, cotangents=weights)
 
     def value(**more):
         given = {f"net.{n}": x for n, x in {**numbers, **more}.items()}
-        run = sim.rollout(sim.start(q0, v0, parameters=given), None, MANY, record=tuple(weights))
+        run = sim.rollout(
+            sim.initial_state(q0, v0, parameters=given), None, MANY, record=tuple(weights)
+        )
         return sum((w * run[n]).reshape(3, -1).sum(axis=1) for n, w in weights.items())
 
     own = {f"net.{n}": np.stack([x] * 3) for n, x in numbers.items()}
-    each = sim.gradient(sim.start(q0, v0, parameters=own), None, MANY, of=weights)
-    parts = sim.gradient(sim.start(q0, v0), None, MANY, of=weights, segment=11, threads=2)
+    each = sim.gradient(sim.initial_state(q0, v0, parameters=own), None, MANY, cotangents=weights)
+    parts = sim.gradient(
+        sim.initial_state(q0, v0), None, MANY, cotangents=weights, segment=11, threads=2
+    )
     for name, x in numbers.items():
         along = rng.normal(size=x.shape)
         wanted = slope(lambda e, n=name, x=x, d=along: value(**{n: x + e * d}), 2e-4)
@@ -252,7 +256,7 @@ def test_by_weights_of_layers(integrator, stacked):
         assert_allclose(shared, each.parameters[f"net.{name}"].sum(axis=0), atol=1e-13 * size)
         assert_allclose(parts.parameters[f"net.{name}"], shared, atol=1e-13 * size)
     one = {n: w[0] if w.ndim == 3 else w for n, w in weights.items()}
-    alone = sim.gradient(sim.start(q0[0], v0[0], parameters={n: x[0] for n, x in own.items()}),
-                         None, MANY, of=one)  # fmt: skip
+    first = sim.initial_state(q0[0], v0[0], parameters={n: x[0] for n, x in own.items()})
+    alone = sim.gradient(first, None, MANY, cotangents=one)
     for name, x in alone.parameters.items():
         assert_array_equal(x, each.parameters[name][0])

@@ -94,7 +94,7 @@ class Pair:
         """The last state, in MuJoCo's coordinates."""
         laws = self.laws if laws is None else laws
         sim = pp.Simulator(self.model, laws, dt, integrator=integrator)
-        run = sim.rollout(sim.start(self.q0, self.v0), steps=steps, every=steps)
+        run = sim.rollout(sim.initial_state(self.q0, self.v0), steps=steps, record_every=steps)
         return self._both(run.q[-1], run.v[-1])
 
     def _both(self, q, v):
@@ -186,7 +186,9 @@ def balance(which, integrator, dt, counted):
         meter.bind(c=damping),
     ]
     sim = pp.Simulator(model, laws, dt, integrator=integrator)
-    run = sim.rollout(sim.start(q0, v0), steps=round(0.1 / dt), record=("q", "v", "meter.lost"))
+    run = sim.rollout(
+        sim.initial_state(q0, v0), steps=round(0.1 / dt), record=("q", "v", "meter.lost")
+    )
     xi = np.array([[model.difference(rest, q) for q in one] for one in run.q])
     mechanical = pp.kinetic_energy(model, run.q, run.v) + pp.potential_energy(model, run.q)
     stored, lost = 0.5 * (stiffness * xi * xi).sum(axis=-1), run["meter.lost"]
@@ -224,7 +226,7 @@ def test_the_same_bits_however_it_runs(integrator):
     laws = [
         pp.forces.JointSpring(None, SPRING), pp.forces.JointDamper(None, DAMPING),
         pp.forces.JointFriction(driven, 0.3, 0.1),
-        pp.forces.JointStop(driven, 50.0, 0.2, lower=-0.5, upper=0.5),
+        pp.forces.JointLimit(driven, 50.0, 0.2, lower=-0.5, upper=0.5),
         hold.bind(kp=KP, kd=KD, target=np.zeros(n)).on(driven).sampled(1 / (5 * DT), delay=1),
         policy.bind(**network(n)).on(driven),
     ]  # fmt: skip
@@ -234,7 +236,7 @@ def test_the_same_bits_however_it_runs(integrator):
     gains = rng.uniform(1.0, 9.0, count)
 
     def start(i):
-        return sim.start(q0[i], v0[i], parameters={"hold.kp": gains[i]})
+        return sim.initial_state(q0[i], v0[i], parameters={"hold.kp": gains[i]})
 
     whole = sim.rollout(start(slice(None)), steps=STEPS)
     assert np.isfinite(whole.q).all() and len(np.unique(whole.q[:, -1, -1])) == count

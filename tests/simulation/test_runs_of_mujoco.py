@@ -49,7 +49,7 @@ def test_dampers_springs_and_control(model, integrator):
     laws = [JointDamper(None, damping), JointSpring(None, stiffness, rest), hold.bind(kp=kp, kd=kd)]
     simulator = pp.Simulator(model, laws, DT, integrator=integrator)
     q0, v0 = 0.2 * rng.standard_normal((2, n))
-    run = simulator.rollout(simulator.start(q0, v0), steps=STEPS)
+    run = simulator.rollout(simulator.initial_state(q0, v0), steps=STEPS)
 
     def control(m, data):
         data.qfrc_applied[:] = hold(data.time, data.qpos, data.qvel, kp, kd)
@@ -67,4 +67,6 @@ def test_dampers_springs_and_control(model, integrator):
     assert_allclose(run.v[-1], peer.data.qvel, rtol=1e-8, atol=1e-8)
     assert np.abs(run.q[-1] - q0).max() > 1e-2
     off = pp.Simulator(model, laws[1:], DT, integrator=integrator)  # without the damper it differs
-    assert not np.allclose(off.rollout(off.start(q0, v0), steps=STEPS).v[-1], run.v[-1], rtol=1e-6)
+    assert not np.allclose(
+        off.rollout(off.initial_state(q0, v0), steps=STEPS).v[-1], run.v[-1], rtol=1e-6
+    )

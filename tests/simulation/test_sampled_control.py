@@ -87,7 +87,7 @@ def test_a_pid_is_right_in_fixed_and_adaptive_steps(limit, delay):
 def test_it_is_the_sampled_law_of_a_simulator():
     law = pp.laws.pid(ARM.joint_names, TARGET, KP, KI, KD, rate=RATE)
     sim = pp.Simulator(ARM, [law], 1e-3)
-    wanted = sim.rollout(sim.start(Q, V), steps=300)
+    wanted = sim.rollout(sim.initial_state(Q, V), steps=300)
 
     class Same:
         integral = np.zeros(2)

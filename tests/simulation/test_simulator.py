@@ -62,7 +62,7 @@ def test_efforts_and_forces_by_hand(seed, integrator):
     sim = pp.Simulator(model, circuit, H, integrator=integrator)
     q0, v0 = start(model, 3, seed)
     own = np.array([0.1, 0.2, 0.3])
-    run = sim.rollout(sim.start(q0, v0, parameters={"wind.push": own}), steps=8)
+    run = sim.rollout(sim.initial_state(q0, v0, parameters={"wind.push": own}), steps=8)
     for i in range(3):
         q, v = q0[i], v0[i]
         shape = np.arange(6 * n).reshape(n, 6) / (6 * n)
@@ -86,7 +86,7 @@ def test_equal_to_rollout(integrator):
         q0, v0 = start(model, 11, seed)
         tau = np.random.default_rng(seed).normal(size=(11, 6, model.nv))
         sim = pp.Simulator(model, BlockDiagram({}), H, integrator=integrator)
-        run = sim.rollout(sim.start(q0, v0), tau, 6)
+        run = sim.rollout(sim.initial_state(q0, v0), tau, 6)
         q, v = pp.rollout(model, q0, v0, tau, H, 6, integrator=integrator)
         assert_array_equal(run.q, q)
         assert_array_equal(run.v, v)
@@ -97,7 +97,9 @@ def test_states_of_laws_by_hand():
     """Continuous states are integrated with the motion; sampled ones change at their steps."""
     model = pp.examples.planar_arm(2)
     sim = pp.Simulator(model, laws_with_everything(2), H, integrator="semi_implicit")
-    run = sim.rollout(sim.start([0.3, -0.2], [0.5, 0.1]), steps=10, record=("q", "v", "filtered"))
+    run = sim.rollout(
+        sim.initial_state([0.3, -0.2], [0.5, 0.1]), steps=10, record=("q", "v", "filtered")
+    )
     q, v, x, u, s = np.array([0.3, -0.2]), np.array([0.5, 0.1]), *(np.zeros(2) for _ in range(3))
     for k in range(10):
         assert_allclose(run["filtered"][k], 2 * x, atol=1e-14)
@@ -117,7 +119,7 @@ def test_same_bits_however_it_is_run(integrator):
     model = random_tree(5, 4)
     sim = pp.Simulator(model, laws_with_everything(model.nv), H, integrator=integrator)
     q0, v0 = start(model, 13)
-    first = sim.start(q0, v0)
+    first = sim.initial_state(q0, v0)
     whole = sim.rollout(first, steps=20, record=("q", "v", "filtered", "tau", "vdot"))
     assert_array_equal(first.q, q0)  # the state stays as it is
     threads = sim.rollout(first, steps=20, threads=3)
@@ -131,15 +133,15 @@ def test_same_bits_however_it_is_run(integrator):
         sim.step(stepped)
     assert_array_equal(stepped.q, whole.q[:, -1])
     assert_array_equal(stepped.t, whole.state.t)
-    alone = sim.rollout(sim.start(q0[4], v0[4]), steps=20)
+    alone = sim.rollout(sim.initial_state(q0[4], v0[4]), steps=20)
     assert_array_equal(alone.q, whole.q[4])
 
 
 def test_an_interrupted_run_keeps_what_it_has():
     """Ctrl-C between two pieces: the records so far, and a state to go on from."""
     sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
-    first = sim.start(np.zeros((5000, 2)))
-    whole = sim.rollout(first, steps=30, every=5)
+    first = sim.initial_state(np.zeros((5000, 2)))
+    whole = sim.rollout(first, steps=30, record_every=5)
     times = []
 
     def progress(t, total):
@@ -148,20 +150,20 @@ def test_an_interrupted_run_keeps_what_it_has():
             raise KeyboardInterrupt
 
     with pytest.warns(pp.errors.PhipsiWarning, match="interrupted after"):
-        part = sim.rollout(first, steps=30, every=5, progress=progress)
+        part = sim.rollout(first, steps=30, record_every=5, progress=progress)
     done = part.state.steps
     assert not part.complete and 7 <= done < 30 and len(times) > 1
     assert part.q.shape[1] == done // 5 + 1
     assert_array_equal(part.q, whole.q[:, : part.q.shape[1]])
     rest = sim.rollout(part.state, steps=30 - done)
     assert_array_equal(rest.q[:, -1], whole.q[:, -1])
-    assert sim.rollout(sim.start(np.zeros((0, 2))), steps=3).q.shape == (0, 4, 2)
+    assert sim.rollout(sim.initial_state(np.zeros((0, 2))), steps=3).q.shape == (0, 4, 2)
 
 
 def test_steps_into_another_state():
     """`out` takes the state and goes on; the other stays."""
     sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
-    state, out = sim.start(np.zeros((3, 2))), sim.start(np.ones((3, 2)))
+    state, out = sim.initial_state(np.zeros((3, 2))), sim.initial_state(np.ones((3, 2)))
     sim.step(out)
     for _ in range(5):
         sim.step(state)
@@ -174,7 +176,7 @@ def test_steps_into_another_state():
     for name, x in state.laws.items():
         assert_array_equal(out.laws[name], x)
     with pytest.raises(PhipsiError, match=r"state\.copy\(\)"):
-        sim.step(state, out=sim.start())
+        sim.step(state, out=sim.initial_state())
 
 
 def test_a_trajectory_that_fails_stops_alone():
@@ -186,10 +188,10 @@ def test_a_trajectory_that_fails_stops_alone():
     efforts = as_node(np.sqrt(1.0 - gain * late) * np.ones(2) + 0 * v)
     sim = pp.Simulator(model, BlockDiagram({"push.k": k}, efforts=efforts), H, integrator="rk4")
     gains = np.array([0.0, 2.0, 0.5])
-    begin = sim.start(np.zeros((3, 2)), parameters={"push.k": gains})
+    begin = sim.initial_state(np.zeros((3, 2)), parameters={"push.k": gains})
     with pytest.raises(SimulationError, match=r"trajectory \[1\] failed in step 4") as caught:
         sim.rollout(begin, steps=12)
-    run = sim.rollout(begin, steps=12, on_error="mask")
+    run = sim.rollout(begin, steps=12, on_error="nan")
     assert run.status.tolist()[0::2] == [0, 0] and run.status[1] != 0
     assert run.failed_at[1] == 4
     assert np.isnan(run.q[1, 5:]).all() and np.isfinite(run.q[1, :5]).all()
@@ -197,7 +199,9 @@ def test_a_trajectory_that_fails_stops_alone():
     assert_array_equal(run.state.q[1], run.q[1, 4])
     found: Any = caught.value.trajectory
     assert_array_equal(found.q[0], run.q[0])
-    good = sim.rollout(sim.start(np.zeros((1, 2)), parameters={"push.k": gains[2:]}), steps=12)
+    good = sim.rollout(
+        sim.initial_state(np.zeros((1, 2)), parameters={"push.k": gains[2:]}), steps=12
+    )
     assert_array_equal(good.q[0], run.q[2])
     one = begin.copy()
     for _ in range(4):
@@ -212,7 +216,7 @@ def test_records_of_no_steps():
     arm = pp.examples.planar_arm(2)
     sim = pp.Simulator(arm, (), H)
     tau = np.array([1.0, -2.0])
-    run = sim.rollout(sim.start([0.1, 0.2]), tau, 0, record=("tau", "vdot"))
+    run = sim.rollout(sim.initial_state([0.1, 0.2]), tau, 0, record=("tau", "vdot"))
     assert_array_equal(run["tau"], [tau])
     assert_allclose(run["vdot"][0], pp.forward_dynamics(arm, [0.1, 0.2], [0.0, 0.0], tau), 1e-14)
 
@@ -223,7 +227,7 @@ def test_numbers_of_steps_and_trajectories():
     step, trajectory = traced("step"), traced("trajectory")
     efforts = as_node(0.1 * np.sin(step + 10 * trajectory) * np.ones(2))
     sim = pp.Simulator(model, BlockDiagram({}, efforts=efforts), H)
-    first = sim.start(np.zeros((21, 2)))
+    first = sim.initial_state(np.zeros((21, 2)))
     run = sim.rollout(first, steps=9, record=("q", "tau"))
     numbers = np.sin(np.arange(9) + 10 * np.arange(21)[:, None])
     assert_allclose(run["tau"][:, :9, 0], 0.1 * numbers, atol=1e-14)
@@ -240,15 +244,15 @@ def test_closed_chains_stay_closed(name, integrator):
     system, q0 = closed(name)
     batch = np.tile(q0, (3, 1))
     sim = pp.Simulator(system, (), H, integrator=integrator)
-    run = sim.rollout(sim.start(batch), steps=40, every=10)
-    q, v = pp.rollout(system, batch, np.zeros(system.nv), np.zeros(system.nv), H, 40, every=10,
-                      integrator=integrator)  # fmt: skip
+    run = sim.rollout(sim.initial_state(batch), steps=40, record_every=10)
+    q, v = pp.rollout(system, batch, np.zeros(system.nv), np.zeros(system.nv), H, 40,
+                      record_every=10, integrator=integrator)  # fmt: skip
     assert_array_equal(run.q, q)
     assert_array_equal(run.v, v)
     assert np.abs(system.residual(run.q[0, -1])).max() < 1e-10
     damper = pp.forces.JointDamper(system.joint_names[0], 0.4)
     damped = pp.Simulator(system, [damper], H, integrator=integrator)
-    got = damped.rollout(damped.start(q0), steps=40)
+    got = damped.rollout(damped.initial_state(q0), steps=40)
     wanted = pp.simulate(system, q0, np.zeros(system.nv), 40 * H, forces=[damper], dt=H,
                          integrator=integrator)  # fmt: skip
     assert_allclose(got.q[-1], wanted.q[-1], atol=1e-9)
@@ -265,7 +269,7 @@ def test_closed_chains_of_different_size_have_code_of_their_own():
         system = pp.System(arm, [pin])
         q0 = system.assemble([1.0, -1.0, -1.5])
         sim = pp.Simulator(system, (), H)
-        run = sim.rollout(sim.start(q0), steps=20)
+        run = sim.rollout(sim.initial_state(q0), steps=20)
         assert np.abs(system.residual(run.q[-1])).max() < 1e-10
 
 
@@ -273,7 +277,7 @@ def test_open_loops_are_rejected():
     system, q0 = closed("four-bar")
     sim = pp.Simulator(system, (), H)
     with pytest.raises(PhipsiError, match="does not close the loops"):
-        sim.start(q0 + 0.1)
+        sim.initial_state(q0 + 0.1)
 
 
 def closed(name: str) -> tuple[pp.System, np.ndarray]:
@@ -289,9 +293,9 @@ def test_quantities_of_the_algebra_by_trajectory():
     model = pp.examples.planar_arm(3)
     scales = [1.0, 1.7]
     inertias = np.array([s * pp.compile("M", model, mode="blocks")() for s in scales])
-    sim = pp.Simulator(model, BlockDiagram({}), H, given=("M",))
+    sim = pp.Simulator(model, BlockDiagram({}), H, per_trajectory=("M",))
     q0, v0 = start(model, 1)
-    both = sim.start(q0[0], v0[0], parameters={"M": inertias})
+    both = sim.initial_state(q0[0], v0[0], parameters={"M": inertias})
     run = sim.rollout(both, 0.1 * np.ones(3), 5)
     for i, s in enumerate(scales):
         heavy = model.with_inertial_parameters(s * pp.identification.inertial_parameters(model))
@@ -302,19 +306,19 @@ def test_quantities_of_the_algebra_by_trajectory():
 @pytest.mark.parametrize(
     ("act", "says"),
     [
-        (lambda s: s.rollout(s.start(), steps=-1), "steps"),
-        (lambda s: s.rollout(s.start(), steps=2, every=0), "every"),
-        (lambda s: s.rollout(s.start(), steps=2, record=("qq",)), "'qq' is not among"),
-        (lambda s: s.rollout(s.start(), steps=2)["tau"], "was not recorded"),
-        (lambda s: s.rollout(s.start(), steps=2, on_error="stop"), "on_error"),
-        (lambda s: s.start(parameters={"spring.kk": 1.0}), r"Did you mean 'spring\.k'"),
-        (lambda s: s.start(parameters={"spring.k": np.nan}), "must be finite"),
-        (lambda s: s.start(parameters={"filter.x": 1.0}), "not a parameter"),
-        (lambda s: s.start(np.zeros((2, 2)), np.zeros((3, 2))), "do not broadcast"),
-        (lambda s: s.start([0.0]), "q"),
-        (lambda s: s.start([np.nan, 0.0]), "q"),
-        (lambda s: s.step(s.start(), np.zeros(3)), "tau"),
-        (lambda s: s.rollout(s.start(np.zeros((4, 2))), np.zeros((3, 2)), 5), "tau"),
+        (lambda s: s.rollout(s.initial_state(), steps=-1), "steps"),
+        (lambda s: s.rollout(s.initial_state(), steps=2, record_every=0), "record_every"),
+        (lambda s: s.rollout(s.initial_state(), steps=2, record=("qq",)), "'qq' is not among"),
+        (lambda s: s.rollout(s.initial_state(), steps=2)["tau"], "was not recorded"),
+        (lambda s: s.rollout(s.initial_state(), steps=2, on_error="stop"), "on_error"),
+        (lambda s: s.initial_state(parameters={"spring.kk": 1.0}), r"Did you mean 'spring\.k'"),
+        (lambda s: s.initial_state(parameters={"spring.k": np.nan}), "must be finite"),
+        (lambda s: s.initial_state(parameters={"filter.x": 1.0}), "not a parameter"),
+        (lambda s: s.initial_state(np.zeros((2, 2)), np.zeros((3, 2))), "do not broadcast"),
+        (lambda s: s.initial_state([0.0]), "q"),
+        (lambda s: s.initial_state([np.nan, 0.0]), "q"),
+        (lambda s: s.step(s.initial_state(), np.zeros(3)), "tau"),
+        (lambda s: s.rollout(s.initial_state(np.zeros((4, 2))), np.zeros((3, 2)), 5), "tau"),
     ],
 )
 def test_bad_input(act, says):
@@ -331,7 +335,7 @@ def test_bad_simulators():
         pp.Simulator(arm, BlockDiagram({}), 1e-3, integrator="rk5")
     sim, other = (pp.Simulator(arm, BlockDiagram({}), 1e-3) for _ in range(2))
     with pytest.raises(PhipsiError, match="another simulator"):
-        sim.step(other.start())
+        sim.step(other.initial_state())
 
 
 def test_a_trajectory_knows_its_force_elements_and_their_energy():
@@ -339,7 +343,7 @@ def test_a_trajectory_knows_its_force_elements_and_their_energy():
     arm, spring = pp.examples.planar_arm(2), pp.forces.JointSpring("joint1", 30.0)
     sim = pp.Simulator(arm, [spring], dt=1e-3)
     own = {"joint_spring.stiffness": [[30.0, 0], [5.0, 0]]}
-    run = sim.rollout(sim.start([[0.3, 0.2]] * 2, parameters=own), steps=100)
+    run = sim.rollout(sim.initial_state([[0.3, 0.2]] * 2, parameters=own), steps=100)
     same, other = run.trajectory(0), run.trajectory(1)
     (known,), (its_own,) = same.elements, other.elements
     assert isinstance(known, pp.forces.JointSpring) and isinstance(its_own, pp.forces.JointSpring)
@@ -356,12 +360,12 @@ def test_a_batch_without_memory_for_it_fails_at_once():
     sim, many = pp.Simulator(arm), np.broadcast_to(np.zeros(2), (10**12, 2))
     begun = time.perf_counter()
     for call in (
-        lambda: sim.start(many),
-        lambda: sim.start(v=many),
-        lambda: sim.start(t=np.broadcast_to(0.0, (10**6, 10**6))),
+        lambda: sim.initial_state(many),
+        lambda: sim.initial_state(v=many),
+        lambda: sim.initial_state(t=np.broadcast_to(0.0, (10**6, 10**6))),
         lambda: pp.rollout(arm, many, np.zeros(2), np.zeros(2), 1e-3, 1),
     ):
         with pytest.raises(PhipsiError, match=r"1,000,000,000,000 trajectories.*no memory"):
             call()
     assert time.perf_counter() - begun < 1.0
-    assert sim.start(many[:100_000]).batch == (100_000,)
+    assert sim.initial_state(many[:100_000]).batch == (100_000,)

@@ -249,7 +249,9 @@ def test_gradients_are_those_of_programs_with_loops(monkeypatch):
         q, v = system.project(system.assemble([1.0, -1.0, -1.5]), [0.5, 0.0, 0.0])
         sim = pp.Simulator(system, dt=2e-3, integrator="semi_implicit")
         weights = np.random.default_rng(0).standard_normal((4, 3))
-        found.append(sim.gradient(sim.start(q, v), np.ones((3, 3)), 3, of={"q": weights}))
+        found.append(
+            sim.gradient(sim.initial_state(q, v), np.ones((3, 3)), 3, cotangents={"q": weights})
+        )
     for name in ("q", "v", "tau"):
         x, y = (getattr(one, name) for one in found)
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)

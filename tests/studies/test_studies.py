@@ -18,10 +18,10 @@ from small_studies import same, small
 import phipsi as pp
 from phipsi.errors import InputError, ParseError, SimulationError
 from phipsi.pages.study_page import study_report
-from phipsi.studies.draws import Draws
+from phipsi.studies.distributions import Distributions
 from phipsi.studies.study_folder import StudyFolder
 
-# ---- draws ---------------------------------------------------------------------------------------
+# ---- distributions -------------------------------------------------------------------------------
 
 DISTRIBUTIONS = {
     "mass": norm(5, 0.5),
@@ -33,21 +33,20 @@ DISTRIBUTIONS = {
 
 @pytest.mark.parametrize("sampling", ["random", "sobol", "latin_hypercube"])
 def test_a_draw_depends_on_its_number_alone(sampling: str):
-    draws = Draws(DISTRIBUTIONS, 64, seed=3, sampling=sampling)
-    whole = draws.values(0, draws.count)
+    samples = Distributions(DISTRIBUTIONS, 64, seed=3, sampling=sampling)
+    whole = samples.values(0, samples.count)
     for first, count in ((0, 1), (5, 7), (63, 2), (100, 92)):
-        part = draws.values(first, count)
+        part = samples.values(first, count)
         for name, x in part.items():
             assert np.array_equal(x, whole[name][first : first + count]), (name, first)
-    assert not np.array_equal(
-        Draws(DISTRIBUTIONS, 64, seed=4, sampling=sampling).values(0, 9)["mass"], whole["mass"][:9]
-    )
+    other = Distributions(DISTRIBUTIONS, 64, seed=4, sampling=sampling).values(0, 9)
+    assert not np.array_equal(other["mass"], whole["mass"][:9])
 
 
 def test_draws_have_their_distribution():
-    draws = Draws(DISTRIBUTIONS, 20_000)
-    found = draws.values(0, draws.count)
-    n = draws.count
+    samples = Distributions(DISTRIBUTIONS, 20_000)
+    found = samples.values(0, samples.count)
+    n = samples.count
     assert abs(found["mass"].mean() - 5) < 4 * 0.5 / np.sqrt(n)
     assert abs(found["mass"].std() - 0.5) < 4 * 0.5 / np.sqrt(2 * n)
     assert np.all(np.abs(found["angles"]) <= [1, 2, 3])
@@ -56,29 +55,30 @@ def test_draws_have_their_distribution():
 
 
 def test_sequences_are_those_of_scipy():
-    draws = Draws({"x": uniform(0, 1), "y": uniform(0, 1)}, 128, seed=1, sampling="sobol")
-    found = draws.values(0, 128)
+    samples = Distributions({"x": uniform(0, 1), "y": uniform(0, 1)}, 128, seed=1, sampling="sobol")
+    found = samples.values(0, 128)
     points = np.stack([found["x"], found["y"]], axis=1)
-    random_points = Draws({"x": uniform(0, 1), "y": uniform(0, 1)}, 128).points(0, 128)
+    random_points = Distributions({"x": uniform(0, 1), "y": uniform(0, 1)}, 128).points(0, 128)
     assert qmc.discrepancy(points) < 0.5 * qmc.discrepancy(random_points)
-    strata = Draws({"x": uniform(0, 1)}, 50, sampling="latin_hypercube").values(0, 50)["x"]
+    strata = Distributions({"x": uniform(0, 1)}, 50, sampling="latin_hypercube").values(0, 50)["x"]
     assert sorted((strata * 50).astype(int).tolist()) == list(range(50))
 
 
 def test_groups_of_saltelli():
-    draws = Draws({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 50, seed=2, sampling="saltelli")
-    assert draws.labels == ("x", "y[0]", "y[1]")
-    u = draws.points(0, 50).reshape(10, 5, 3)
+    given = {"x": uniform(0, 1), "y": uniform([0, 0], 1)}
+    samples = Distributions(given, 50, seed=2, sampling="saltelli")
+    assert samples.labels == ("x", "y[0]", "y[1]")
+    u = samples.points(0, 50).reshape(10, 5, 3)
     a, b = u[:, 0], u[:, 1]
     for k in range(3):
         want = a.copy()
         want[:, k] = b[:, k]
         assert np.array_equal(u[:, 2 + k], want)
-    assert np.array_equal(draws.points(7, 9), u.reshape(50, 3)[7:16])
+    assert np.array_equal(samples.points(7, 9), u.reshape(50, 3)[7:16])
     with pytest.raises(InputError, match="groups of 5 runs: runs=55, not 51"):
-        Draws({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 51, sampling="saltelli")
+        Distributions({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 51, sampling="saltelli")
     with pytest.raises(InputError, match="independent"):
-        Draws(DISTRIBUTIONS, 60, sampling="saltelli")
+        Distributions(DISTRIBUTIONS, 60, sampling="saltelli")
 
 
 BAD_DRAWS = {
@@ -93,7 +93,7 @@ BAD_DRAWS = {
 def test_bad_draws_are_rejected(case: str):
     given, message = BAD_DRAWS[case]
     with pytest.raises(InputError, match=message):
-        Draws(given, 10)
+        Distributions(given, 10)
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -118,9 +118,9 @@ def test_a_run_again_has_its_bits(arm: pp.Simulator):
 
 
 def test_a_run_is_that_of_the_simulator(arm: pp.Simulator):
-    s = small(arm, keep=("final", "smallest", "largest", "mean", "trajectory"))
+    s = small(arm, save=("final", "smallest", "largest", "mean", "trajectory"))
     found = s.run()
-    run = arm.rollout(arm.start(found["draw.q"]), steps=20)
+    run = arm.rollout(arm.initial_state(found["sample.q"]), steps=20)
     assert np.array_equal(found["q"], run.q)
     assert np.array_equal(found["v.largest"], run.v.max(axis=1))
     assert np.array_equal(found["v.smallest"], run.v.min(axis=1))
@@ -134,14 +134,14 @@ def test_start_and_outcome_are_functions_of_the_user(arm: pp.Simulator):
     s = pp.Study(
         arm,
         {"angle": uniform(0, 1), "side": [-1.0, 1.0]},
-        start=lambda d: {"q": np.stack([d["side"] * d["angle"], 0 * d["angle"]], axis=1)},
-        outcome=lambda run, d: {"fell": run.q[:, -1, 0] < d["side"] * d["angle"]},
+        initial_state=lambda d: {"q": np.stack([d["side"] * d["angle"], 0 * d["angle"]], axis=1)},
+        metrics=lambda run, d: {"fell": run.q[:, -1, 0] < d["side"] * d["angle"]},
         steps=50,
         runs=10,
     )
     found = s.run()
     assert s.count == 20 and found["fell"].dtype == bool and found["fell"].all()
-    assert np.array_equal(np.sign(found["draw.side"]), [-1] * 10 + [1] * 10)
+    assert np.array_equal(np.sign(found["sample.side"]), [-1] * 10 + [1] * 10)
 
 
 def test_estimates_and_correlations(arm: pp.Simulator):
@@ -169,12 +169,12 @@ def test_exact_numbers_are_analysed_like_others(arm: pp.Simulator):
     with pytest.raises(InputError, match="one number per run, not of object"):
         found.estimate(np.array([None] * len(found), dtype=object))
 
-    def ends(run: Any, draws: Any) -> Any:
+    def ends(run: Any, samples: Any) -> Any:
         return np.array([Fraction(float(x)) for x in run.q[:, -1, 0]], dtype=object)
 
-    study = small(arm, outcome=lambda run, draws: {"end": ends(run, draws)})
+    study = small(arm, metrics=lambda run, samples: {"end": ends(run, samples)})
     assert study.run()["end"].dtype == np.float64
-    plain = study.rare_event(lambda run, draws: run.q[:, -1, 0], 0.6, runs=20)
+    plain = study.rare_event(lambda run, samples: run.q[:, -1, 0], 0.6, runs=20)
     assert study.rare_event(ends, 0.6, runs=20).probability == plain.probability
 
 
@@ -192,18 +192,18 @@ def test_events_are_those_of_single_records(arm: pp.Simulator):
     assert np.array_equal(found["event.speed.count"], found["event.squares.count"])
 
 
-@pytest.mark.parametrize("name", ["run", "q.final", "draw.q", "event.up", "study", "file", 3])
+@pytest.mark.parametrize("name", ["run", "q.final", "sample.q", "event.up", "study", "file", 3])
 def test_outcomes_do_not_take_the_names_of_other_arrays(name: Any, arm: pp.Simulator):
     event = pp.Event(lambda t, q, v: q[0], name="up")
-    study = small(arm, events=[event], outcome=lambda run, draws: {name: run.q[:, -1, 0]})
-    with pytest.raises(InputError, match=f"outcome {name!r} cannot have this name"):
+    study = small(arm, events=[event], metrics=lambda run, samples: {name: run.q[:, -1, 0]})
+    with pytest.raises(InputError, match=f"metric {name!r} cannot have this name"):
         study.run_block(0)
 
 
 def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
     thrown = {"v": np.array([[1e200, 0.0], [1e201, 0.0]])}
-    outcome = lambda run, draws: {"end": run["q"][:, -1, 0]}  # noqa: E731
-    found = pp.Study(arm, thrown, steps=3, keep=("trajectory",), outcome=outcome).run()
+    metrics = lambda run, samples: {"end": run["q"][:, -1, 0]}  # noqa: E731
+    found = pp.Study(arm, thrown, steps=3, save=("trajectory",), metrics=metrics).run()
     assert found.failed.tolist() == [0, 1]
     for analysis in (found.bands, found.estimate, found.correlations, found.worst):
         with pytest.raises(InputError, match=r"none of the 2 runs went well.*reason\(0\)"):
@@ -215,11 +215,11 @@ def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def analysed(arm: pp.Simulator) -> Any:
-    def outcome(run: Any, draws: Any) -> Any:
+    def metrics(run: Any, samples: Any) -> Any:
         return {"end": run["q"][:, -1], "same": 0 * run["q"][:, -1, 0]}
 
-    drawn, options = {"q": norm([0.0, 0.0], 0.1)}, {"sampling": "saltelli", "outcome": outcome}
-    study = pp.Study(arm, drawn, runs=20, steps=2, keep=("final", "trajectory"), **options)
+    drawn, options = {"q": norm([0.0, 0.0], 0.1)}, {"sampling": "saltelli", "metrics": metrics}
+    study = pp.Study(arm, drawn, runs=20, steps=2, save=("final", "trajectory"), **options)
     return study, study.run()
 
 
@@ -251,15 +251,16 @@ def test_wrong_analyses_are_rejected(case: str, analysed: Any):
         call(*analysed)
 
 
-def ishigami(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    x, y, z = (draws[name] for name in "xyz")
+def ishigami(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    x, y, z = (samples[name] for name in "xyz")
     return {"f": np.sin(x) + 7 * np.sin(y) ** 2 + 0.1 * z**4 * np.sin(x)}
 
 
 def test_indices_of_sobol_are_those_of_a_known_function(arm: pp.Simulator):
-    draws = {name: uniform(-np.pi, 2 * np.pi) for name in "xyz"}
-    s = pp.Study(arm, draws, start=lambda d: {"v": d["x"][:, None] + [0, 0]}, outcome=ishigami,
-                 steps=0, runs=5 * 2048, block=2000, sampling="saltelli")  # fmt: skip
+    given = {name: uniform(-np.pi, 2 * np.pi) for name in "xyz"}
+    s = pp.Study(arm, given, metrics=ishigami,
+                 initial_state=lambda d: {"v": d["x"][:, None] + [0, 0]}, steps=0,
+                 runs=5 * 2048, block=2000, sampling="saltelli")  # fmt: skip
     found = s.run().sobol_indices("f")
     exact = {"x": (0.3139, 0.5576), "y": (0.4424, 0.4424), "z": (0.0, 0.2437)}
     for name, (alone, total) in exact.items():
@@ -270,14 +271,14 @@ def test_indices_of_sobol_are_those_of_a_known_function(arm: pp.Simulator):
         small(arm).run().sobol_indices("q.final")
 
 
-def weighted(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {"sum": (draws["a"] + draws["b"]) / np.sqrt(2)}
+def weighted(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"sum": (samples["a"] + samples["b"]) / np.sqrt(2)}
 
 
 def test_the_probability_of_a_rare_event(arm: pp.Simulator):
     """Of a sum of normal numbers, which is known: 3.2e-5 with 4600 runs instead of 10⁶."""
-    s = pp.Study(arm, {"a": norm(0, 1), "b": norm(0, 1), "c": uniform(0, 1)}, outcome=weighted,
-                 start=lambda d: {"v": d["a"][:, None] + [0, 0]}, steps=0)  # fmt: skip
+    s = pp.Study(arm, {"a": norm(0, 1), "b": norm(0, 1), "c": uniform(0, 1)}, metrics=weighted,
+                 initial_state=lambda d: {"v": d["a"][:, None] + [0, 0]}, steps=0)  # fmt: skip
     found = [s.rare_event("sum", 4.0, runs=1000, seed=seed) for seed in range(6)]
     ratios = np.array([x.probability for x in found]) / norm.sf(4.0)
     errors = np.array([x.error for x in found])
@@ -285,16 +286,16 @@ def test_the_probability_of_a_rare_event(arm: pp.Simulator):
     assert 0.5 < ratios.std() / errors.mean() < 2 and errors.max() < 0.5
     one = found[0]
     assert one.runs < 6000 and np.all(np.diff(one.levels) > 0) and (one.values > 4.0).all()
-    drawn = s.draws.at(one.points)
+    drawn = s.distributions.at(one.points)
     assert np.allclose((drawn["a"] + drawn["b"]) / np.sqrt(2), one.values)
     assert s.rare_event("sum", 4.0, seed=0).probability == one.probability
-    with pytest.raises(InputError, match="not an outcome"):
+    with pytest.raises(InputError, match="not a metric"):
         s.rare_event("sun", 4.0)
 
 
 def test_a_parquet_file(arm: pp.Simulator, tmp_path: Path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    found = small(arm, keep=("final", "trajectory")).run(tmp_path / "study")
+    found = small(arm, save=("final", "trajectory")).run(tmp_path / "study")
     found.to_parquet(tmp_path / "table.parquet")
     table = parquet.read_table(tmp_path / "table.parquet")
     assert table.num_rows == 50 and "q" not in table.column_names
@@ -304,7 +305,7 @@ def test_a_parquet_file(arm: pp.Simulator, tmp_path: Path):
 def test_a_table(arm: pp.Simulator):
     pytest.importorskip("pandas")
     table = small(arm).run().frame()
-    assert list(table.columns[:3]) == ["run", "draw.q[0]", "draw.q[1]"] and len(table) == 50
+    assert list(table.columns[:3]) == ["run", "sample.q[0]", "sample.q[1]"] and len(table) == 50
 
 
 @pp.law
@@ -326,15 +327,18 @@ def test_noise_is_that_of_the_number_of_a_run(arm: pp.Simulator):
 
 def test_a_trajectory_by_its_number(arm: pp.Simulator):
     sim = pp.Simulator(arm.model, shaken.bind(w=pp.signals.noise(2, seed=5)), dt=1e-3)
-    many, one = sim.start(np.zeros((8, 2))), sim.start(np.zeros((1, 2)), first=5)
+    many, one = (
+        sim.initial_state(np.zeros((8, 2))),
+        sim.initial_state(np.zeros((1, 2)), first_trajectory=5),
+    )
     assert np.array_equal(sim.rollout(many, steps=30).q[5], sim.rollout(one, steps=30).q[0])
     weights = np.ones((31, 2))
-    got = [sim.gradient(x, None, 30, of={"q": weights}) for x in (many, one)]
+    got = [sim.gradient(x, None, 30, cotangents={"q": weights}) for x in (many, one)]
     assert np.array_equal(got[0].value[5], got[1].value[0])
     assert np.array_equal(got[0].v[5], got[1].v[0])
-    assert one.copy().first == 5
+    assert one.copy().first_trajectory == 5
     with pytest.raises(InputError, match="first"):
-        sim.start(first=-1)
+        sim.initial_state(first_trajectory=-1)
 
 
 # ---- folders -------------------------------------------------------------------------------------
@@ -386,7 +390,7 @@ def test_another_study_is_rejected(arm: pp.Simulator, tmp_path: Path):
         small(pp.Simulator(heavier, dt=1e-3)).run(tmp_path)
 
 
-def beyond(run: Any, draws: dict[str, np.ndarray], limit: float) -> dict[str, np.ndarray]:
+def beyond(run: Any, samples: dict[str, np.ndarray], limit: float) -> dict[str, np.ndarray]:
     return {"high": run.q[:, -1, 0] > limit}
 
 
@@ -394,12 +398,12 @@ class Beyond:
     def __init__(self, limit: float) -> None:
         self.limit = limit
 
-    def __call__(self, run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return beyond(run, draws, self.limit)
+    def __call__(self, run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return beyond(run, samples, self.limit)
 
 
 def closing_over(limit: float) -> Any:
-    return lambda run, draws: beyond(run, draws, limit)
+    return lambda run, samples: beyond(run, samples, limit)
 
 
 def of_a_module(limit: float) -> Any:
@@ -407,49 +411,49 @@ def of_a_module(limit: float) -> Any:
     names: dict[str, Any] = {"LIMIT": limit, "cache": [limit]}
     text = """
 def high(x): return (x > LIMIT) | (len(cache) > 9)
-def outcome(run, draws): return {"high": high(run.q[:, -1, 0])}
+def metrics(run, samples): return {"high": high(run.q[:, -1, 0])}
 """
     exec(text, names)
-    return names["outcome"]
+    return names["metrics"]
 
 
 @pytest.mark.parametrize(
-    "make_outcome",
+    "make_metrics",
     [lambda x: partial(beyond, limit=x), Beyond, closing_over, of_a_module],
     ids=["partial", "object", "closure", "module"],
 )
 def test_what_functions_hold_is_part_of_the_study(
-    make_outcome: Any, arm: pp.Simulator, tmp_path: Path
+    make_metrics: Any, arm: pp.Simulator, tmp_path: Path
 ):
-    small(arm, outcome=make_outcome(0.0)).run(tmp_path)
-    small(arm, outcome=make_outcome(0.0)).run(tmp_path)
-    with pytest.raises(InputError, match="its outcome"):
-        small(arm, outcome=make_outcome(1.0)).run(tmp_path)
+    small(arm, metrics=make_metrics(0.0)).run(tmp_path)
+    small(arm, metrics=make_metrics(0.0)).run(tmp_path)
+    with pytest.raises(InputError, match="its 'metrics'"):
+        small(arm, metrics=make_metrics(1.0)).run(tmp_path)
 
 
 def test_distributions_of_one_name_are_told_apart():
     one, other = (rv_histogram(np.histogram([x, x + 1, x + 1.5]))() for x in (0.0, 5.0))
-    assert Draws({"x": one}, 2).to_dict() != Draws({"x": other}, 2).to_dict()
-    assert Draws({"x": one}, 2).to_dict() == Draws({"x": one}, 2).to_dict()
+    assert Distributions({"x": one}, 2).to_dict() != Distributions({"x": other}, 2).to_dict()
+    assert Distributions({"x": one}, 2).to_dict() == Distributions({"x": one}, 2).to_dict()
 
 
 def test_nothing_there_and_nothing_to_say(arm: pp.Simulator, tmp_path: Path):
-    def fails(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def fails(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         raise ValueError("always")
 
-    where = r"outcome '.*fails' raised ValueError: always \(run 0, test_studies.py:\d+\)"
+    where = r"metrics '.*fails' raised ValueError: always \(run 0, test_studies.py:\d+\)"
     with (
         pytest.warns(UserWarning, match="runs 0 … 7 are put aside"),
         pytest.raises(
             SimulationError, match=rf"the first 8 runs .* fail in the same way.*\s+{where}"
         ),
     ):
-        small(arm, outcome=fails).run(tmp_path)
+        small(arm, metrics=fails).run(tmp_path)
     found = pp.Study.results(tmp_path)
     assert repr(found) == "<results of none of 50 runs>" and list(found.quarantined) == [0]
     with pytest.raises(InputError, match="no run of this study is there yet"):
         _ = found.failed
-    gaps = small(arm, outcome=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
+    gaps = small(arm, metrics=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
     with pytest.raises(InputError, match="have NaN there, the first is run"):
         gaps.estimate("x")
     with pytest.raises(InputError, match="limit=nan must be a finite number"):
@@ -483,13 +487,13 @@ def test_no_pickle_is_read(arm: pp.Simulator, tmp_path: Path):
 
 
 def test_runs_that_diverge_or_cannot_start_do_not_stop_the_others(arm: pp.Simulator):
-    def start(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        v = np.zeros((len(draws["x"]), 2))
-        v[draws["x"] == 2.0] = 1e200  # ends in infinity
-        v[draws["x"] == 3.0] = np.nan
+    def start(samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        v = np.zeros((len(samples["x"]), 2))
+        v[samples["x"] == 2.0] = 1e200  # ends in infinity
+        v[samples["x"] == 3.0] = np.nan
         return {"v": v}
 
-    s = pp.Study(arm, {"x": [1.0, 2.0, 3.0, 4.0]}, start=start, steps=20)
+    s = pp.Study(arm, {"x": [1.0, 2.0, 3.0, 4.0]}, initial_state=start, steps=20)
     found = s.run()
     assert (found["status"] == 0).tolist() == [True, False, False, True]
     assert found["status"][2] == -1 and "must be finite" in str(found["rejected"][2])
@@ -497,32 +501,32 @@ def test_runs_that_diverge_or_cannot_start_do_not_stop_the_others(arm: pp.Simula
     assert np.isfinite(found["q.final"][[0, 3]]).all() and np.isnan(found["q.final"][2]).all()
 
 
-def killer(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if (draws["x"] == 5.0).any():
+def killer(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (samples["x"] == 5.0).any():
         os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def sleeper(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if (draws["x"] == 5.0).any():
+def sleeper(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (samples["x"] == 5.0).any():
         time.sleep(60)
     return {}
 
 
-def eater(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if (draws["x"] == 5.0).any():
+def eater(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (samples["x"] == 5.0).any():
         np.ones(1 << 32)
     return {}
 
 
-def raiser(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if (draws["x"] == 5.0).any():
+def raiser(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (samples["x"] == 5.0).any():
         raise ValueError("no such thing")
     return {}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "options", "why"),
+    ("metrics", "options", "why"),
     [
         (killer, {}, "its process died (SIGKILL)"),
         (sleeper, {"time_limit": 3.0, "retries": 0}, "it took longer than 3 s"),
@@ -530,10 +534,12 @@ def raiser(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     ],
 )
 def test_a_block_that_fails_is_put_aside(
-    outcome: Any, options: Any, why: str, arm: pp.Simulator, tmp_path: Path
+    metrics: Any, options: Any, why: str, arm: pp.Simulator, tmp_path: Path
 ):
-    s = pp.Study(arm, {"x": np.arange(8.0)}, start=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]},
-                 outcome=outcome, steps=5, block=2)  # fmt: skip
+    s = pp.Study(
+        arm, {"x": np.arange(8.0)}, metrics=metrics, steps=5, block=2,
+        initial_state=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]},
+    )  # fmt: skip
     with pytest.warns(UserWarning, match="runs 4 … 5 are put aside"):
         found = s.run(tmp_path, workers=2, **options)
     assert found.missing == [2] and found.quarantined[2].startswith(why)
@@ -542,21 +548,23 @@ def test_a_block_that_fails_is_put_aside(
 
 
 def test_a_run_that_raises_is_reported_and_the_others_have_their_outcomes(arm: pp.Simulator):
-    def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        raiser(run, draws)
-        return {"x": draws["x"].copy(), "angle": run.q[:, -1, 0], "first": run.t[:, 0] == 0}
+    def metrics(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raiser(run, samples)
+        return {"x": samples["x"].copy(), "angle": run.q[:, -1, 0], "first": run.t[:, 0] == 0}
 
-    def start(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if (draws["x"] == 6.0).any():
+    def start(samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if (samples["x"] == 6.0).any():
             raise KeyError("six")
-        return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
+        return {"v": 0.1 * samples["x"][:, None] + [0, 0]}
 
-    s = pp.Study(arm, {"x": np.arange(8.0)}, start=start, outcome=outcome, steps=5, block=8)
+    s = pp.Study(arm, {"x": np.arange(8.0)}, initial_state=start, metrics=metrics, steps=5, block=8)
     found = s.run()
     assert found["status"].tolist() == [0, 0, 0, 0, 0, -2, -1, 0]
     why = [str(x) for x in found["rejected"]]
     assert "raised ValueError: no such thing (run 5, test_studies.py:" in why[5]
-    assert "start " in why[6] and "raised KeyError: 'six' (run 6, test_studies.py:" in why[6]
+    assert (
+        "initial_state " in why[6] and "raised KeyError: 'six' (run 6, test_studies.py:" in why[6]
+    )
     good = found["status"] == 0
     assert (
         np.array_equal(found["x"][good], np.arange(8.0)[good]) and np.isnan(found["x"][~good]).all()
@@ -565,7 +573,9 @@ def test_a_run_that_raises_is_reported_and_the_others_have_their_outcomes(arm: p
     assert np.isfinite(found["q.final"][5]).all()  # the run itself went well
     same(
         found,
-        pp.Study(arm, {"x": np.arange(8.0)}, start=start, outcome=outcome, steps=5, block=3).run(),
+        pp.Study(
+            arm, {"x": np.arange(8.0)}, initial_state=start, metrics=metrics, steps=5, block=3
+        ).run(),
     )
 
 
@@ -578,11 +588,11 @@ def zero(t: Any, q: Any, v: Any) -> Any:
 
 BAD_STUDIES = {
     "no simulator": (lambda arm: pp.Study(NOT_ONE, {"v": [1.0]}, steps=1), "takes a Simulator"),
-    "no draws": (lambda arm: pp.Study(arm, {}, steps=1), "needs draws"),
+    "no distributions": (lambda arm: pp.Study(arm, {}, steps=1), "needs distributions"),
     "unknown name": (lambda arm: pp.Study(arm, {"mass": [1.0]}, steps=1).run(), "none of q, v, t"),
     "unknown word": (
-        lambda arm: pp.Study(arm, {"v": [[1.0, 0]]}, steps=1, keep=("last",)),
-        "keep='last'",
+        lambda arm: pp.Study(arm, {"v": [[1.0, 0]]}, steps=1, save=("last",)),
+        "save='last'",
     ),
     "sampling": (lambda arm: small(arm, sampling="sobl"), "sobol"),
     "executor": (lambda arm: small(arm).run(executor="cluster"), "executor='cluster' is neither"),
@@ -602,7 +612,7 @@ BAD_STUDIES = {
         r"index=9 is outside the batch \(1,\)",
     ),
     "workers": (lambda arm: small(arm).run(workers=0), "workers"),
-    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "keep them"),
+    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "save them"),
     "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),
 }
 

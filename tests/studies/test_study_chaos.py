@@ -296,37 +296,37 @@ def test_a_scheduler_that_ends_is_named_and_the_study_resumes(tmp_path: Path):
     same(study(runs=200).run(), study(runs=200).run(tmp_path))
 
 
-def deadly(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
-    if (draws["x"] == 5.0).any():
+def deadly(run: Any, samples: dict[str, Any]) -> dict[str, Any]:
+    if (samples["x"] == 5.0).any():
         os.kill(os.getpid(), signal.SIGKILL)
-    return {"x": draws["x"]}
+    return {"x": samples["x"]}
 
 
-def slow(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
-    if (draws["x"] == 5.0).any():
+def slow(run: Any, samples: dict[str, Any]) -> dict[str, Any]:
+    if (samples["x"] == 5.0).any():
         time.sleep(60)
-    return {"x": draws["x"]}
+    return {"x": samples["x"]}
 
 
-def moving(draws: dict[str, Any]) -> dict[str, Any]:
-    return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
+def moving(samples: dict[str, Any]) -> dict[str, Any]:
+    return {"v": 0.1 * samples["x"][:, None] + [0, 0]}
 
 
 if ALL:  # workers of dask take long to start again
 
     @pytest.mark.parametrize(
-        ("outcome", "limits", "why"),
+        ("metrics", "limits", "why"),
         [
             (deadly, {}, r"its worker died .*\), 3 times"),
             (slow, {"time_limit": 5.0, "retries": 0}, "a block may take 5 s"),
         ],
     )
     def test_a_block_that_ends_workers_of_dask_is_put_aside(
-        outcome: Any, limits: Any, why: str, tmp_path: Path
+        metrics: Any, limits: Any, why: str, tmp_path: Path
     ):
         pytest.importorskip("distributed")
         one = pp.Study(
-            make, {"x": np.arange(16.0)}, start=moving, outcome=outcome, steps=5, block=2
+            make, {"x": np.arange(16.0)}, initial_state=moving, metrics=metrics, steps=5, block=2
         )
         with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
             found = one.run(tmp_path, executor="dask", workers=2, **limits)

@@ -14,11 +14,11 @@ from scipy.stats import norm
 def make():
     return pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
 
-def outcome(run, draws):
+def metrics(run, samples):
     return {"angle": run.q[:, -1, 0], "low": run.q[:, -1, 0] < 0.25}
 
-study = pp.Study(make, {"q": norm([0.3, 0.0], 0.2)}, steps=20, runs=60, block=16, every=5,
-                 keep=("final", "trajectory"), outcome=outcome)
+study = pp.Study(make, {"q": norm([0.3, 0.0], 0.2)}, steps=20, runs=60, block=16, record_every=5,
+                 save=("final", "trajectory"), metrics=metrics)
 """
 
 
@@ -45,7 +45,7 @@ def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     page = tmp_path / "page.html"
     assert call("study", "report", folder, page) == 0
     written = page.read_text()
-    assert written.count("<svg") >= 2 + 4 + 2 + 4  # draws, final states, outcomes, bands
+    assert written.count("<svg") >= 2 + 4 + 2 + 4  # samples, final states, metrics, bands
     for word in ("What varied", "Over time", "What matters", "rank correlation"):
         assert word in written
     assert written.count("http-equiv") == 1 and "default-src 'none';" in written
@@ -84,8 +84,8 @@ def test_a_file_imports_what_lies_beside_it(
 
 
 RAISES = """
-def outcome(run, draws):
-    return {"x": draws["y"]}
+def metrics(run, samples):
+    return {"x": samples["y"]}
 """
 
 
@@ -93,11 +93,11 @@ def test_failures_are_reported_without_internals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "arm.py"
-    begin, _, rest = FILE.partition("def outcome")
+    begin, _, rest = FILE.partition("def metrics")
     file.write_text(begin + RAISES + rest[rest.index("study =") :])
     assert call("study", "run", file) == 1
     lines = capsys.readouterr().err.splitlines()
-    where = "outcome 'outcome' raised KeyError: 'y' (run 0, arm.py:10)"
+    where = "metrics 'metrics' raised KeyError: 'y' (run 0, arm.py:10)"
     assert lines[0] == f"warning: runs 0 … 15 are put aside: {where}"
     assert lines[2].strip() == where and "Traceback" not in " ".join(lines)
 
@@ -105,7 +105,7 @@ def test_failures_are_reported_without_internals(
 def test_names_with_dollars_and_controls_are_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """What stands between two dollars would be mathematics to the library that draws."""
+    """What stands between two dollars would be mathematics to the library that samples."""
     names = {
         "cost $\\frac{": "run.q[:, -1, 0]",
         "_$x_{$": "run.v[:, -1, 0]",

@@ -103,7 +103,7 @@ def test_a_full_disk_is_reported_and_the_study_goes_on_later(
     workers: int, arm: pp.Simulator, tmp_path: Path
 ):
     """Files of the process may not become longer than the first blocks are."""
-    s = small(arm, keep=("final", "trajectory"), runs=60, block=30)
+    s = small(arm, save=("final", "trajectory"), runs=60, block=30)
     whole, before = s.run(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8000, before[1]))
     try:
@@ -163,16 +163,18 @@ def test_a_folder_that_may_not_be_written_to(arm: pp.Simulator, tmp_path: Path):
 # ---- workers -------------------------------------------------------------------------------------
 
 
-def noisy_death(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if (draws["x"] == 5.0).any():
+def noisy_death(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (samples["x"] == 5.0).any():
         sys.stderr.write("the last words\n")
         os.kill(os.getpid(), signal.SIGSEGV)
     return {}
 
 
-def numbered(outcome: Any, arm: pp.Simulator, **options: Any) -> pp.Study:
-    return pp.Study(arm, {"x": np.arange(16.0)}, outcome=outcome, steps=5,
-                    start=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]}, **options)  # fmt: skip
+def numbered(metrics: Any, arm: pp.Simulator, **options: Any) -> pp.Study:
+    return pp.Study(
+        arm, {"x": np.arange(16.0)}, metrics=metrics, steps=5,
+        initial_state=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]}, **options,
+    )  # fmt: skip
 
 
 def test_a_block_that_kills_its_worker_is_put_aside_with_its_log(arm: pp.Simulator, tmp_path: Path):
@@ -186,11 +188,11 @@ def test_a_block_that_kills_its_worker_is_put_aside_with_its_log(arm: pp.Simulat
 def test_what_workers_write_to_standard_error_is_repeated(
     arm: pp.Simulator, capsys: pytest.CaptureFixture[str]
 ):
-    def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        sys.stderr.write(f"from {draws['x'][0]:g}\n")
+    def metrics(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        sys.stderr.write(f"from {samples['x'][0]:g}\n")
         return {}
 
-    numbered(outcome, arm, block=4).run(workers=2)
+    numbered(metrics, arm, block=4).run(workers=2)
     assert sorted(capsys.readouterr().err.split("\n")) == [
         "",
         "from 0",
@@ -200,17 +202,17 @@ def test_what_workers_write_to_standard_error_is_repeated(
     ]
 
 
-def always_killed(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def always_killed(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def greedy(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def greedy(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": np.ones(1 << 32)}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "limits", "message"),
+    ("metrics", "limits", "message"),
     [
         (always_killed, {}, r"the first 8 runs .* same way.*\s+its process died \(SIGKILL\)"),
         (greedy, {"memory_limit": 8 << 30}, "needs more memory than it may have"),
@@ -226,22 +228,22 @@ def greedy(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 )
 @pytest.mark.filterwarnings("ignore:runs .* put aside")
 def test_a_study_that_fails_from_the_first_block_on_is_stopped(
-    outcome: Any, limits: Any, message: str, arm: pp.Simulator
+    metrics: Any, limits: Any, message: str, arm: pp.Simulator
 ):
     with pytest.raises(SimulationError, match=message):
-        numbered(outcome, arm, block=4).run(workers=2, retries=1, **limits)
+        numbered(metrics, arm, block=4).run(workers=2, retries=1, **limits)
 
 
 def test_errors_that_are_not_the_same_do_not_stop_a_study(arm: pp.Simulator, tmp_path: Path):
-    def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if draws["x"][0] == 0:
+    def metrics(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if samples["x"][0] == 0:
             raise ValueError("first")
-        if draws["x"][0] == 1:
+        if samples["x"][0] == 1:
             raise KeyError("second")
-        return {"x": draws["x"]}
+        return {"x": samples["x"]}
 
     with pytest.warns(UserWarning) as warned:
-        found = numbered(outcome, arm, block=1).run(tmp_path)
+        found = numbered(metrics, arm, block=1).run(tmp_path)
     assert ["put aside" in str(x.message) for x in warned] == [True, True]
     assert found.missing == [0, 1] and len(found) == 14
 
@@ -277,7 +279,7 @@ def test_damaged_blocks_can_be_left_out(arm: pp.Simulator, tmp_path: Path):
 
 
 def test_results_are_short_to_read(arm: pp.Simulator):
-    found = small(arm, outcome=lambda r, d: {"x": d["q"][:, 0]}).run()
+    found = small(arm, metrics=lambda r, d: {"x": d["q"][:, 0]}).run()
     assert (
         repr(found.estimate("x")).startswith("<estimate 0.") and len(repr(found.estimate("x"))) < 80
     )
@@ -292,8 +294,8 @@ class ManyBlocks:
 
     def __init__(self, blocks: int) -> None:
         self.count = self.blocks = blocks
-        lists = {"seed": 0, "sampling": "random", "record": [], "keep": []}
-        self.definition = {"runs": blocks, "block": 1, "draws": {}, **lists}
+        lists = {"seed": 0, "sampling": "random", "record": [], "save": []}
+        self.definition = {"runs": blocks, "block": 1, "distributions": {}, **lists}
 
     def numbers_of(self, block: int) -> range:
         return range(block, block + 1)

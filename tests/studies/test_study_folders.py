@@ -129,7 +129,7 @@ def hostile_manifests() -> dict[str, Any]:
     """What is changed in a manifest: fields of its definition, or the whole text."""
     return {
         "deep": "[" * 100_000,
-        "deep definition": {"start": None},
+        "deep definition": {"initial_state": None},
         "no block": {"block": 0},
         "negative block": {"block": -3},
         "block is true": {"block": True},
@@ -139,8 +139,8 @@ def hostile_manifests() -> dict[str, Any]:
         "text": {"runs": "8"},
         "no power of two": {"first_block": 3, "block": 8},
         "first block": {"first_block": 0},
-        "draws": {"draws": {"q": {"values": 5}}},
-        "draws are a list": {"draws": [1]},
+        "distributions": {"distributions": {"q": {"values": 5}}},
+        "distributions are a list": {"distributions": [1]},
         "record": {"record": [[1]]},
         "dt": {"dt": "fast"},
         "mechanism": {"mechanism": {}},
@@ -156,7 +156,9 @@ def test_hostile_manifests_are_named(case: str, arm: pp.Simulator, tmp_path: Pat
     if isinstance(change, str):
         manifest.write_text(change)
     elif case == "deep definition":
-        text = json.dumps(read).replace('"start": null', f'"start": {"[" * 9000}{"]" * 9000}')
+        text = json.dumps(read).replace(
+            '"initial_state": null', f'"initial_state": {"[" * 9000}{"]" * 9000}'
+        )
         manifest.write_text(text)
     else:
         read["definition"] |= change
@@ -186,7 +188,7 @@ def test_mutants_of_manifests_are_read_or_named(
     arm: pp.Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """One value anywhere is another one or gone; status prints whatever is read."""
-    small(arm, runs=20, outcome=lambda run, draws: {"x": run.q[:, -1, 0]}).run(tmp_path)
+    small(arm, runs=20, metrics=lambda run, samples: {"x": run.q[:, -1, 0]}).run(tmp_path)
     manifest = tmp_path / "manifest.json"
     text = manifest.read_text()
     places = list(places_in(json.loads(text)))
@@ -326,10 +328,10 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
 import numpy as np, phipsi as pp
 from chaotic_study import Logistic, make
-def outcome(run, draws):
+def metrics(run, samples):
     time.sleep(0.02 * len(run.q))
     return {{}}
-study = pp.Study(make, {{"q": Logistic([0.3, 0.0], 0.1)}}, steps=5, runs=10_000, outcome=outcome)
+study = pp.Study(make, {{"q": Logistic([0.3, 0.0], 0.1)}}, steps=5, runs=10_000, metrics=metrics)
 if __name__ == "__main__":
     study.run({str(tmp_path / "study")!r}, progress=False)
 """

@@ -1,4 +1,4 @@
-"""Scenarios as studies, the names of draws, and events of runs."""
+"""Scenarios as studies, the names of samples, and events of runs."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,9 @@ name = "passes"
 [study]
 runs = 20
 sampling = "sobol"
-keep = ["final", "largest"]
+save = ["final", "largest"]
 block = 16
-[study.draws]
+[study.distributions]
 "q.shoulder_pitch" = { normal = [0.7, 0.05] }
 "v.elbow_pitch" = [0.0, 0.5]
 "joint_damper.damping" = { uniform = [0.05, 0.2] }
@@ -51,14 +51,14 @@ def test_a_scenario_is_a_study(file):
     scenario = pp.load_scenario(file)
     arm, number = scenario.model, 27
     q0, v0 = scenario.q0.copy(), scenario.v0.copy()
-    q0[arm.q_slice("shoulder_pitch")] = found["draw.q.shoulder_pitch"][number]
-    v0[arm.v_slice("elbow_pitch")] = found["draw.v.elbow_pitch"][number]
+    q0[arm.q_slice("shoulder_pitch")] = found["sample.q.shoulder_pitch"][number]
+    v0[arm.v_slice("elbow_pitch")] = found["sample.v.elbow_pitch"][number]
     assert v0[arm.v_slice("elbow_pitch")] == 0.5
     body = arm.body_index("shoulder_yaw")
     old = arm.inertias[body]
-    share = found["draw.mass.shoulder_yaw"][number] / old.mass
+    share = found["sample.mass.shoulder_yaw"][number] / old.mass
     heavier = arm.with_body("shoulder_yaw", inertia=old.scaled(share))
-    laws = pp.forces.JointDamper(None, float(found["draw.joint_damper.damping"][number]))
+    laws = pp.forces.JointDamper(None, float(found["sample.joint_damper.damping"][number]))
     want = pp.simulate(heavier, q0, v0, 0.05, forces=[laws], integrator="rk4", dt=1e-3)
     assert np.allclose(found["q.final"][number], want.q[-1], rtol=0, atol=1e-12)
     assert np.allclose(found["v.largest"][number], want.v.max(axis=0), rtol=0, atol=1e-12)
@@ -88,7 +88,11 @@ def test_the_command_takes_scenarios(file, capsys):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("normal = [0.7, 0.05]", "norm = [0.7, 0.05]", ":20: study.draws: 'norm' is not one of"),
+        (
+            "normal = [0.7, 0.05]",
+            "norm = [0.7, 0.05]",
+            ":20: study.distributions: 'norm' is not one of",
+        ),
         ("normal = [0.7, 0.05]", "normal = [0.7]", ":20: .*mean and standard deviation"),
         ("normal = [0.7, 0.05]", "normal = [0.7, -1.0]", ":20: .*out of its range"),
         ("runs = 20", "runs = 20.5", "runs = 20.5 must be a whole number"),
@@ -103,18 +107,18 @@ def test_files_that_are_wrong(old, new, message, file):
 
 
 @pytest.mark.parametrize(
-    ("draws", "message"),
+    ("samples", "message"),
     [
-        ({"q.elbow": [0.0]}, "draws\\['q.elbow'\\] is none of .*q.joint1"),
+        ({"q.elbow": [0.0]}, "distributions\\['q.elbow'\\] is none of .*q.joint1"),
         ({"mass.link1": [1.0]}, "Masses need"),
         ({"q": [[0.0, 0.0]], "q.joint1": [0.0]}, "both 'q', all of it, and 'q.joint1'"),
         ({"q.joint1": [[0.0, 1.0]]}, "it has 1 numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:runs .* put aside")
-def test_names_of_draws_that_are_wrong(draws, message):
+def test_names_of_draws_that_are_wrong(samples, message):
     with pytest.raises((InputError, pp.errors.SimulationError), match=message):
-        pp.Study(make(), draws, steps=1).run()
+        pp.Study(make(), samples, steps=1).run()
 
 
 def test_events_are_those_of_simulate():
@@ -127,7 +131,7 @@ def test_events_are_those_of_simulate():
     )
     found = s.run()
     for i in range(3):
-        q0 = [found["draw.q.joint1"][i], 0.0]
+        q0 = [found["sample.q.joint1"][i], 0.0]
         run = pp.simulate(arm.model, q0, [0.0, 0.0], 0.4, events=[rise, slow])
         for event in (rise, slow):
             times = [x.t for x in run.events if x.name == event.name]
@@ -146,7 +150,7 @@ def test_a_run_by_its_number_has_its_own_inertia(file):
     one = study.trajectory(number)
     assert np.array_equal(one.q[-1], found["q.final"][number]) and len(one.t) == 51
     mass = one.model.inertias[one.model.body_index("shoulder_yaw")].mass
-    assert mass == pytest.approx(found["draw.mass.shoulder_yaw"][number], rel=1e-14)
+    assert mass == pytest.approx(found["sample.mass.shoulder_yaw"][number], rel=1e-14)
     assert np.abs(one.tau).max() > 0
 
 

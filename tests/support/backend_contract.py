@@ -387,7 +387,7 @@ class BackendContract:
         program = self.compile(mass_matrix.inv, model)
         with pytest.raises(SingularHingeError, match="'hand'"):
             program([0.1, 0.2], [1.0, 1.0])
-        result, status = program(np.zeros((3, 2)), np.ones((3, 2)), on_error="mask")
+        result, status = program(np.zeros((3, 2)), np.ones((3, 2)), on_error="nan")
         assert np.isnan(result).all() and (status > 0).all()
 
     def test_only_failed_elements_are_masked(self):
@@ -396,7 +396,7 @@ class BackendContract:
         inertias = pp.compile(P, model, mode="blocks", backend="reference")(q)
         inertias[3] = 0
         program = self.compile(mass_matrix.inv @ tau, model, given=["P"])
-        result, status = program(q, np.ones(3), inertias, on_error="mask")
+        result, status = program(q, np.ones(3), inertias, on_error="nan")
         assert (status != 0).tolist() == [False, False, False, True, False]
         assert np.isnan(result[3]).all() and np.isfinite(np.delete(result, 3, 0)).all()
         with pytest.raises(SingularHingeError, match=r"element \[3\] of the batch"):
@@ -407,7 +407,7 @@ class BackendContract:
         program = self.compile(Lambda.inv @ J @ v, model, points=["link3"])
         with pytest.raises(SingularMatrixError, match="rank"):
             program([0.1, 0.2, 0.3], np.ones(3))
-        result, status = program([0.1, 0.2, 0.3], np.ones(3), on_error="mask")
+        result, status = program([0.1, 0.2, 0.3], np.ones(3), on_error="nan")
         assert np.isnan(result).all() and status != 0
 
     def test_numbers_that_are_not_finite(self):
@@ -417,7 +417,7 @@ class BackendContract:
         q[1, 2] = np.nan
         with pytest.raises(InputError, match="q is nan at joint 'joint3'"):
             program(q, effort)
-        result, status = program(q, effort, on_error="mask")
+        result, status = program(q, effort, on_error="nan")
         assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
         assert status[0] == 0 and status[1] != 0
 

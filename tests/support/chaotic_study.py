@@ -45,22 +45,28 @@ def make() -> pp.Simulator:
 def study(log: str | None = None, *, waits: bool = False, **options: Any) -> pp.Study:
     """A thousand arms; blocks write into a log that they are done, and with how many lanes."""
 
-    def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def metrics(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if log is not None:
             end = time.monotonic() + 120
             go = Path(f"{log}.go")
             if waits and not go.exists():
                 time.sleep(0.2)
-            while waits and run.state.first >= _WAITING * RUNS and not go.exists():
+            while waits and run.state.first_trajectory >= _WAITING * RUNS and not go.exists():
                 time.sleep(0.01)
                 assert time.monotonic() < end
             handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(handle, f"{run.state.first} {host_target().lanes}\n".encode())
+            os.write(handle, f"{run.state.first_trajectory} {host_target().lanes}\n".encode())
             os.close(handle)
         return {"reach": np.cos(run.q[:, -1, 0])}
 
-    given: Any = {"steps": STEPS, "every": STEPS // 10, "runs": RUNS, "block": BLOCK, **options}
-    return pp.Study(make, {"q": Logistic([0.3, 0.0], 0.1)}, outcome=outcome, **given)
+    given: Any = {
+        "steps": STEPS,
+        "record_every": STEPS // 10,
+        "runs": RUNS,
+        "block": BLOCK,
+        **options,
+    }
+    return pp.Study(make, {"q": Logistic([0.3, 0.0], 0.1)}, metrics=metrics, **given)
 
 
 def blocks_in(log: Path) -> list[int]:

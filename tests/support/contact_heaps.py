@@ -70,5 +70,5 @@ def fallen(made: Made, steps: int) -> Any:
     """The run of a scene, with its last state."""
     system, q, v = made
     sim = pp.Simulator(system, dt=DT, integrator="time_stepping")
-    start = sim.start(q, v, separate=True)
-    return sim.rollout(start, steps=steps, every=steps, progress=False)
+    start = sim.initial_state(q, v, resolve_penetration=True)
+    return sim.rollout(start, steps=steps, record_every=steps, progress=False)

@@ -59,7 +59,7 @@ class Scene:
             if isinstance(shape, pp.shapes.Sphere):
                 inertia = solid.sphere(shape.radius, mass=mass)
             else:
-                inertia = solid.box(shape.edges, mass=mass)
+                inertia = solid.box(shape.size, mass=mass)
         self.builder.add_body(name, joint=pp.joints.Free(), inertia=inertia)
         self.builder.add_shape(name, name, shape, material=material or self.material)
         pose = pp.Pose(R, self.rotation @ np.asarray(at, float))
@@ -109,7 +109,7 @@ def run(system: Any, q: Any, v: Any, dt: float, steps: int, tau: Any = None) -> 
     """Fixed steps in machine code."""
     sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
     names = ("q", "v", "contact.impulses", "contact.worst", "contact.totals")
-    found = sim.rollout(sim.start(q, v), tau, steps=steps, record=names, progress=False)
+    found = sim.rollout(sim.initial_state(q, v), tau, steps=steps, record=names, progress=False)
     contacts = system.contact_pairs
     pairs = tuple(contacts.pairs[i].name for i in contacts.slot_pair)
     impulses, worst, totals = (found[x] for x in names[2:])

@@ -64,7 +64,8 @@ def _box() -> pp.ModelBuilder:
 BEAM = pp.FlexibleInertia(
     1.0, (0.5, 0, 0), (0.01, 0.34, 0.34), S1=[[0], [0.3], [0]], C0=[[0], [0], [0.2]],
     modal_mass=[[0.25]], stiffness=[[50.0]],
-    ports=[pp.Port("end", position=(1, 0, 0), moves=[[0], [1], [0]], turns=[[0], [0], [1.4]])],
+    ports=[pp.Port("end", position=(1, 0, 0), translation_modes=[[0], [1], [0]],
+                   rotation_modes=[[0], [0], [1.4]])],
 )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ ROTORS = _with_rotors()
 
 
 def _motion(f, m, s):
-    return f(m, s.q, s.v, pp.forward_dynamics(m, s.q, s.v, s.tau), multipliers=True)
+    return f(m, s.q, s.v, pp.forward_dynamics(m, s.q, s.v, s.tau), return_multipliers=True)
 
 
 def _simulated(f, m, s):
@@ -145,7 +146,7 @@ def _stops(f, m, s):
     if isinstance(m, pp.Model):
         m = m.with_body("link3", limits=(-3.0, 3.0))
     stops = f(m)
-    return [x.stiffness for x in stops if isinstance(x, pp.forces.JointStop)]
+    return [x.stiffness for x in stops if isinstance(x, pp.forces.JointLimit)]
 
 
 def _linear(f, m, s):
@@ -201,20 +202,20 @@ MECHANISMS = {
         m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
     )(0.0, s.q, s.v),
     "control.PDGravity": lambda f, m, s: f(m, s.q, kp=9, kd=6)(0.0, s.q, s.v),
-    "forces.from_ratings": _stops,
+    "forces.from_model": _stops,
     "control.FourierPath": lambda f, m, s: f(
         m, s.q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
     )(1.0),
     "control.JointPath": lambda f, m, s: f(m, [s.q, s.q_2], [0, 1])(0.3),
     "forward_dynamics": lambda f, m, s: (
         f(m, s.q, s.v, s.tau, s.f_ext),
-        f(m, s.q, s.v, s.tau, multipliers=True),
+        f(m, s.q, s.v, s.tau, return_multipliers=True),
         f(m, s.q, s.v, s.tau, points=TIP, f0=FORCE),
     ),
     "hybrid_dynamics": lambda f, m, s: f(m, s.q, s.v, None, s.tau, prescribed={"joint2": 0.3}),
     "inverse_dynamics": _motion,
     "forward_dynamics_derivatives": lambda f, m, s: f(m, s.q, s.v, s.tau),
-    "inverse_kinematics": lambda f, m, s: f(m, {"link3": (1.3, 0.8, 0)}, s.q, on_error="return").q,
+    "inverse_kinematics": lambda f, m, s: f(m, {"link3": (1.3, 0.8, 0)}, s.q, on_error="best").q,
     "joint_reactions": lambda f, m, s: f(m, s.q, s.v, s.tau, s.f_ext),
     "equilibrium": lambda f, m, s: f(m, q=s.q, unknowns="tau").tau,
     "linearize": _linear,

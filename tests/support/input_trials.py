@@ -1,7 +1,7 @@
 """NaN and infinity in every place of every input of the public functions: who lets them in?
 
 A trial is a function, one of its inputs, a place in it and a number that is not finite. It must
-end in a `PhipsiError`; with ``on_error="mask"`` in a status and NaN. All of them:
+end in a `PhipsiError`; with ``on_error="nan"`` in a status and NaN. All of them:
 
     python tests/support/input_trials.py
 """
@@ -148,7 +148,7 @@ def methods(model: pp.Model) -> list[Case]:
     name = arm.body_names[-1]
 
     def reach(q0: Any, rest: Any, target: Any) -> Any:
-        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="return")
+        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="best")
 
     out.append(Case("inverse_kinematics", reach, {
         "q0": np.zeros(7), "rest": np.zeros(7), "target": target}))  # fmt: skip
@@ -199,12 +199,12 @@ def _of_systems() -> list[Case]:
     rows = np.zeros(system.jacobian(q).shape[-2])
     table: dict[str, tuple[Callable[..., Any], dict[str, np.ndarray]]] = {
         "forward_dynamics, loops": (
-            lambda s, **a: pp.forward_dynamics(s, **a, multipliers=True),
+            lambda s, **a: pp.forward_dynamics(s, **a, return_multipliers=True),
             {**loads, "f_ext": f_ext, "Udot": rows}),
         "constraint_forces": (pp.constraint_forces, {**loads, "f_ext": f_ext, "Udot": rows}),
         "forward_dynamics_derivatives, loops": (pp.forward_dynamics_derivatives, loads),
         "inverse_dynamics, loops": (
-            lambda s, **a: pp.inverse_dynamics(s, **a, multipliers=True),
+            lambda s, **a: pp.inverse_dynamics(s, **a, return_multipliers=True),
             {"q": q, "v": o, "vdot": o, "f_ext": f_ext, "weights": np.ones(3)}),
         "with_locked": (lambda s, q: s.with_locked(["joint1"], q), {"q": q}),
         "constraint_impulse": (pp.constraint_impulse, {"q": q, "v": o, "rates": rows}),
@@ -277,9 +277,9 @@ def programs(model: pp.Model, backend: str) -> list[Case]:
         out.append(Case(f"{label}, threads", _by_position(program, threads=2), many))
         room = np.empty_like(result)
         out.append(Case(f"{label}, out", _by_position(program, out=room), named))
-        masked = _by_position(program, on_error="mask")
+        masked = _by_position(program, on_error="nan")
         out.append(Case(f"{label}, mask", masked, many, masks=True))
-        both = _by_position(program, on_error="mask", threads=2)
+        both = _by_position(program, on_error="nan", threads=2)
         out.append(Case(f"{label}, mask in threads", both, many, masks=True))
         if backend == "native":
             raw = _ufunc(program)

@@ -451,7 +451,7 @@ def on_ground(
     if isinstance(solid, pp.shapes.Sphere):
         name, inertia = "ball", pp.SpatialInertia.sphere(solid.radius, mass=mass)
     else:
-        name, inertia = "box", pp.SpatialInertia.box(solid.edges, mass=mass)
+        name, inertia = "box", pp.SpatialInertia.box(solid.size, mass=mass)
     builder.add_body(name, joint=pp.joints.Free(), inertia=inertia)
     builder.add_shape(name, name, solid)
     model = builder.build()

@@ -47,5 +47,5 @@ def built(name: str) -> tuple[pp.Simulator, Any, LivePhysics]:
     q, v = STARTS.get(name, (None, None))
     if name == "flyer":
         v = np.linspace(-0.4, 0.5, sim.model.nv)
-    state = sim.start(first_configuration(sim.compiled.mechanism) if q is None else q, v)
+    state = sim.initial_state(first_configuration(sim.compiled.mechanism) if q is None else q, v)
     return sim, state, live_physics(sim, state)

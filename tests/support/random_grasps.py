@@ -72,7 +72,7 @@ def contact(model: pp.Model, q, kind: str, finger: str, thing: str, rng: Rng) ->
     if kind == "Rigid":
         return grasping.Rigid(**ends)
     if kind == "Edge":
-        return grasping.Edge(axis, friction=0.7, half_length=0.1, torsion=0.03, **ends)
+        return grasping.Edge(axis, friction=0.7, half_length=0.1, torsional_friction=0.03, **ends)
     if kind == "Point":
         return grasping.Point(0.6, **ends)
     return grasping.SoftFinger(0.6, 0.02, **ends)

@@ -49,7 +49,7 @@ def test_a_follower_accelerates_as_its_profile_says(engine):
     for angle, rate, tau in rng.uniform(-3, 3, (5, 3)):
         first, second = slopes(angle)
         q, v = [angle, profile(angle)], [rate, first * rate]
-        found = pp.forward_dynamics(engine, q, v, [tau, 0.0], multipliers=True)
+        found = pp.forward_dynamics(engine, q, v, [tau, 0.0], return_multipliers=True)
         push = MASS * (second * rate**2 + G)
         turn = (tau - first * push) / (INERTIA + MASS * first**2)
         assert_allclose(found.vdot, [turn, second * rate**2 + first * turn], rtol=1e-11)
@@ -69,7 +69,7 @@ def test_a_follower_keeps_its_energy_and_its_cam(engine):
     assert_allclose(run.q[:, 1], profile(run.q[:, 0]), atol=1e-12)
     assert np.ptp(run.energy) < 1e-7 * run.energy[0]
     sim = pp.Simulator(engine, dt=1e-3)
-    again = sim.rollout(sim.start(q, v), steps=500, every=500)
+    again = sim.rollout(sim.initial_state(q, v), steps=500, record_every=500)
     assert_allclose(again.q[-1], run.q[-1], atol=1e-7)
 
 
@@ -163,7 +163,7 @@ def test_a_motor_moves_as_its_function_says(arm, how):
     assert system.row_names == (f"drive.{how}", "clock.rate")
     t = 0.4
     q, v = np.array([angle(t), 0.3, t]), np.array([rate(t), -0.7, 1.0])
-    motion = pp.forward_dynamics(system, q, v, np.zeros(3), multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, np.zeros(3), return_multipliers=True)
     assert_allclose(motion.vdot[0], acceleration(t), rtol=1e-12)
     tau = pp.inverse_dynamics(arm, q, v, motion.vdot)
     assert_allclose(-motion.f, [tau[0], tau[0] * rate(t)], rtol=1e-11)  # and the clock: the power
@@ -172,7 +172,7 @@ def test_a_motor_moves_as_its_function_says(arm, how):
     times = np.linspace(0, 1, 401)
     run = pp.simulate(system, *start, 1.0, rtol=1e-9, atol=1e-11, output_times=times)
     assert_allclose(run.q[:, 0], angle(run.t), atol=1e-13 if how == "angle" else 1e-9)
-    f = pp.forward_dynamics(system, run.q, run.v, 0 * run.v, multipliers=True).f
+    f = pp.forward_dynamics(system, run.q, run.v, 0 * run.v, return_multipliers=True).f
     power = -f[:, 0] * run.v[:, 0]
     weights = np.full(401, 2.0) + 2.0 * (np.arange(401) % 2)
     weights[[0, -1]] = 1.0

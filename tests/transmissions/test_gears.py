@@ -129,7 +129,7 @@ def test_a_differential_shares_efforts_and_means_rates(flipped, sign):
     q, v = admissible(system)
     rate = {n: float(v[model.v_slice(n)][0]) for n in ("left", "right", "cage")}
     assert_allclose(rate["left"] + sign * rate["right"], 2 * rate["cage"], atol=1e-12)
-    motion = pp.forward_dynamics(system, q, v, np.zeros(model.nv), multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, np.zeros(model.nv), return_multipliers=True)
     effort = system.jacobian(q).T @ motion.f
     parts = [float(effort[model.v_slice(n)][0]) for n in ("left", "right", "cage")]
     assert_allclose(parts[0], sign * parts[1], rtol=1e-12)
@@ -273,7 +273,7 @@ def test_a_motor_keeps_its_rate_and_its_multiplier_is_the_effort():
     q = system.assemble([1.0, -1.0, -1.5])
     q, v = system.project(q, np.zeros(3))
     assert_allclose(v[0], 5.0, rtol=1e-12)
-    motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, return_multipliers=True)
     assert abs(motion.vdot[0]) < 1e-9
     free = pp.System(arm, [pin])
     effort = -motion.f[system.row_names.index("crank.rate")]

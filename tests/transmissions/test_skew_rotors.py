@@ -353,7 +353,7 @@ def test_controllers_and_conventions_know_rotors_on_skew_axes(skew):
     vdot = np.linalg.solve(M, task(0.0, q, v) - bias)
     found = pp.accelerations(model, q, v, vdot, ["tip"], classical=True)[0]
     assert_allclose(found[3:], -6 * velocity[3:], atol=1e-11)
-    (stop,) = pp.forces.from_ratings(model.with_body("tip", limits=(-3.0, 3.0)))
+    (stop,) = pp.forces.from_model(model.with_body("tip", limits=(-3.0, 3.0)))
     assert np.ravel(stop.stiffness)[-1] >= M[-1, -1] * (np.pi / 0.02) ** 2
     theirs = pp.conventions.to_pinocchio(model, q, v)
     assert_allclose(pp.conventions.from_pinocchio(model, theirs.q, theirs.v).v, v)

@@ -61,7 +61,7 @@ def test_moving_gears_have_the_reactions_of_forces_at_the_pitch_point(internal, 
     system, rng = pp.System(model, [gear]), np.random.default_rng(3)
     q, v = system.project(rng.uniform(-1, 1, 3), rng.uniform(-3, 3, 3))
     tau = rng.uniform(-2, 2, 3)
-    motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, return_multipliers=True)
     found = pp.joint_reactions(system, q, v, tau).joints
     poses = pp.poses(model, q)
     centre = poses[1:, :3, 3]

@@ -46,7 +46,7 @@ def flank(model, q, bodies, place, normal):
 def same_as_flanks(model, gear, q, tau):
     """Reactions and motion at rest are those of teeth that touch at one point, along a normal."""
     system, rest = pp.System(model, [gear]), np.zeros(model.nv)
-    motion = pp.forward_dynamics(system, q, rest, tau, multipliers=True)
+    motion = pp.forward_dynamics(system, q, rest, tau, return_multipliers=True)
     found = gear.transmitted(system, pp.poses(system, q), motion.f)
     place, push = found.places[0], found.forces[0]
     assert_allclose(found.forces[1], -push, rtol=1e-14)
@@ -147,7 +147,7 @@ def test_a_belt_with_a_loose_side_pulls_as_rods_along_its_spans(kind):
     q[0] = 0.3
     for sign in (1, -1):
         tau = sign * np.array([0.5, 3.0, -1.0, 0.7, 0.4])[: model.nv]
-        motion = pp.forward_dynamics(system, q, rest, tau, multipliers=True)
+        motion = pp.forward_dynamics(system, q, rest, tau, return_multipliers=True)
         poses = pp.poses(model, q)
         found = belt.transmitted(system, poses, motion.f)
         tensions = np.linalg.norm(found.forces, axis=-1).reshape(n, 2)
@@ -244,7 +244,7 @@ def test_tensions_keep_their_mean_and_never_push():
     system = pp.System(b.build(), [belt])
     tau = np.array([[3.0, -3.0], [-3.0, 3.0], [0, 0]])
     q = v = np.zeros((3, 2))
-    motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, return_multipliers=True)
     found = belt.transmitted(system, pp.poses(system, q), motion.f)
     tensions = np.linalg.norm(found.forces, axis=-1)[:, ::2]
     assert_allclose(np.sort(tensions), [[25, 55], [25, 55], [40, 40]], rtol=1e-12)

@@ -6,7 +6,8 @@ __getattr__ = offer_within(
     __name__,
     {
         "file_metadata": (
-            "INERTIA_KINDS Exclusion FileMetadata Finding LinkShape MimicJoint Rating ShapePair "
+            "INERTIA_KINDS Exclusion FileMetadata Finding LinkShape JointProperties "
+            "MimicJoint ShapePair "
             "as_file_shape"
         ),
         "shapes": (

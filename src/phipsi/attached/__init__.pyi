@@ -5,9 +5,9 @@ from phipsi.attached.file_metadata import (
     Exclusion as Exclusion,
     FileMetadata as FileMetadata,
     Finding as Finding,
+    JointProperties as JointProperties,
     LinkShape as LinkShape,
     MimicJoint as MimicJoint,
-    Rating as Rating,
     ShapePair as ShapePair,
     as_file_shape as as_file_shape,
 )

@@ -1,4 +1,4 @@
-"""Contents of a robot file beyond the mechanism: couplings, ratings, shapes, and findings."""
+"""Contents of a robot file beyond the mechanism: couplings, joints, shapes, and findings."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from phipsi.core.model import (
     register,
 )
 from phipsi.errors import ParseError
+from phipsi.support import one_line
 
 if TYPE_CHECKING:
     from phipsi.attached.shapes import BodyShape, Material
@@ -41,8 +42,8 @@ class MimicJoint:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rating:
-    """The rating of a joint's drive in a file; `source_type` is the file's word for the joint.
+class JointProperties:
+    """What a file says of a joint and its drive; `source_type` is the file's word for the joint.
 
     `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest ones, inf for none; `friction`
     is Coulomb friction (N·m or N); `lower_effort`, the least effort, None for −`effort`. Each is
@@ -92,6 +93,9 @@ class LinkShape:
     priority: int = 0
     touches_parent: bool = False
     family: str = ""
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 @final
@@ -146,11 +150,11 @@ class FileMetadata(Attachment):
     """All of it; empty for a mechanism that was built by hand."""
 
     keys: ClassVar[tuple[str, ...]] = (
-        "name", "couplings", "ratings", "geometry", "diagnosis", "exclusions", "pairs"
+        "name", "couplings", "joint_properties", "geometry", "diagnosis", "exclusions", "pairs"
     )  # fmt: skip
     name: str = ""
     couplings: tuple[MimicJoint, ...] = ()
-    ratings: tuple[Rating, ...] = ()
+    joint_properties: tuple[JointProperties, ...] = ()
     geometry: tuple[LinkShape, ...] = ()
     diagnosis: tuple[Finding, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -163,7 +167,7 @@ class FileMetadata(Attachment):
             couplings=tuple(
                 c for c in self.couplings if c.joint not in joints and c.of not in joints
             ),
-            ratings=tuple(r for r in self.ratings if r.joint not in joints),
+            joint_properties=tuple(r for r in self.joint_properties if r.joint not in joints),
         )
 
     def reweighed(self, body: str, *, payload: bool) -> Self:
@@ -192,7 +196,7 @@ class FileMetadata(Attachment):
         return type(self)(
             self.name or other.name,
             (*self.couplings, *(renamed(c, "joint", "of") for c in other.couplings)),
-            (*self.ratings, *(renamed(r, "joint") for r in other.ratings)),
+            (*self.joint_properties, *(renamed(r, "joint") for r in other.joint_properties)),
             (*self.geometry, *(_moved(s, mount) for s in other.geometry)),
             (*self.diagnosis, *(renamed(f, "body") for f in other.diagnosis)),
             (*self.exclusions, *(renamed(x, "body", "other") for x in exclusions)),
@@ -243,7 +247,7 @@ def as_file_shape(shape: BodyShape) -> LinkShape:
 INERTIA_KINDS = ("massless", "singular", "negative", "triangle", "immovable", "repaired")
 _LISTS: dict[str, type] = {
     "couplings": MimicJoint,
-    "ratings": Rating,
+    "joint_properties": JointProperties,
     "geometry": LinkShape,
     "diagnosis": Finding,
     "exclusions": Exclusion,
@@ -277,7 +281,7 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
         values: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
         }
-        if kind is Rating:
+        if kind is JointProperties:
             for name, value in values.items():
                 if isinstance(value, tuple):
                     values[name] = tuple(map(float, value))

@@ -9,7 +9,7 @@ Capsule(radius=0.05, length=0.3)
 | `Sphere(radius)` | at its centre |
 | `Capsule(radius, length)` | at its centre; z along the axis; `length` without the round ends |
 | `Cylinder(radius, length)` | at its centre; z along the axis |
-| `Ellipsoid(half_axes)`, `Box(edges)` | at the centre, along the axes or edges |
+| `Ellipsoid(radii)`, `Box(size)` | at the centre, along the axes or edges |
 | `ConvexMesh(vertices, faces)` | that of the vertices |
 | `HeightField(heights, spacing)` | in the middle of the grid; z is up |
 | `Plane()` | z is the outward normal; everything below z = 0 is inside |
@@ -134,35 +134,35 @@ class Cylinder(_Round):
 @final
 @dataclass(frozen=True, slots=True)
 class Ellipsoid(Shape):
-    """Σ (x_i/half_axes_i)² ≤ 1; `half_axes` (3,) in m."""
+    """Σ (x_i/radii_i)² ≤ 1; `radii` (3,), the half axes in m."""
 
     order: ClassVar[int] = 4
-    half_axes: Numbers
+    radii: Numbers
 
-    def __init__(self, half_axes: ArrayLike) -> None:
-        fill(self, half_axes=_sizes("Ellipsoid", "half_axes", half_axes, 3))
+    def __init__(self, radii: ArrayLike) -> None:
+        fill(self, radii=_sizes("Ellipsoid", "radii", radii, 3))
 
     @property
     def numbers(self) -> Numbers:
         """The half axes."""
-        return self.half_axes
+        return self.radii
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Box(Shape):
-    """A box about the origin of its frame, along its axes; `edges` (3,), whole lengths in m."""
+    """A box about the origin of its frame, along its axes; `size` (3,), whole edges in m."""
 
     order: ClassVar[int] = 5
-    edges: Numbers
+    size: Numbers
 
-    def __init__(self, edges: ArrayLike) -> None:
-        fill(self, edges=_sizes("Box", "edges", edges, 3))
+    def __init__(self, size: ArrayLike) -> None:
+        fill(self, size=_sizes("Box", "size", size, 3))
 
     @property
     def numbers(self) -> Numbers:
         """Half the edges."""
-        return tuple(x / 2 for x in self.edges)
+        return tuple(x / 2 for x in self.size)
 
 
 @final
@@ -179,6 +179,10 @@ class ConvexMesh(Shape):
     order: ClassVar[int] = 6
     vertices: tuple[Numbers, ...]
     faces: tuple[tuple[int, ...], ...] | None = None
+
+    def __repr__(self) -> str:
+        faces = "" if self.faces is None else f", {len(self.faces)} faces"
+        return f"ConvexMesh({len(self.vertices)} vertices{faces})"
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike | None = None) -> None:
         points = _vertices(vertices)
@@ -226,6 +230,11 @@ class HeightField(Shape):
     order: ClassVar[int] = 7
     heights: tuple[Numbers, ...]
     spacing: Numbers
+
+    def __repr__(self) -> str:
+        x, y = self.spacing
+        rows, columns = len(self.heights), len(self.heights[0])
+        return f"HeightField({rows} by {columns} heights, spacing=({x:g}, {y:g}))"
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
         array = floats_of(heights, (0, 0))
@@ -399,13 +408,13 @@ def bounding_ball(shape: Shape) -> NDArray[np.float64]:
 class Material:
     """The surface of a shape, as contact laws see it.
 
-    **Arguments:** `friction`, Coulomb's coefficient μ; `torsion` and `rolling`, lengths (m): times
-    the normal force they are the largest moments about the normal and across it; `restitution`,
-    between 0 and 1, the part of the closing velocity with which bodies part; `stiffness` (N/m),
-    inf for a rigid surface; of a surface with finite stiffness k, the force at the depth δ is
-    k δ + d δ̇ (Kelvin and Voigt) with `dissipation` d (N·s/m), and k δ (1 + α δ̇) after Hunt and
-    Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls. Impacts
-    with a small speed v then rebound with 1 − (2/3) α v of it.
+    **Arguments:** `friction`, Coulomb's coefficient μ; `torsional_friction` and `rolling_friction`,
+    lengths (m): times the normal force they are the largest moments about the normal and across it;
+    `restitution`, between 0 and 1, the part of the closing velocity with which bodies part;
+    `stiffness` (N/m), inf for a rigid surface; of a surface with finite stiffness k, the force at
+    the depth δ is k δ + d δ̇ (Kelvin–Voigt) with `damping` d (N·s/m), and k δ (1 + α δ̇) after Hunt
+    and Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls.
+    Impacts with a small speed v then rebound with 1 − (2/3) α v of it.
 
     >>> import phipsi as pp
     >>> pp.Material(0.8, restitution=0.3).stiffness
@@ -413,17 +422,17 @@ class Material:
     """
 
     friction: float = 0.5
-    torsion: float = field(default=0.0, kw_only=True)
-    rolling: float = field(default=0.0, kw_only=True)
+    torsional_friction: float = field(default=0.0, kw_only=True)
+    rolling_friction: float = field(default=0.0, kw_only=True)
     restitution: float = field(default=0.0, kw_only=True)
     stiffness: float = field(default=math.inf, kw_only=True)
-    dissipation: float = field(default=0.0, kw_only=True)
+    damping: float = field(default=0.0, kw_only=True)
     hunt_crossley: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             fill(self, **{one.name: self._checked(one.name, getattr(self, one.name))})
-        for name, unit in (("dissipation", "N·s/m"), ("hunt_crossley", "s/m")):
+        for name, unit in (("damping", "N·s/m"), ("hunt_crossley", "s/m")):
             x = getattr(self, name)
             if x and math.isinf(self.stiffness):
                 raise ModelError(
@@ -435,7 +444,7 @@ class Material:
             raise ModelError(
                 f"Material: restitution={self.restitution:g} is that of rigid surfaces, whose "
                 f"impacts take no time; one with stiffness={self.stiffness:g} N/m rebounds as its "
-                "dissipation lets it. Leave one of the two out, for example\n"
+                "damping lets it. Leave one of the two out, for example\n"
                 f"    pp.Material(stiffness={self.stiffness:g}, hunt_crossley=0.1)"
             )
 

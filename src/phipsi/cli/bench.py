@@ -127,7 +127,7 @@ def _rollout(model: Model, q: Any) -> float:
     from phipsi.simulation import rollout
 
     zero, steps = np.zeros(model.nv), _ROLLOUT_STEPS
-    options: dict[str, Any] = {"every": steps, "integrator": "semi_implicit"}
+    options: dict[str, Any] = {"record_every": steps, "integrator": "semi_implicit"}
     run = partial(rollout, model, q, zero, zero, 1e-5, steps, **options)
     return best(run, rounds=5, target=0.0) / steps
 

@@ -57,12 +57,15 @@ app = App(
 
 
 @command
-def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
-    """Show the tree of a robot file: names, joints, degrees of freedom and masses.
+def info(file: Path | None = None, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
+    """Show the tree of a robot file; without a file, the versions of phipsi and its packages.
 
-    For example
+    The tree has names, joints, degrees of freedom and masses. The versions belong in the report of
+    a bug. For example
 
         phipsi info seven_joint_arm --frames
+
+        phipsi info
 
     Parameters
     ----------
@@ -71,6 +74,8 @@ def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -
     frames
         Also show the frames fixed in each body.
     """
+    if file is None:
+        return _versions(source, frames)
     from phipsi.errors import counted, shown
     from phipsi.pages import draw_tree, sizes_of
 
@@ -87,6 +92,18 @@ def info(file: Path, /, *, frames: bool = False, source: ModelSource = SOURCE) -
     print(", ".join(counted(n, word) for word, n in rest))
     if robot.diagnosis:
         print(f"{counted(len(robot.diagnosis), 'finding')} in the file; phipsi check lists them")
+    return 0
+
+
+def _versions(source: ModelSource, frames: bool) -> int:
+    """The versions, where no option asks about a robot."""
+    from phipsi.cli.environment import environment
+    from phipsi.errors import InputError
+
+    if frames or source != SOURCE:
+        raise InputError("phipsi info: these options need a FILE, as in  phipsi info arm.urdf")
+    for line in aligned(environment()):
+        print_line(line)
     return 0
 
 
@@ -260,7 +277,7 @@ def view(
     *,
     out: Path | None = None,
     set: Several = None,
-    ratings: bool = False,
+    joint_properties: bool = False,
     ground: bool = False,
     gravity: Vector = None,
     dt: float | None = None,
@@ -274,7 +291,7 @@ def view(
 
         phipsi view seven_joint_arm
 
-        phipsi view humanoid --ratings --out humanoid.html --no-open
+        phipsi view humanoid --joint-properties --out humanoid.html --no-open
 
     The page is one file that needs no network. It stands still at first; the space bar lets time go
     on. A scenario (.toml) runs with its springs and controllers, without its events.
@@ -287,7 +304,7 @@ def view(
         The page to write, by default the name of the file with -live.html behind it.
     set
         Initial coordinate of a joint, in rad or m, as for phipsi simulate.
-    ratings
+    joint_properties
         Apply damping, friction and joint limits that the file gives.
     ground
         Bodies with shapes touch each other and the ground z = 0.
@@ -302,7 +319,9 @@ def view(
     """
     from phipsi.pages import live_page
 
-    simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
+    simulator, q, v = _to_view(
+        file, set, gravity, dt, source, joint_properties=joint_properties, ground=ground
+    )
     target = out or Path(f"{file.stem}-live.html")
     title = simulator.model.name or file.stem
     page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
@@ -317,7 +336,7 @@ def view(
 
 def _to_view(
     file: Path, stated: Several, gravity: Vector, dt: float | None, source: ModelSource, *,
-    ratings: bool, ground: bool,
+    joint_properties: bool, ground: bool,
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
     from phipsi.errors import InputError
@@ -343,10 +362,10 @@ def _to_view(
 
         model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
     touches = model.contact_pairs is not None
-    if ratings:
-        from phipsi.simulation import from_ratings
+    if joint_properties:
+        from phipsi.simulation import from_model
 
-        laws += from_ratings(model, exact=touches)
+        laws += from_model(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
     step = (2e-3 if touches else 1e-3) if dt is None else dt
     simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)

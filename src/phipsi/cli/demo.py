@@ -94,7 +94,7 @@ def _swing(arm: pp.Model, results: list[Result]) -> pp.Trajectory:
     _add(results, "angular momentum about the vertical: drift over the largest", change, 1e-10)
     steps = 10_000
     other, _ = pp.rollout(
-        arm, q, v, np.zeros(arm.nv), 1 / steps, steps, every=steps, integrator="rk4"
+        arm, q, v, np.zeros(arm.nv), 1 / steps, steps, record_every=steps, integrator="rk4"
     )
     gap = float(abs(swing.at(1.0)[0] - other[-1]).max())
     _add(results, "angles after 1 s: difference to fourth-order fixed steps, rad", gap, 1e-8)

@@ -95,7 +95,7 @@ def simulate(
     set: Several = None,
     set_velocity: Several = None,
     out: Files = None,
-    ratings: bool | None = None,
+    joint_properties: bool | None = None,
     gravity: Vector = None,
     source: ModelSource = SOURCE,
 ) -> int:
@@ -107,7 +107,7 @@ def simulate(
 
     Fixed steps, recorded every 10 ms as a table; damping and limits as the file says:
 
-        phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --ratings --out run.csv
+        phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --joint-properties --out run.csv
 
     Springs, controllers and events are for scenarios (docs/scenarios.md); options change them:
 
@@ -128,7 +128,7 @@ def simulate(
     out
         File to write: .npz (everything), .csv (table), .html (report with plots and animation),
         .png, .svg or .pdf (figure). Several times for several files.
-    ratings
+    joint_properties
         Apply damping, friction and joint limits that the file gives.
     gravity
         Three numbers, m/s², world axes; by default those of the robot.
@@ -136,19 +136,19 @@ def simulate(
     from phipsi.errors import InputError
     from phipsi.files import assignments
     from phipsi.scenarios import checked_output
-    from phipsi.simulation import from_ratings
+    from phipsi.simulation import from_model
 
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
     is_scenario = file.suffix.lower() == ".toml"
     if not is_scenario and changes.duration is None:
         raise InputError("say how long to simulate, in seconds:  --duration 2")
-    only_robots = {"gravity": gravity, "ratings": ratings} if is_scenario else {}
+    only_robots = {"gravity": gravity, "joint_properties": joint_properties} if is_scenario else {}
     scenario = scenario_of(file, source, q, v, **only_robots)
     if gravity is not None:
         scenario = replace(scenario, model=scenario.model.with_gravity(gravity))
-    if ratings:
-        scenario = replace(scenario, forces=from_ratings(scenario.model))
+    if joint_properties:
+        scenario = replace(scenario, forces=from_model(scenario.model))
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
@@ -163,7 +163,7 @@ def scenario_of(file: Path, source: ModelSource, q: Any, v: Any, **only_robots: 
 
     if file.suffix.lower() == ".toml":
         source.reject_for_scenario(**only_robots)
-        return load_scenario(file, package_dirs=source.package_dirs, coordinates=q, rates=v)
+        return load_scenario(file, package_dirs=source.package_dirs, coordinates=q, velocities=v)
     model = source.robot(file)
     return Scenario(model, *initial_state(model, (q, v, None)), 0.0)
 
@@ -290,7 +290,7 @@ def _numbers(values: Any) -> str:
 
 study_app = App(
     name="study",
-    help="""Run many simulations that differ in what is drawn, and analyse them.
+    help="""Run a Monte Carlo study: many simulations with random samples, and their analysis.
 
     FILE is a Python file that defines `study = pp.Study(…)`, or a scenario with a table `[study]`.
     """,
@@ -400,8 +400,8 @@ def show(file: Path, number: int, page: Path | None = None, /) -> int:
 
     study = _study_of(file)
     target = page or file.with_name(f"{file.stem}-run-{number}.html")
-    drawn = study.draws.values(number, 1) if number in range(study.count) else {}
-    about = ", ".join(f"{name} = {x[0]}" for name, x in drawn.items())
+    samples = study.distributions.values(number, 1) if number in range(study.count) else {}
+    about = ", ".join(f"{name} = {x[0]}" for name, x in samples.items())
     report(study.trajectory(number), target, title=f"Run {number} of {file.name}: {about[:200]}")
     print_line(f"{target}")
     return 0
@@ -467,7 +467,7 @@ def _describe(found: StudyResults) -> None:
     if found.quarantined:
         listed = ", ".join(map(str, sorted(found.quarantined)[:_MOST_NAMES]))
         rows.append(("put aside", f"blocks {listed}"))
-    for name in found.outcomes[:_MOST_NAMES]:
+    for name in found.metrics[:_MOST_NAMES]:
         if found[name].ndim == 1:
             try:
                 never = np.isinf(found[name]).any()

@@ -175,8 +175,8 @@ def export(
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = pp.export(arm, folder + "/arm", what="forward_dynamics", target="cortex-m7")
-    >>> [f.name for f in result.functions], result.functions[0].inputs[0].shape
+    ...     package = pp.export(arm, folder + "/arm", what="forward_dynamics", target="cortex-m7")
+    >>> [f.name for f in package.functions], package.functions[0].inputs[0].shape
     (['robot_forward_dynamics'], (2,))
     """
     checked_identifier("name", name)

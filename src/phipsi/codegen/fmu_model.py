@@ -95,7 +95,7 @@ class FmuModel:
         self.simulator, self.model = simulator, simulator.model
         self._shown = self._parameters_shown(parameters)
         values = dict(parameters) if isinstance(parameters, Mapping) else {}
-        self._first = simulator.start(q, v, parameters=values).arrays()
+        self._first = simulator.initial_state(q, v, parameters=values).arrays()
         if np.shape(self._first["q"])[0] != 1:
             raise InputError(
                 "an FMU starts from one state: q has shape (nq,) and v has shape (nv,)"

@@ -85,7 +85,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
     found = None
     for start in _starts(simulator, rng):
         try:
-            state = simulator.start(start())
+            state = simulator.initial_state(start())
             values: list[Mapping[str, np.ndarray]] = [_numbers(state.arrays())]
             for _ in range(_STEPS):
                 simulator.step(state)
@@ -236,7 +236,7 @@ def _states_around_a_step(
     rng, model, step = np.random.default_rng(1), simulator.model, simulator.compiled
     try:
         q = np.array([model.random_configuration(rng) for _ in range(count)])
-        state = simulator.start(q, rng.standard_normal((count, model.nv)))
+        state = simulator.initial_state(q, rng.standard_normal((count, model.nv)))
         tau = rng.standard_normal((count, model.nv))
         arrays = state.arrays()
         old = {n: arrays[n].reshape(count, *x.shape) for n, x in step.states.items()}

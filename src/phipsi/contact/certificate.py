@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.support import one_line
+
 Array = NDArray[Any]
 
 WORST = "contact.worst"
@@ -88,6 +90,9 @@ class Certificate:
     balance: Array
     steps: int
     turns: bool = False
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @classmethod
     def of(
@@ -174,6 +179,9 @@ class EventCertificate:
     balance: float
     dissipated: float
     turns: bool = False
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @property
     def is_clean(self) -> bool:

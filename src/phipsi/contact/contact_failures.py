@@ -60,7 +60,7 @@ def reason_of_contacts(
         return (
             f"the impulses of contacts were not found{found}. A smaller dt, materials with a "
             "stiffness=, or fewer points that carry the same load help; the run with what was "
-            "recorded before the failure comes with on_error='mask'"
+            "recorded before the failure comes with on_error='nan'"
         )
     return ""
 

@@ -53,6 +53,10 @@ class ContactPair:
     first: int
     slots: int
 
+    def __repr__(self) -> str:
+        kinds = f"{self.a.shape.kind} on {self.b.shape.kind}"
+        return f"<ContactPair {self.name!r}: {kinds}, {self.slots} slot{'s' * (self.slots != 1)}>"
+
     @property
     def group(self) -> tuple[Any, ...]:
         """Equal for pairs that one loop computes: kinds, what moves, and how many slots."""
@@ -92,18 +96,18 @@ class Contacts(SystemAttachment, Value):
     touch, or a list of pairs of names, of shapes or bodies; `exclude`, pairs that do not touch, or
     single names that touch nothing; `ground`, True for the plane z = 0 of the world, or the `Pose`
     of another plane (z is its outward normal), called "ground"; `material`, of shapes that have
-    none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
-    restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
-    "maximum", "mean" or "product", by default as the file of the shapes combines them: where one is
-    of MJCF by MuJoCo's rules (the geom with the higher priority, else the larger numbers), and
-    "geometric" elsewhere; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a rigid mesh on a plane, or of a ball or ellipsoid on a height field,
-    1 to 4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
-    reads the collision meshes of the model's file, as their convex hulls, and "leave" lists them in
-    a warning; `near` (bodies, 4, 4), poses such as ``pp.poses(model, q)``: of the pairs of "auto",
-    only those whose bounding balls are at most `within` (m, by default `margin`) apart there, and
-    all with planes and height fields, at a cost that grows with bodies and not with their pairs.
-    Pairs of two kinds keep their order.
+    none of their own, by default ``Material()``; `combine`, how the friction (sliding, torsional,
+    rolling) and restitution of two materials x, y become those of the pair: "geometric" √(x y),
+    "minimum", "maximum", "mean" or "product", by default as the file of the shapes combines them:
+    where one is of MJCF by MuJoCo's rules (the geom with the higher priority, else the larger
+    numbers), and "geometric" elsewhere; `margin` (m), the gap below which a contact is listed;
+    `max_points` between a rigid mesh and a plane, or a sphere or ellipsoid and a height field,
+    1 to 4; `unsupported`, "warn" leaves out pairs that have no formula and lists them; `meshes`,
+    "hull" reads the collision meshes of the model's file, as their convex hulls, and "ignore" lists
+    them in a warning; `broadphase_poses` (bodies, 4, 4), such as ``pp.poses(model, q)``: of the
+    pairs of "auto", only those whose bounding spheres are at most `broadphase_distance` (m, by
+    default `margin`) apart there, and all with planes and height fields, at a cost that grows with
+    bodies and not with their pairs. Pairs of two kinds keep their order.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -129,14 +133,14 @@ class Contacts(SystemAttachment, Value):
     """
 
     __slots__ = (
-        "bodies", "margin", "model", "n_slots", "pairs", "points", "shapes", "slot_bodies",
+        "bodies", "margin", "max_points", "model", "n_slots", "pairs", "shapes", "slot_bodies",
         "slot_pair", "_hash", "__weakref__",
     )  # fmt: skip
     model: Model
     shapes: tuple[BodyShape, ...]
     pairs: tuple[ContactPair, ...]
     margin: float
-    points: int
+    max_points: int
     _hash: int
     bodies: tuple[int, ...]
     n_slots: int
@@ -153,11 +157,11 @@ class Contacts(SystemAttachment, Value):
         material: Material | None = None,
         combine: str | None = None,
         margin: float = 0.02,
-        points: int = 4,
-        missing: Literal["error", "warn"] = "error",
-        meshes: Literal["leave", "hull"] = "leave",
-        near: Any = None,
-        within: float | None = None,
+        max_points: int = 4,
+        unsupported: Literal["error", "warn"] = "error",
+        meshes: Literal["ignore", "hull"] = "ignore",
+        broadphase_poses: Any = None,
+        broadphase_distance: float | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -168,11 +172,13 @@ class Contacts(SystemAttachment, Value):
         shapes, links, records = all_shapes(tree, ground, meshes)
         materials = PairMaterials(material, combine)
         choose = _Chooser(tree, shapes, links, records)
-        margin, points = _margin(margin), _points(points)
+        margin, max_points = _margin(margin), _points(max_points)
         without = choose.excluded(exclude)
         own = choose.pairs_of_file()
-        if near is not None or within is not None:
-            near = _near(shapes, choose.hosts, pairs, near, margin if within is None else within)
+        near = None
+        if broadphase_poses is not None or broadphase_distance is not None:
+            reach = margin if broadphase_distance is None else broadphase_distance
+            near = _near(shapes, choose.hosts, pairs, broadphase_poses, reach)
         if isinstance(pairs, str) and pairs == "auto":
             by_file = choose.excluded_by_file()
             wanted = [
@@ -181,18 +187,18 @@ class Contacts(SystemAttachment, Value):
             wanted += own
         else:
             wanted = choose.listed(pairs)
-        wanted = _with_formulas(shapes, [x for x in wanted if x not in without], missing)
+        wanted = _with_formulas(shapes, [x for x in wanted if x not in without], unsupported)
         groups: dict[Any, list[ContactPair]] = {}  # pairs of a group one after the other
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
             sides = (a.material, b.material), (records[i], records[j])
             both = own.get((i, j)) or materials.of(*sides)
-            slots = slots_of(a.shape, b.shape, both, points)
+            slots = slots_of(a.shape, b.shape, both, max_points)
             hosts = (choose.hosts[i], choose.hosts[j])
             pair = ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, 0, slots)
             groups.setdefault(pair.group, []).append(pair)
         made = _numbered(pair for group in groups.values() for pair in group)
-        self._fill(tree, shapes, made, margin, points)
+        self._fill(tree, shapes, made, margin, max_points)
         if ground and not made:
             _warn_of_nothing(tree, shapes, meshes)
 
@@ -202,7 +208,7 @@ class Contacts(SystemAttachment, Value):
         shapes: tuple[BodyShape, ...],
         pairs: tuple[ContactPair, ...],
         margin: float,
-        points: int,
+        max_points: int,
     ) -> None:
         moving = sorted({x for p in pairs for x in (p.body_a, p.body_b)} - {WORLD})
         place = {body: i for i, body in enumerate(moving)} | {WORLD: -1}
@@ -212,7 +218,7 @@ class Contacts(SystemAttachment, Value):
             shapes=shapes,
             pairs=pairs,
             margin=margin,
-            points=points,
+            max_points=max_points,
             bodies=tuple(moving),
             n_slots=len(sides),
             slot_pair=_fixed([k for k, p in enumerate(pairs) for _ in range(p.slots)], (-1,)),
@@ -228,7 +234,7 @@ class Contacts(SystemAttachment, Value):
                 "gives it others. Change the model first, then choose what may touch:\n"
                 "    pp.System(changed, contacts=pp.Contacts(changed))"
             )
-        return _again(model, self.shapes, self.pairs, self.margin, self.points)
+        return _again(model, self.shapes, self.pairs, self.margin, self.max_points)
 
     def summary(self) -> str:
         """How many pairs there are."""
@@ -246,7 +252,7 @@ class Contacts(SystemAttachment, Value):
         if slots == [x.slots for x in self.pairs]:
             return self
         made = (replace(x, slots=n) for x, n in zip(self.pairs, slots, strict=True))
-        return _again(self.model, self.shapes, _numbered(made), self.margin, self.points)
+        return _again(self.model, self.shapes, _numbered(made), self.margin, self.max_points)
 
     @property
     def slot_names(self) -> tuple[str, ...]:
@@ -254,7 +260,7 @@ class Contacts(SystemAttachment, Value):
         return tuple(self.pairs[i].name for i in self.slot_pair)
 
     def _key(self) -> tuple[Any, ...]:
-        return self.model, self.pairs, self.margin, self.points
+        return self.model, self.pairs, self.margin, self.max_points
 
     def __hash__(self) -> int:
         return self._hash  # of thousands of pairs, and asked for in every call
@@ -265,7 +271,7 @@ class Contacts(SystemAttachment, Value):
         return self._hash == other._hash and self._key() == other._key()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.model, self.shapes, self.pairs, self.margin, self.points)
+        return _again, (self.model, self.shapes, self.pairs, self.margin, self.max_points)
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(p.name) for p in self.pairs[:3])
@@ -286,7 +292,7 @@ def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> 
     """Say why nothing touches the ground, unless a warning about unread meshes has said it."""
     moving = [x.name for x in shapes if x.body != WORLD_NAME]
     in_file = any(x.role == "collision" and x.kind == "mesh" for x in model.geometry)
-    if meshes == "leave" and in_file and not moving:
+    if meshes == "ignore" and in_file and not moving:
         return
     if moving:
         why = (
@@ -464,30 +470,34 @@ class _Chooser:
 
 
 def _near(
-    shapes: Sequence[BodyShape], hosts: Sequence[int], pairs: Any, poses: Any, within: Any
+    shapes: Sequence[BodyShape], hosts: Sequence[int], pairs: Any, poses: Any, distance: Any
 ) -> list[Pair]:
     """The pairs of shapes that are near at these poses of the bodies, and all with planes."""
-    example = "    pp.Contacts(model, near=pp.poses(model, q), within=0.1)"
+    example = "    pp.Contacts(model, broadphase_poses=pp.poses(model, q), broadphase_distance=0.1)"
     if not (isinstance(pairs, str) and pairs == "auto"):
-        raise InputError(f'Contacts: near= chooses among pairs="auto", not {pairs!r}.')
+        raise InputError(f'Contacts: broadphase_poses= chooses among pairs="auto", not {pairs!r}.')
     if poses is None:
-        raise InputError(f"Contacts: within= needs the poses of bodies, near=:\n{example}")
-    X, reach = floats_of(poses), number_of(within)
+        raise InputError(
+            "Contacts: broadphase_distance= needs the poses of bodies, broadphase_poses=:\n"
+            f"{example}"
+        )
+    X, reach = floats_of(poses), number_of(distance)
     if X.ndim != 3 or X.shape[1:] != (4, 4) or len(X) <= max(hosts, default=WORLD):
         raise InputError(
-            f"Contacts: near= has the shape {X.shape}, not (bodies, 4, 4), poses at one "
-            f"configuration:\n{example}"
+            f"Contacts: broadphase_poses= has the shape {X.shape}, not (bodies, 4, 4), poses at "
+            f"one configuration:\n{example}"
         )
     if not (np.isfinite(X).all() and math.isfinite(reach) and reach >= 0):
         raise InputError(
-            f"Contacts: near= must be finite, and within={within!r} a length of at least 0, in m."
+            f"Contacts: broadphase_poses= must be finite, and broadphase_distance={distance!r} a "
+            "length of at least 0, in m."
         )
     return near_shapes(shapes, hosts, X, reach)
 
 
-def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:
+def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], unsupported: Any) -> list[Pair]:
     """The pairs that have a formula; the others are an error, or are listed in a warning."""
-    one_of("Contacts: missing", missing, ("error", "warn"))
+    one_of("Contacts: unsupported", unsupported, ("error", "warn"))
 
     def has_formula(pair: Pair) -> bool:
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
@@ -499,7 +509,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         return pairs
     listed = ", ".join(f"({a.name!r}, {b.name!r})" for a, b in others[:4])
     more = f"  # and {len(others) - 4} more" if len(others) > 4 else ""
-    if missing == "warn":
+    if unsupported == "warn":
         warn(
             f"Contacts: {len(others)} pairs have kinds without a formula and do not touch: "
             f"{listed}{more}."
@@ -513,7 +523,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         f"{b.shape.kind} {b.name!r} (on {b.body!r}). {kind} has formulas with {', '.join(known)}. "
         f"Use such shapes (capsules and spheres come close to many), or leave out the "
         f"{len(others)} pairs without a formula:\n"
-        f'    missing="warn"\n'
+        f'    unsupported="warn"\n'
         f"or exclude pairs:\n    exclude=[{listed}]{more}"
     )
 
@@ -542,5 +552,5 @@ def _margin(given: Any) -> float:
 
 def _points(given: Any) -> int:
     if not is_whole(given) or not 1 <= given <= 4:
-        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 4.")
+        raise InputError(f"Contacts: max_points={given!r} must be an integer, 1 to 4.")
     return int(given)

@@ -38,6 +38,7 @@ from phipsi.core.model import WORLD, as_floats
 from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
 from phipsi.native import CustomKernel, graph_after_program, graph_function
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs
@@ -56,6 +57,9 @@ class ContactPoints(NamedTuple):
     point_a: Array
     point_b: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) -> ContactPoints:
     """Where the shapes of a mechanism touch, or are nearest.
@@ -67,7 +71,7 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
     pairs. A slot without a contact has the gap 1e6 m.
     **Cost:** one base-to-tip sweep and a formula per pair, in machine code. For many bodies choose
-    pairs with ``pp.Contacts(model, near=…)``: all pairs have a gap each, n²/2 of them.
+    pairs with ``pp.Contacts(model, broadphase_poses=…)``: all pairs have a gap each, n²/2 of them.
     **Source:** theory/contact 1 and 8.
 
     >>> import phipsi as pp
@@ -101,9 +105,16 @@ class Distances(NamedTuple):
     point_a: Array
     point_b: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 def distances(
-    contacts: Any, q: ArrayLike, *, within: float | None = None, **options: Unpack[CallOptions]
+    contacts: Any,
+    q: ArrayLike,
+    *,
+    max_distance: float | None = None,
+    **options: Unpack[CallOptions],
 ) -> Distances:
     """The distance of every pair of shapes, and where they are nearest.
 
@@ -112,11 +123,12 @@ def distances(
 
     **Arguments:** `contacts`, `Contacts` or a system that has them; it lists the pairs, which need
     not be those of a simulation: ``pp.Contacts(model)`` has all pairs of an arm for a check of
-    collisions with itself. `q` (..., nq). `within` (m), leave out pairs that bounding balls show to
-    be farther apart, where that saves time: their distance is 1e6 m.
+    collisions with itself. `q` (..., nq). `max_distance` (m), leave out pairs that bounding spheres
+    show to be farther apart, where that saves time: their distance is 1e6 m.
     **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `within` and many
-    pairs, a formula for those that a grid of cells finds near, and a number for each of the others.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `max_distance` and
+    many pairs, a formula for those that a grid of cells finds near, and a number for each of the
+    others.
     **Source:** theory/contact 8.
 
     >>> import phipsi as pp
@@ -126,17 +138,21 @@ def distances(
     ...                             inertia=pp.SpatialInertia(mass=1.0))
     >>> builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.4))
     >>> builder.add_shape("egg", "egg", pp.shapes.Ellipsoid((0.1, 0.1, 0.2)))
-    >>> found = pp.distances(pp.Contacts(builder.build()), [0.0, 1.0])
-    >>> found.distance.round(12).tolist(), found.point_b[0].round(12).tolist()
+    >>> result = pp.distances(pp.Contacts(builder.build()), [0.0, 1.0])
+    >>> result.distance.round(12).tolist(), result.point_b[0].round(12).tolist()
     ([0.6], [0.0, 0.0, 0.8])
     """
     listed = _contacts_of(contacts, "distances")
-    if within is not None and (np.ndim(as_floats("within", within)) or not within > 0):
-        raise InputError(f"distances: within={within!r} must be a length above 0, in m.")
+    if max_distance is not None and (
+        np.ndim(as_floats("max_distance", max_distance)) or not max_distance > 0
+    ):
+        raise InputError(
+            f"distances: max_distance={max_distance!r} must be a length above 0, in m."
+        )
     if not listed.n_slots:
         return _nothing(q, Distances)
-    key = distances, listed, within
-    return listed.model.cached(key, lambda: _DistanceFunction(listed, within, Distances))(
+    key = distances, listed, max_distance
+    return listed.model.cached(key, lambda: _DistanceFunction(listed, max_distance, Distances))(
         q, options
     )
 

@@ -56,7 +56,8 @@ GAINS_ENERGY = BLOCK + (6 << 32)
 """Status of a step of a run in which contacts add kinetic energy, beyond rounding."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION, HUNT_CROSSLEY = range(7)
 COLUMNS = (
-    "friction", "torsion", "rolling", "restitution", "stiffness", "dissipation", "hunt_crossley",
+    "friction", "torsional_friction", "rolling_friction", "restitution", "stiffness", "damping",
+    "hunt_crossley",
 )  # fmt: skip
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
@@ -136,7 +137,7 @@ def _layout(contacts: Contacts) -> ContactProblemLayout:
     return ContactProblemLayout(tuple(kinds))
 
 
-_NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
+_NEEDED = {"friction": "12", "torsional_friction": "s", "rolling_friction": "a"}
 
 
 def check_materials(contacts: Contacts, given: Array) -> None:

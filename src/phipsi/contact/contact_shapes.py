@@ -90,7 +90,7 @@ _KINDS: dict[str, Callable[[Record], Shape]] = {
 
 def _of_file(model: Model, taken: set[str], meshes: Any) -> list[tuple[BodyShape, Record]]:
     """The collision shapes of the model's file with their records; a warning lists the others."""
-    one_of("Contacts: meshes", meshes, ("leave", "hull"))
+    one_of("Contacts: meshes", meshes, ("ignore", "hull"))
     out: list[tuple[BodyShape, Record]] = []
     left: list[str] = []
     for record in model.geometry:

@@ -23,7 +23,7 @@ _COMBINED: dict[str, Callable[[float, float], float]] = {
     "product": lambda x, y: x * y,
 }
 _USUAL = "geometric"
-_BY_RULE = ("friction", "torsion", "rolling", "restitution")
+_BY_RULE = ("friction", "torsional_friction", "rolling_friction", "restitution")
 
 
 @final
@@ -66,7 +66,7 @@ def _condim(record: Record | None, material: Material) -> int:
     """MuJoCo's number for what acts: that of the file, or what the material has."""
     if record is not None and record.condim:
         return record.condim
-    return 6 if material.rolling else 4 if material.torsion else 3
+    return 6 if material.rolling_friction else 4 if material.torsional_friction else 3
 
 
 def _acting(material: Material, condim: int) -> Material:
@@ -74,8 +74,8 @@ def _acting(material: Material, condim: int) -> Material:
     return replace(
         material,
         friction=material.friction if condim > 1 else 0.0,
-        torsion=material.torsion if condim > 3 else 0.0,
-        rolling=material.rolling if condim > 4 else 0.0,
+        torsional_friction=material.torsional_friction if condim > 3 else 0.0,
+        rolling_friction=material.rolling_friction if condim > 4 else 0.0,
     )
 
 
@@ -94,8 +94,8 @@ def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -
     compliance = 1 / a.stiffness + 1 / b.stiffness
     k = 1 / compliance if compliance else math.inf
     values["stiffness"] = k
-    if compliance:  # what gives rebounds as its dissipation lets it
+    if compliance:  # what gives rebounds as its damping lets it
         values["restitution"] = 0.0
-    for name in ("dissipation", "hunt_crossley") if compliance else ():
+    for name in ("damping", "hunt_crossley") if compliance else ():
         values[name] = sum((k / x.stiffness) ** 2 * getattr(x, name) for x in (a, b))
     return Material(**values)

@@ -322,7 +322,9 @@ class Adapter:
         if continuous is not None and not style.wraps:
             raise InputError(f"continuous= is for Pinocchio; {style.tool} stores angles as such.")
         if continuous is None:
-            continuous = [r.joint for r in model.ratings.values() if r.source_type == "continuous"]
+            continuous = [
+                r.joint for r in model.joint_properties.values() if r.source_type == "continuous"
+            ]
         self.blocks: list[tuple[slice, slice, JointBlock]] = []
         for name in names:
             view = model.joint(name)
@@ -377,8 +379,8 @@ class Adapter:
 
 def _reject_turned_plane(model: Model, view: JointView) -> None:
     """Pinocchio ignores the axis of a planar joint of a URDF file."""
-    rating = model.ratings.get(view.name)
-    from_file = rating is not None and rating.source_type == "planar"
+    properties = model.joint_properties.get(view.name)
+    from_file = properties is not None and properties.source_type == "planar"
     if from_file and view.joint.kind == "planar" and view.joint != joints.Planar():
         raise InputError(
             f"joint {view.name!r} (planar): Pinocchio reads it as motion in the xy plane of the "

@@ -42,13 +42,14 @@ _ELSEWHERE = {
     "phipsi.laws.law": "Law",
     "phipsi.simulation.analysis.linear_system": "LinearSystem",
     "phipsi.simulation.runs.gradients": "RolloutGradient",
+    "phipsi.simulation.compiled.simulator_results": "Rollout",
     "phipsi.core.sweeps.explanation": "Explanation",
 }
 _DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
 _BEFORE = {
     "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",
-    "constrained_dynamics": "pp.forward_dynamics(system, …, multipliers=True)",
+    "constrained_dynamics": "pp.forward_dynamics(system, …, return_multipliers=True)",
     "constrained_dynamics_derivatives": "pp.forward_dynamics_derivatives",
     "ConstrainedMotion": _DYNAMICS,
     "DrivenMotion": _DYNAMICS,
@@ -74,6 +75,11 @@ _BEFORE = {
     "centroidal_momentum_matrix": "pp.centroidal.momentum_matrix",
     "centroidal_momentum_matrix_dot": "pp.centroidal.momentum_matrix_dot",
     "equal": "pp.prove(pp.Identity(x, y), any_efforts=True)",
+    "SimulatorRun": "phipsi.simulation.compiled.simulator_results.Rollout",
+    "JointStop": "pp.forces.JointLimit",
+    "from_ratings": "pp.forces.from_model(model)",
+    "draw_rates": "pp.molecules.sample_velocities",
+    "Rating": "phipsi.attached.JointProperties",
     "tip_force_correction": "pp.forward_dynamics(model, q, v, tau, points=points, f0=f0)",
 }
 # Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.

@@ -19,9 +19,9 @@ from phipsi.attached import (
     Exclusion,
     FileMetadata,
     Finding,
+    JointProperties,
     LinkShape,
     MimicJoint,
-    Rating,
     ShapePair,
 )
 from phipsi.core.constraints import Constraint, Coupling as JointCoupling
@@ -100,7 +100,7 @@ class ParsedRobot:
     shapes: list[LinkShape] = field(default_factory=list)
     exclusions: list[Exclusion] = field(default_factory=list)
     pairs: list[ShapePair] = field(default_factory=list)
-    ratings: list[Rating] = field(default_factory=list)
+    joint_properties: list[JointProperties] = field(default_factory=list)
     mimics: list[tuple[MimicJoint, SourceLocation]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class ParsedRobot:
         extras = FileMetadata(
             self.name,
             couplings,
-            tuple(r for r in self.ratings if r.joint in moving),
+            tuple(r for r in self.joint_properties if r.joint in moving),
             tuple(_renamed_shape(shape, names) for shape in self.shapes),
             tuple(self.findings),
             tuple(self.exclusions),
@@ -311,7 +311,7 @@ class ParsedRobot:
 
         joint.name = new
         self.joints = {each.name: each for each in self.joints.values()}
-        self.ratings = [replace(rating, joint=renamed(rating.joint)) for rating in self.ratings]
+        self.joint_properties = [replace(x, joint=renamed(x.joint)) for x in self.joint_properties]
         self.mimics = [
             (replace(coupling, joint=renamed(coupling.joint), of=renamed(coupling.of)), at)
             for coupling, at in self.mimics

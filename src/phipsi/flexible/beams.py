@@ -67,7 +67,7 @@ def beam(
     GJ: float,
     *,
     axis: ArrayLike,
-    lateral: ArrayLike | None,
+    bending_axis: ArrayLike | None,
     modes: int,
     stretch_modes: int,
     twist_modes: int,
@@ -79,7 +79,7 @@ def beam(
     ports: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     """Return the arguments of FlexibleInertia."""
-    data = _checked(length, mass_per_length, EI, EA, GJ, axis, lateral, modes, stretch_modes,
+    data = _checked(length, mass_per_length, EI, EA, GJ, axis, bending_axis, modes, stretch_modes,
                     twist_modes, shear_stiffness, rotary_inertia)  # fmt: skip
     zeta = _number("damping_ratio", damping_ratio, at_least=0.0)
     stiffening = true_or_false("FlexibleInertia.beam: stiffening", stiffening, error=ModelError)
@@ -150,9 +150,9 @@ def _ports(
         {
             "name": name,
             "position": place * data.frame[:, 0],
-            "turns": turns[k],
-            "moves": moves[k],
-            "shortening": shortening[k] * stiffening,
+            "rotation_modes": turns[k],
+            "translation_modes": moves[k],
+            "second_order": shortening[k] * stiffening,
         }
         for k, (name, place) in enumerate(places.items())
     ]
@@ -317,7 +317,7 @@ def _slope_products(
 
 def _checked(
     length: Any, mass_per_length: Any, EI: Any, EA: Any, GJ: Any, axis: ArrayLike,
-    lateral: ArrayLike | None, modes: Any, stretch_modes: Any, twist_modes: Any,
+    bending_axis: ArrayLike | None, modes: Any, stretch_modes: Any, twist_modes: Any,
     shear_stiffness: Any, rotary_inertia: Any,
 ) -> Beam:  # fmt: skip
     counts = {"modes": modes, "stretch_modes": stretch_modes, "twist_modes": twist_modes}
@@ -342,7 +342,7 @@ def _checked(
         _number("GJ", GJ),
         _pair("shear_stiffness", shear_stiffness),
         _pair("rotary_inertia", rotary_inertia, at_least=0.0),
-        _frame(axis, lateral),
+        _frame(axis, bending_axis),
         int(modes),
         int(stretch_modes),
         int(twist_modes),
@@ -383,17 +383,17 @@ def _pair(name: str, value: Any, at_least: float | None = None) -> Pair:
     return first, second
 
 
-def _frame(axis: ArrayLike, lateral: ArrayLike | None) -> FloatArray:
-    """Orthonormal columns: axis, lateral, axis × lateral."""
+def _frame(axis: ArrayLike, bending_axis: ArrayLike | None) -> FloatArray:
+    """Orthonormal columns: axis, bending_axis, axis × bending_axis."""
     a = _direction("axis", axis)
-    if lateral is None:
+    if bending_axis is None:
         b = np.roll(np.eye(3)[np.abs(a).argmax()], 1)  # x → y, y → z, z → x
     else:
-        b = _direction("lateral", lateral)
+        b = _direction("bending_axis", bending_axis)
     b = b - (a @ b) * a
     if np.linalg.norm(b) < 1e-6:
         raise ModelError(
-            f"FlexibleInertia.beam: lateral is parallel to the axis {a.tolist()}; it is the "
+            f"FlexibleInertia.beam: bending_axis is parallel to the axis {a.tolist()}; it is the "
             f"direction in which the beam deflects in its first bending plane."
         )
     b = b / np.linalg.norm(b)

@@ -100,7 +100,12 @@ def from_matrices(
 
 def _port(body: ElementMatrices, x: Interface, shapes: FloatArray) -> dict[str, Any]:
     motion = x.reading @ shapes[body.unknowns(x.nodes)]
-    return {"name": x.name, "position": x.position, "moves": motion[:3], "turns": motion[3:]}
+    return {
+        "name": x.name,
+        "position": x.position,
+        "translation_modes": motion[:3],
+        "rotation_modes": motion[3:],
+    }
 
 
 def _picture(body: ElementMatrices, fields: FloatArray, triangles: ArrayLike) -> dict[str, Any]:

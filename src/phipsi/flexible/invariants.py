@@ -23,7 +23,10 @@ _NUMBERS = (
     "mass", "first_moment", "rotational_inertia", "S1", "S2", "J1", "J2", "C0", "C1",
     "modal_mass", "stiffness", "damping",
 )  # fmt: skip
-_PORTS = ("port_rotation", "port_position", "port_turns", "port_moves", "port_shortening")
+_PORTS = (
+    "port_rotation", "port_position", "port_rotation_modes", "port_translation_modes",
+    "port_second_order",
+)  # fmt: skip
 _SHAPE = ("shape_nodes", "shape_modes", "shape_triangles", "shape_segments")
 
 

@@ -74,8 +74,8 @@ class Vibrations(_Pair):
         **Returns:** the path; without one, the page as a string.
 
         >>> import phipsi as pp
-        >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
-        >>> found.to_html(title="Two pendulums").startswith("<!doctype html>")
+        >>> modes = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
+        >>> modes.to_html(title="Two pendulums").startswith("<!doctype html>")
         True
         """
         return view("mode page")(self, path, title)
@@ -156,8 +156,8 @@ def mode_shapes(
     **Source:** theory/flexible-bodies 9.
 
     >>> import phipsi as pp
-    >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
-    >>> found.frequencies.shape, found.shapes.shape, bool((found.shapes[:, 0] > 0).all())
+    >>> modes = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
+    >>> modes.frequencies.shape, modes.shapes.shape, bool((modes.shapes[:, 0] > 0).all())
     ((2,), (2, 2), True)
     """
     return _vibrations(mechanism_of(model, mode_shapes), q, None, tau, locked)

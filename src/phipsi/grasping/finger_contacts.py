@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.constraints import Constraint, End, Revolute, Spherical, Weld, check_name, z_along
 from phipsi.core.model import Closure, Model, fill, unit_axis
 from phipsi.errors import ModelError, number_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -52,6 +53,9 @@ class Cone(NamedTuple):
     C: Array
     unit: str = "N"
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
     def margin(self, wrench: Array) -> Array:
         """How far the inequality is from being broken (...); negative where it is."""
         return wrench @ self.a - np.linalg.norm(wrench @ self.C.T, axis=-1)
@@ -67,7 +71,7 @@ class Contact(Constraint):
 
     def __post_init__(self) -> None:
         check_name(self.name, type(self).__name__)
-        for what in ("friction", "torsion", "half_length"):
+        for what in ("friction", "torsional_friction", "half_length"):
             value = getattr(self, what, None)
             if value is None:
                 continue
@@ -121,14 +125,14 @@ class Edge(Contact):
 
     `axis`, in contact axes and the finger's joint frame alike, is perpendicular to the normal.
     `friction`, coefficient; `half_length`, m, of the line, which bounds the centre of pressure;
-    `torsion`, m, the friction moment about the normal per N of tangential friction (about half
-    of `half_length`). What is None is not checked.
+    `torsional_friction`, m, the friction moment about the normal per N of tangential friction
+    (about half of `half_length`). What is None is not checked.
     """
 
     axis: ArrayLike = (1, 0, 0)
     friction: float | None = None
     half_length: float | None = None
-    torsion: float | None = None
+    torsional_friction: float | None = None
 
     def _check(self) -> None:
         axis = unit_axis(self.axis, f"{self._who()}: axis")
@@ -150,7 +154,7 @@ class Edge(Contact):
 
     def cones(self) -> tuple[Cone, ...]:
         """Pressure, friction, centre of pressure."""
-        out = _friction(self.friction, self.torsion)
+        out = _friction(self.friction, self.torsional_friction)
         if self.half_length is not None:
             across = np.cross([0.0, 0.0, -1.0], np.asarray(self.axis))
             row = np.concatenate([across, np.zeros(3)])[None]
@@ -180,13 +184,13 @@ class SoftFinger(Contact):
     """A soft finger: a force and a moment about the normal, 4 rows.
 
     The spin of the finger about the object's normal is zero. That row binds velocities only: by
-    rolling about the two tangents every attitude can be reached, so it has no position.
-    `friction`, coefficient; `torsion`, m: the moment about the normal counts as that much force per
-    length, (|F_t|/friction)² + (N_n/torsion)² ≤ F_n². What is None is not checked.
+    rolling about the two tangents every attitude can be reached, so it has no position. `friction`,
+    coefficient; `torsional_friction`, m: the moment about the normal counts as that much force per
+    length, (|F_t|/friction)² + (N_n/torsional_friction)² ≤ F_n². What is None is not checked.
     """
 
     friction: float | None = None
-    torsion: float | None = None
+    torsional_friction: float | None = None
 
     def closure(self, model: Model) -> Closure:
         """Linear "all", angular "spin"."""
@@ -195,7 +199,7 @@ class SoftFinger(Contact):
 
     def cones(self) -> tuple[Cone, ...]:
         """Pressure and friction, torsional friction included."""
-        return tuple(_friction(self.friction, self.torsion))
+        return tuple(_friction(self.friction, self.torsional_friction))
 
 
 def _friction(friction: float | None, torsion: float | None) -> list[Cone]:

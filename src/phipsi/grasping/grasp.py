@@ -27,6 +27,7 @@ from phipsi.core.model import Model, entries_of
 from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.grasping.finger_contacts import Cone, Contact
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -51,6 +52,9 @@ class GraspCheck:
     holds: Array
     is_unique: Array
     forces: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @property
     def broken(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from phipsi.core.model import Model
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.identification.minimal_parameters import BaseParameters
 from phipsi.identification.regressors import inertial_parameters
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -38,6 +39,9 @@ class Identification:
     covariance: Array
     noise: Array
     condition: float
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     @property
     def deviations(self) -> Array:
@@ -115,10 +119,10 @@ def identify(
     >>> arm, rng = pp.examples.planar_arm(2), np.random.default_rng(0)
     >>> q, v, vdot = rng.standard_normal((3, 500, 2))
     >>> tau = pp.inverse_dynamics(arm, q, v, vdot) + 0.01 * rng.standard_normal((500, 2))
-    >>> found = pp.identification.identify(pp.identification.base_parameters(arm), q, v, vdot, tau)
-    >>> bool((np.abs(found.values - found.base.values(arm)) < 4 * found.deviations).all())
+    >>> result = pp.identification.identify(pp.identification.base_parameters(arm), q, v, vdot, tau)
+    >>> bool((np.abs(result.values - result.base.values(arm)) < 4 * result.deviations).all())
     True
-    >>> found.noise.round(3)
+    >>> result.noise.round(3)
     array([0.01, 0.01])
     """
     if not isinstance(cast(object, base), BaseParameters):

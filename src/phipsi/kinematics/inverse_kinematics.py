@@ -66,7 +66,7 @@ def inverse_kinematics(
     `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
     fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
     wanted, else 20; `on_error`, "raise" a `ConvergenceError`, whose `result` is the best that was
-    found, or "return" it.
+    found, or "best" to return it.
     **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
     **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
     a failure does not prove that a target is out of reach.
@@ -74,8 +74,8 @@ def inverse_kinematics(
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> found = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
-    >>> found.q.round(6).tolist()
+    >>> result = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
+    >>> result.q.round(6).tolist()
     [0.523599, 2.094395]
     """
     _check(max_iterations, restarts, seed, on_error)
@@ -247,12 +247,14 @@ def _tolerance(name: str, value: Any) -> float:
     return float(number)
 
 
-def _check(max_iterations: int, restarts: int | None, seed: int, on_error: str) -> None:
+def _check(max_iterations: int, restarts: int | None, seed: int, on_error: Any) -> None:
     whole_number("max_iterations", max_iterations)
     if restarts is not None:
         whole_number("restarts", restarts, 0)
     whole_number("seed", seed, 0)
-    one_of("on_error", on_error, ("raise", "return"))
+    is_old = isinstance(on_error, str) and on_error == "return"
+    hint = '"return" is called "best".' if is_old else ""
+    one_of("on_error", on_error, ("raise", "best"), hint)
 
 
 def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation: float) -> str:
@@ -283,6 +285,6 @@ def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation
     lines.append(
         "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
         "best found\ninstead of an error:\n"
-        "    inverse_kinematics(…, restarts=50, on_error='return')"
+        "    inverse_kinematics(…, restarts=50, on_error='best')"
     )
     return "\n".join(lines)

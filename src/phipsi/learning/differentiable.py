@@ -281,11 +281,12 @@ class SimulatorBridge(Bridge):
         self,
         simulator: Simulator,
         steps: int,
-        every: int,
+        record_every: int,
         record: tuple[str, ...],
         parameters: tuple[str, ...],
     ) -> None:
-        self.simulator, self.steps, self.every, self.record = simulator, steps, every, record
+        self.simulator, self.steps = simulator, steps
+        self.record_every, self.record = record_every, record
         self._parameters, model = parameters, simulator.model
         known = simulator.parameters
         for name in parameters:
@@ -296,17 +297,19 @@ class SimulatorBridge(Bridge):
         shapes = [np.shape(known[name]) for name in parameters]  # type: ignore[arg-type]
         self.core = ((model.nq,), (model.nv,), (steps, model.nv), *shapes)
         self._maps = CoordinateMaps(model)
-        self.results = tuple((steps // every + 1, *simulator.shape_of(name)) for name in record)
+        self.results = tuple(
+            (steps // record_every + 1, *simulator.shape_of(name)) for name in record
+        )
 
     def _start(self, inputs: Sequence[Array]) -> tuple[SimulatorState, Array]:
         q0, v0, tau, *values = inputs
         given = dict(zip(self._parameters, values, strict=True))
-        return self.simulator.start(q0, v0, parameters=given), tau
+        return self.simulator.initial_state(q0, v0, parameters=given), tau
 
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The records."""
         state, tau = self._start(inputs)
-        options: Any = {"every": self.every, "record": self.record, "per_step": True}
+        options: Any = {"record_every": self.record_every, "record": self.record, "per_step": True}
         run = recorded_run(self.simulator, state, tau, self.steps, **options)
         if run.state.status.any():
             raise run.state.failure(run)
@@ -322,8 +325,8 @@ class SimulatorBridge(Bridge):
         """The adjoint of every step, with the weights as its sources."""
         state, tau = self._start(inputs)
         found = self.simulator.gradient(
-            state, tau, self.steps, of=dict(zip(self.record, weights, strict=True)),
-            every=self.every, parameters=self._parameters, per_step=True,
+            state, tau, self.steps, cotangents=dict(zip(self.record, weights, strict=True)),
+            record_every=self.record_every, parameters=self._parameters, per_step=True,
         )  # fmt: skip
         rest = (found.parameters[name] for name in self._parameters)
         return self._maps.gradient(inputs[0], found.q), found.v, found.tau, *rest
@@ -484,19 +487,25 @@ class FrameworkFunctions:
         tau: Any,
         *,
         record: Sequence[str] = ("q", "v"),
-        every: int = 1,
+        record_every: int = 1,
         parameters: Mapping[str, Any] | None = None,
     ) -> Any:
         """Records (..., kept, *shape) of a run with its laws, under the efforts (..., steps, nv).
 
-        `record`, `every` as for `Simulator.rollout`; `parameters` of laws by name, (..., *shape),
-        by which the run is differentiated too: gains of a controller, weights of a policy. Reverse
-        mode runs the adjoint of every step in machine code; see `Simulator.gradient`.
+        `record`, `record_every` as for `Simulator.rollout`; `parameters` of laws by name, (...,
+        *shape), by which the run is differentiated too: gains of a controller, weights of a policy.
+        Reverse mode runs the adjoint of every step in machine code; see `Simulator.gradient`.
 
         >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
         >>> q, v = pt.simulator_rollout(sim, q0, v0, tau,
         ...                             parameters={"hold.kp": kp})          # doctest: +SKIP
         """
         given, steps = dict(parameters or {}), int(np.shape(tau)[-2])
-        kind = simulator, steps, whole_number("every", every), tuple(record), tuple(given)
+        kind = (
+            simulator,
+            steps,
+            whole_number("record_every", record_every),
+            tuple(record),
+            tuple(given),
+        )
         return self._kept(SimulatorBridge, *kind)(q0, v0, tau, *given.values())

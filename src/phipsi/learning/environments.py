@@ -59,15 +59,15 @@ Starts = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
 class VectorEnvironment(_Base):
     """Many copies of a `Simulator` with episodes, as a `gymnasium.vector.VectorEnv`.
 
-    **Arguments:** `simulator`, with `episodes`: their end is a termination, their limit a
-    truncation, and an action is held for `episodes.every` steps; `starts`, a function of a random
-    generator and a number n, which returns n starts: arrays (n, ...) of "q", "v", states of laws,
-    and parameters that `episodes` redraw, by name; `num_envs`; `action`, the parameter of a law by
-    name that actions are; `observation` and `reward`, quantities by name out of `episodes.keep`;
-    `low` and `high`, limits of actions;
-    `pool`, how many starts are drawn at `reset`, of which each episode takes one; `threads`;
-    `parameters` of laws, (num_envs, ...) for copies that differ; `separate`, whether bodies may
-    overlap deeply at the starts, as for `Simulator.start`: the first steps then move them apart.
+    **Arguments:** `simulator`, with `episodes`: `terminate` ends them, `time_limit`
+    truncates them, and an action is held for `episodes.check_every` steps; `starts`, a function of
+    a random generator and a number n, which returns n starts: arrays (n, ...) of "q", "v", states
+    of laws, and parameters that `episodes` randomize, by name; `num_envs`; `action`, the parameter
+    of a law by name that actions are; `observation` and `reward`, quantities by name out of
+    `episodes.record`; `low` and `high`, limits of actions; `pool`, how many starts are drawn at
+    `reset`, of which each episode takes one; `threads`; `parameters` of laws, (num_envs, ...) for
+    copies that differ; `resolve_penetration`, whether the first steps resolve deep penetration at
+    the starts, as for `Simulator.initial_state`.
 
     Episodes start again in the step in which they end (`AutoresetMode.SAME_STEP`): the observation
     is of the new episode, `infos["final_obs"]` of the old one. A copy whose numbers are not finite
@@ -83,7 +83,7 @@ class VectorEnvironment(_Base):
     ...     return {"seen": np.concatenate([q, v]), "reward": np.cos(q[0]), "fast": abs(v[0]) > 9}
     >>> sim = pp.Simulator(
     ...     pp.examples.planar_arm(1), [push.bind(torque=[0.0]), task], dt=0.01,
-    ...     episodes=pp.Episodes("task.fast", 5.0, every=5, keep=("task.seen", "task.reward")),
+    ...     episodes=pp.Episodes("task.fast", 5.0, 5, record=("task.seen", "task.reward")),
     ... )
     >>> env = phipsi.gym.VectorEnvironment(
     ...     sim, lambda rng, n: {"q": rng.uniform(-1, 1, (n, 1))}, 8,
@@ -108,7 +108,7 @@ class VectorEnvironment(_Base):
         pool: int = 1024,
         threads: int = 1,
         parameters: Mapping[str, ArrayLike] | None = None,
-        separate: bool = False,
+        resolve_penetration: bool = False,
     ) -> None:
         gymnasium = import_optional("gymnasium", "phipsi.gym", "'phipsi[gym]'")
         vector = import_optional("gymnasium.vector", "phipsi.gym", "'phipsi[gym]'")
@@ -117,7 +117,7 @@ class VectorEnvironment(_Base):
         check_room(simulator.compiled.bytes_per_trajectory, count=self.num_envs)
         self._starts, self._count = starts, whole_number("pool", pool)
         self._threads = whole_number("threads", threads)
-        self._separate = true_or_false("separate", separate)
+        self._resolve = true_or_false("resolve_penetration", resolve_penetration)
         self._observation, self._reward = self._kept(observation), self._kept(reward)
         if action not in simulator.parameters:
             known = ", ".join(map(repr, simulator.parameters)) or "none"
@@ -149,10 +149,10 @@ class VectorEnvironment(_Base):
 
     def _kept(self, name: str) -> str:
         episodes = self.simulator.episodes
-        if episodes is None or name not in episodes.keep:
+        if episodes is None or name not in episodes.record:
             raise InputError(
-                f"{name!r} is not kept by the episodes of the simulator. Say\n"
-                f'    pp.Simulator(…, episodes=pp.Episodes(end="task.done", keep=({name!r}, …)))'
+                f"{name!r} is not recorded by the episodes of the simulator. Say\n"
+                f"    pp.Simulator(…, episodes=pp.Episodes(…, record=({name!r}, …)))"
             )
         return name
 
@@ -167,12 +167,12 @@ class VectorEnvironment(_Base):
         sim, found = self.simulator, dict(self._starts(rng, count))
         q, v = found.pop("q", sim.model.neutral()), found.pop("v", np.zeros(sim.model.nv))
         q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
-        redrawn = sim.episodes.redraw if sim.episodes is not None else ()
-        drawn = {name: found.pop(name) for name in redrawn if name in found}
+        randomized = sim.episodes.randomize if sim.episodes is not None else ()
+        drawn = {name: found.pop(name) for name in randomized if name in found}
         given = {**(parameters or {}), **drawn}
-        state = sim.start(q, v, parameters=given, restart=restart, separate=True)
-        if not self._separate:
-            sim.check_gaps(state, "phipsi.gym.VectorEnvironment(…, separate=True)")
+        state = sim.initial_state(q, v, parameters=given, restart=restart, resolve_penetration=True)
+        if not self._resolve:
+            sim.check_gaps(state, "phipsi.gym.VectorEnvironment(…, resolve_penetration=True)")
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))
@@ -206,7 +206,7 @@ class VectorEnvironment(_Base):
         return self.state.laws[f"episode.{self._observation}"].copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Hold actions (num_envs, ...) for `episodes.every` steps.
+        """Hold actions (num_envs, ...) for `episodes.check_every` steps.
 
         **Returns:** observations, rewards, terminated, truncated, infos: new arrays.
         """
@@ -223,10 +223,10 @@ class VectorEnvironment(_Base):
             first = np.flatnonzero(~np.isfinite(given.reshape(self.num_envs, -1)).all(axis=1))[0]
             raise InputError(f"the action of copy {first} is not finite: {given[first]}")
         own[...] = np.clip(given, space.low, space.high).reshape(own.shape)
-        sim.step(state, steps=sim.episodes.every, threads=self._threads)
+        sim.step(state, steps=sim.episodes.check_every, threads=self._threads)
         laws = state.laws
-        ended = (laws["episode.ended"] != 0) | (laws["episode.failed"] != 0)
-        late = (laws["episode.late"] != 0) & ~ended
+        ended = (laws["episode.terminated"] != 0) | (laws["episode.failed"] != 0)
+        late = (laws["episode.truncated"] != 0) & ~ended
         infos = self._final(ended | late)
         rewards = laws[f"episode.final.{self._reward}"].copy()
         return laws[f"episode.{self._observation}"].copy(), rewards, ended, late, infos

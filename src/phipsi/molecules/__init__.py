@@ -16,17 +16,17 @@ from phipsi.molecules.sampling import (
     ConstantEnergyRun,
     Samples,
     autocorrelation_time,
-    draw_rates,
     fixman_effort,
     fixman_potential,
     run,
     sample,
+    sample_velocities,
 )
-from phipsi.package_state import only_public
+from phipsi.package_state import no_attribute, only_public
 
 __all__ = [
     "BOLTZMANN", "ConstantEnergyRun", "Molecule", "OpenMMPotential", "Samples",
-    "autocorrelation_time", "draw_rates", "fixman_effort", "fixman_potential", "from_openmm", "run",
-    "sample",
+    "autocorrelation_time", "fixman_effort", "fixman_potential", "from_openmm", "run", "sample",
+    "sample_velocities",
 ]  # fmt: skip
-__dir__ = only_public(__name__)
+__getattr__, __dir__ = no_attribute(__name__), only_public(__name__)

@@ -417,6 +417,9 @@ class OpenMMPotential:
             system, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName(platform)
         )
 
+    def __repr__(self) -> str:
+        return f"<OpenMMPotential of {self.system.getNumParticles()} particles, {self.platform}>"
+
     def __call__(self, positions: Array) -> tuple[Array, Array]:
         """Energies (n,) and forces (n, atoms, 3) at positions (n, atoms, 3)."""
         context, forces, energies = self._context, np.empty(positions.shape), []

@@ -68,13 +68,15 @@ def fixman_effort(molecule: Molecule, q: ArrayLike, temperature: float) -> Array
     return -0.5 * kT * np.asarray(log_det_mass_matrix_gradient(tree, q))
 
 
-def draw_rates(molecule: Molecule, q: ArrayLike, temperature: float, seed: Any = None) -> Array:
+def sample_velocities(
+    molecule: Molecule, q: ArrayLike, temperature: float, seed: Any = None
+) -> Array:
     """Rates of the canonical ensemble, v = √(kT) (I − H ψ K)* D^{−½*} ε, covariance kT ℳ⁻¹.
 
     **Arguments:** `q` (..., nq); `temperature` in K; `seed`, a number or a NumPy generator.
     **Returns:** (..., nv). **Cost:** two sweeps, O(N). **Source:** theory/molecules 3.
     """
-    tree, kT = _tree(molecule, "draw_rates"), _thermal(temperature)
+    tree, kT = _tree(molecule, "sample_velocities"), _thermal(temperature)
     q = joint_array(tree, "q", q, "nq")
     normal = _generator(seed).standard_normal((*q.shape[:-1], tree.nv))
     return np.sqrt(kT) * np.asarray(compile(_DRAW, tree, mode="apply")(q, normal))
@@ -146,8 +148,8 @@ def sample(
     >>> import numpy as np, phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
-    >>> found = pp.molecules.sample(chain, 5, replicas=4, dt=0.01, steps=5)
-    >>> found.dihedral((0, 1, 2, 3)).shape
+    >>> samples = pp.molecules.sample(chain, 5, replicas=4, dt=0.01, steps=5)
+    >>> samples.dihedral((0, 1, 2, 3)).shape
     (5, 4)
     """
     one_of("method", method, ("hmc",), "It is hybrid Monte Carlo.")
@@ -169,7 +171,7 @@ def sample(
     accepted, unsolved = np.zeros(replicas), np.zeros(replicas)
     bar = make_progress(progress, float(warm_up + samples))
     for n in range(warm_up + samples):
-        v = draw_rates(molecule, at, temperature, rng)
+        v = sample_velocities(molecule, at, temperature, rng)
         before = np.asarray(kinetic_energy(tree, at, v)) + here.energy
         there_q, there_v, there = flow(at, v, here, steps)
         after = np.asarray(kinetic_energy(tree, there_q, there_v)) + there.energy
@@ -227,7 +229,7 @@ def run(
     dt: float,
     steps: int,
     *,
-    every: int = 1,
+    record_every: int = 1,
     fixman: float | None = None,
     threads: int = 1,
     progress: Any = None,
@@ -237,21 +239,21 @@ def run(
     The steps are symplectic and reversible, so the energy fluctuates ∝ dt² without a trend. With
     rings as loops the drift keeps the loops, and the energy is kept to the method's order only.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `dt` in ps; `steps`; `every`, record every so many;
-    `fixman`, a temperature in K at which Fixman's potential is added, None for none; `threads`;
-    `progress` as for `simulate`. **Returns:** `ConstantEnergyRun`.
+    **Arguments:** `q` (..., nq), `v` (..., nv); `dt` in ps; `steps`; `record_every`, steps between
+    records; `fixman`, a temperature in K at which Fixman's potential is added, None for none;
+    `threads`; `progress` as for `simulate`. **Returns:** `ConstantEnergyRun`.
 
     >>> import numpy as np, phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
-    >>> v = pp.molecules.draw_rates(chain, chain.home, 300.0, seed=0)
+    >>> v = pp.molecules.sample_velocities(chain, chain.home, 300.0, seed=0)
     >>> moved = pp.molecules.run(chain, chain.home, v, 0.005, 20)
     >>> bool(np.ptp(moved.energy) < 1e-3)
     True
     """
     _check_molecule(molecule, "run")
     model = molecule.model
-    steps, every = whole_number("steps", steps), whole_number("every", every)
+    steps, every = whole_number("steps", steps), whole_number("record_every", record_every)
     at, rates, batch = _states(model, real_array("q", q), real_array("v", v))
     if fixman is not None:
         _tree(molecule, "run(fixman=…)")

@@ -37,7 +37,7 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
                 "modes": packed(() if shape is None else np.moveaxis(shape.modes, -1, 0)),
                 "triangles": [] if shape is None else shape.triangles.ravel().tolist(),
                 "segments": [] if shape is None else shape.segments.ravel().tolist(),
-                "shortens": any(port.shortening.any() for port in inertia.ports),
+                "shortens": any(port.second_order.any() for port in inertia.ports),
                 "radius": 0.0 if shape is None else rounded(_radius(shape)),
             }
         )
@@ -47,7 +47,7 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
 def ports_of(model: Model) -> list[dict[str, Any]]:
     """Bodies on ports: the number of the flexible body in the list above, and the port's motion.
 
-    `turns` and `moves` have three numbers per mode, see `Port`.
+    `turns` and `moves` have three numbers per mode: those of rotation and translation of `Port`.
     """
     number = {k: i for i, (k, _) in enumerate(_flexible(model))}
     out: list[dict[str, Any]] = []
@@ -59,8 +59,8 @@ def ports_of(model: Model) -> list[dict[str, Any]]:
                     "body": k,
                     "on": number[parent],
                     "position": port.position.tolist(),
-                    "turns": port.turns.T.ravel().tolist(),
-                    "moves": port.moves.T.ravel().tolist(),
+                    "turns": port.rotation_modes.T.ravel().tolist(),
+                    "moves": port.translation_modes.T.ravel().tolist(),
                 }
             )
     return out
@@ -130,8 +130,9 @@ def drawn_shape(inertia: FlexibleInertia) -> FlexibleShape | None:
     s = np.linspace(0, 1, _PIECES + 1)
     nodes = [s[:, None] * port.position for port in ports]
     moves = [
-        (3 * s**2 - 2 * s**3)[:, None, None] * port.moves
-        + (s**3 - s**2)[:, None, None] * np.cross(port.turns, port.position, axisa=0, axisc=0)
+        (3 * s**2 - 2 * s**3)[:, None, None] * port.translation_modes
+        + (s**3 - s**2)[:, None, None]
+        * np.cross(port.rotation_modes, port.position, axisa=0, axisc=0)
         for port in ports
     ]
     starts = [i * len(s) for i in range(len(ports))]

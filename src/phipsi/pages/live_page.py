@@ -150,7 +150,7 @@ def live_parts(
     places = first_configuration(whole) if q is None else q
     if v is None:
         v = _driven_rates(whole, places)
-    state = simulator.start(places, v, parameters=parameters)
+    state = simulator.initial_state(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
@@ -195,7 +195,7 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         raise InputError("live= is a simulator of another mechanism than the run's")
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
-    physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))
+    physics = live_physics(simulator, simulator.initial_state(q[0], v[0], t=float(t[0])))
     record = {"times": packed(t, "<f8"), "q": packed(q, "<f8"), "v": packed(v, "<f8")}
     live = {"physics": physics.description(), "play": False, "record": record}
     button = '<button id="continue" title="the physics from here on">continue from here</button>'
@@ -380,7 +380,7 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     if isinstance(simulator.laws, BlockDiagram):
         return simulator, ()
     laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
-    own = simulator.compiled.given
+    own = simulator.compiled.per_trajectory
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
         # a slider scales all ten numbers of a body, and rotors behind gears are part of them
@@ -389,10 +389,10 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
         try:
             added = _handle_laws(simulator.model)
             live = Simulator(simulator.compiled.mechanism, [*laws, *added], simulator.dt,
-                             given=(*own, *more), **options)  # fmt: skip
+                             per_trajectory=(*own, *more), **options)  # fmt: skip
         except PhipsiError:
             continue
-        return live, (*(x for x in _HANDLES[0] if x in live.compiled.given), HAND, DAMPING)
+        return live, (*(x for x in _HANDLES[0] if x in live.compiled.per_trajectory), HAND, DAMPING)
     return simulator, ()
 
 
@@ -462,7 +462,7 @@ def _contact_forces(live: Simulator) -> tuple[Any, Any]:
 
 
 def _gravity(live: Simulator) -> Node:
-    given = "gravity" in live.compiled.given
+    given = "gravity" in live.compiled.per_trajectory
     return ops.input("gravity", (3,)) if given else ops.constant(live.model.gravity)
 
 
@@ -470,10 +470,10 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     """Σ m(k) c(k) (3,), world axes, kg·m."""
     model, X = live.model, Tracer(poses)
     shape = model.n_bodies, 10
-    if INERTIA in live.compiled.given:
+    if INERTIA in live.compiled.per_trajectory:
         ten: Any = Tracer(ops.input(INERTIA, shape))
         mass, first = ten[:, 0], ten[:, 1:4]
-    elif "M" in live.compiled.given:
+    elif "M" in live.compiled.per_trajectory:
         M: Any = Tracer(ops.input("M", (model.n_bodies, 6, 6)))
         mass, first = M[:, 5, 5], np.stack([M[:, 2, 4], M[:, 0, 5], M[:, 1, 3]], axis=-1)
     else:

@@ -226,7 +226,7 @@ def _reactions(
         tau = tau + elements
     try:
         measured = (around[2].v - around[0].v) / (2 * h)
-        motion = forward_dynamics(system, here.q, here.v, tau, f_ext, multipliers=True)
+        motion = forward_dynamics(system, here.q, here.v, tau, f_ext, return_multipliers=True)
         expected = motion.vdot
         reactions = joint_reactions(system, here.q, here.v, tau, f_ext).closures
     except InputError as error:  # a belt that would have to push

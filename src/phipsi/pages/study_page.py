@@ -52,7 +52,7 @@ def _page(results: StudyResults, path: Path) -> str:
     )
     parts = [
         _estimates(results) if good else "",
-        _histograms(results, "draw.", "What varied") if good else "",
+        _histograms(results, "sample.", "What varied") if good else "",
         _histograms(results, "", "What came out") if good else "",
         _bands(results) if good else "",
         _influence(results) if good else "",
@@ -75,7 +75,7 @@ def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
 
 def _estimates(results: StudyResults) -> str:
     rows = []
-    for label, x in _numbers(results, results.outcomes).items():
+    for label, x in _numbers(results, results.metrics).items():
         shown_numbers = [float(np.mean(x))]
         if x.dtype != bool:
             shown_numbers += np.percentile(x, (5, 50, 95)).tolist()
@@ -84,17 +84,17 @@ def _estimates(results: StudyResults) -> str:
     if not rows:
         return ""
     numbers = "".join(f'<th class="number">{x}' for x in ("mean", "5 %", "median", "95 %"))
-    head = f"<tr><th>outcome{numbers}</tr>"
-    return f"<h2>Outcomes</h2><table>{head}{''.join(rows)}</table>"
+    head = f"<tr><th>metric{numbers}</tr>"
+    return f"<h2>Metrics</h2><table>{head}{''.join(rows)}</table>"
 
 
 def _histograms(results: StudyResults, prefix: str, title: str) -> str:
     names = [
         n for n in results.names
-        if (n.startswith(prefix) if prefix else n in results.outcomes or _is_final(results, n))
+        if (n.startswith(prefix) if prefix else n in results.metrics or _is_final(results, n))
     ]  # fmt: skip
     found = _numbers(results, names)
-    figures = [_histogram(label.removeprefix("draw."), x) for label, x in found.items()]
+    figures = [_histogram(label.removeprefix("sample."), x) for label, x in found.items()]
     return f"<h2>{title}</h2>{''.join(figures)}" if figures else ""
 
 
@@ -117,7 +117,7 @@ def _bands(results: StudyResults) -> str:
         if name not in results.names:
             continue
         low, middle, high = results.bands(name)
-        t = np.arange(len(middle)) * d["every"] * d["dt"]
+        t = np.arange(len(middle)) * d["record_every"] * d["dt"]
         flat = [x.reshape(len(t), -1) for x in (low, middle, high)]
         for i in range(min(flat[0].shape[1], _MOST)):
             figure, axes = _axes()
@@ -132,7 +132,7 @@ def _bands(results: StudyResults) -> str:
 
 def _influence(results: StudyResults) -> str:
     rows = []
-    for label, y in _numbers(results, results.outcomes).items():
+    for label, y in _numbers(results, results.metrics).items():
         for name, x in results.correlations(_of_all(results, label, y)).items():
             if np.isfinite(x):
                 rows.append((abs(x), f"<tr><td>{_safe(label)}<td>{_safe(name)}"
@@ -141,7 +141,7 @@ def _influence(results: StudyResults) -> str:
         return ""
     rows.sort(key=lambda row: -row[0])
     listed = "".join(text for _, text in rows[:40])
-    head = '<tr><th>outcome<th>draw<th class="number">rank correlation</tr>'
+    head = '<tr><th>metric<th>sample<th class="number">rank correlation</tr>'
     return f"<h2>What matters</h2><table>{head}{listed}</table>"
 
 

@@ -20,7 +20,7 @@ from phipsi.files import AllowedFolders, PackageDirs, Rejected, initial_state, l
 from phipsi.scenarios.scenario import Scenario, checked_output
 from phipsi.scenarios.toml_tables import KINDS, TomlTable, are_numbers, kind, read_toml
 from phipsi.simulation import METHODS, Event, Force, controllers, forces, references
-from phipsi.studies import Draws
+from phipsi.studies import Distributions
 from phipsi.support import import_optional
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ def load_scenario(
     *,
     package_dirs: PackageDirs | None = None,
     coordinates: Mapping[str, Sequence[float]] | None = None,
-    rates: Mapping[str, Sequence[float]] | None = None,
+    velocities: Mapping[str, Sequence[float]] | None = None,
 ) -> Scenario:
     r"""Read a scenario, a TOML file with everything a run needs; see docs/scenarios.md.
 
@@ -42,8 +42,8 @@ def load_scenario(
     that a robot file names, and what is written goes into its folder.
 
     **Arguments:** `package_dirs`, further folders it may refer to, as for `load`; `coordinates` and
-    `rates`, by joint, which change the initial state. **Returns:** a `Scenario`; whatever is wrong
-    is a `ModelError` with file and line.
+    `velocities`, by joint, which change the initial state. **Returns:** a `Scenario`; whatever is
+    wrong is a `ModelError` with file and line.
 
     >>> import tempfile, pathlib, phipsi as pp
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.toml"
@@ -66,7 +66,7 @@ def load_scenario(
         initial.reject((key, joint), reason)
 
     in_file = initial.by_joint("q"), initial.by_joint("v"), reject
-    q0, v0 = initial_state(model, in_file, (coordinates or {}, rates or {}, None))
+    q0, v0 = initial_state(model, in_file, (coordinates or {}, velocities or {}, None))
     return Scenario(
         model,
         q0,
@@ -198,8 +198,8 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
         forces.JointFriction,
         "joints: names?; friction: gains; velocity_scale: gains?",
     ),
-    "JointStop": (
-        forces.JointStop,
+    "JointLimit": (
+        forces.JointLimit,
         "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; "
         "upper: gains?; restitution: gains?",
     ),
@@ -236,9 +236,9 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
         "mu: number = 3.986e14; center: 3 numbers?",
     ),
     "Wrench": (_wrench, "point: point; times: times?; wrench: wrenches; axes: world|body?"),
-    "from_ratings": (
-        forces.from_ratings,
-        "stop_time: positive?; dissipation: number?; velocity_scale: positive?",
+    "from_model": (
+        forces.from_model,
+        "limit_time: positive?; dissipation: number?; velocity_scale: positive?",
     ),
 }
 
@@ -255,7 +255,7 @@ def _forces(top: TomlTable, model: Model) -> list[Force]:
             del given["type"]
             if keys.startswith("joints:"):
                 given.setdefault("joints", None)  # all of them
-            made = make(model, **given) if word == "from_ratings" else [make(**given)]
+            made = make(model, **given) if word == "from_model" else [make(**given)]
             for element in made:
                 element.bind(model)  # unknown joints and impossible numbers show here
         out += made
@@ -286,8 +286,8 @@ def _components(one: TomlTable, key: str, example: str) -> Any:
 
 @kind("efforts", "100.0")
 def _efforts(one: TomlTable, key: str, example: str) -> Any:
-    """None for the ratings of the robot file."""
-    return None if one.data[key] == "ratings" else KINDS["gains"][0](one, key, example)
+    """None for the largest efforts of `model.joint_properties`."""
+    return None if one.data[key] == "joint_properties" else KINDS["gains"][0](one, key, example)
 
 
 _IN_JOINTS = {
@@ -438,39 +438,40 @@ def _study(one: TomlTable | None) -> dict[str, Any] | None:
     if one is None:
         return None
     given = one.read(
-        "draws: raw; runs: number? = 1000; seed: number?; block: number?; every: number?; "
-        "sampling: random|sobol|latin_hypercube|saltelli?; record: names?; keep: names?; "
+        "distributions: raw; runs: number? = 1000; seed: number?; block: number?; "
+        "record_every: number?; "
+        "sampling: random|sobol|latin_hypercube|saltelli?; record: names?; save: names?; "
         "reproducible: flag?"
     )
-    for key in ("runs", "seed", "block", "every"):
+    for key in ("runs", "seed", "block", "record_every"):
         if key in given and given[key] != int(given[key]):
             one.wrong(key, "a whole number")
         given |= {key: int(given[key])} if key in given else {}
-    for key in ("record", "keep"):
+    for key in ("record", "save"):
         if isinstance(given.get(key), str):
             given[key] = [given[key]]
-    draws = one.table("draws")
-    assert draws is not None
-    given["draws"] = {name: _draw(draws, name) for name in draws.data}
+    table = one.table("distributions")
+    assert table is not None
+    given["distributions"] = {name: _distribution(table, name) for name in table.data}
     return given
 
 
-def _draw(draws: TomlTable, name: str) -> Any:
+def _distribution(table: TomlTable, name: str) -> Any:
     """A list of values, or a distribution of SciPy."""
-    value = draws.data[name]
+    value = table.data[name]
     if isinstance(value, list):
         return value
     example = f'"{name}" = {{ normal = [0.0, 0.1] }}   or a list of values'
     if not isinstance(value, dict) or len(value) != 1:
-        draws.reject(name, f"{shown(name)} must be a distribution with its numbers, {example}.")
+        table.reject(name, f"{shown(name)} must be a distribution with its numbers, {example}.")
     (word,) = value
     if word not in _DISTRIBUTIONS:
         hint = did_you_mean(word, list(_DISTRIBUTIONS))
-        draws.reject((name, word), f"{word!r} is not one of {', '.join(_DISTRIBUTIONS)}. {hint}")
+        table.reject((name, word), f"{word!r} is not one of {', '.join(_DISTRIBUTIONS)}. {hint}")
     kind, meaning = _DISTRIBUTIONS[word]
     numbers = value[word]
     if not are_numbers(numbers, meaning.count(" and ") + meaning.count(",") + 1):
-        draws.reject((name, word), f"{word} takes the {meaning}: {example}")
+        table.reject((name, word), f"{word} takes the {meaning}: {example}")
     stats: Any = import_optional("scipy.stats", "a distribution", "scipy")
     first, *more = numbers
     if kind == "uniform":
@@ -483,9 +484,9 @@ def _draw(draws: TomlTable, name: str) -> Any:
     else:
         frozen = stats.norm(first, more[0])
     try:
-        Draws({name: frozen}, 1)
+        Distributions({name: frozen}, 1)
     except InputError as error:
-        draws.reject((name, word), str(error))
+        table.reject((name, word), str(error))
     return frozen
 
 

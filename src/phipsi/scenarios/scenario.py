@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.model import Model
-from phipsi.errors import InputError
+from phipsi.errors import InputError, counted
 from phipsi.simulation import DT, SIMULATED, Event, Force, Simulator, Trajectory, simulate
 from phipsi.studies import Study
 from phipsi.support import atomic_write, checked_target, path_of
@@ -54,6 +54,12 @@ class Scenario:
     title: str = ""
     study: Mapping[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        title = f" {self.title!r}" if self.title else ""
+        acting = f", {counted(len(self.laws), 'law')}" if self.laws else ""
+        of = f"{self.model!r}, {self.duration:g} s, {self.integrator}"
+        return f"<Scenario{title} of {of}{acting}>"
+
     @property
     def is_conservative(self) -> bool:
         """Whether nothing but gravity acts, so that the energy must not change."""
@@ -82,8 +88,8 @@ class Scenario:
             progress=progress,
         )
 
-    def simulator(self, given: Sequence[str] = ()) -> Simulator:
-        """The run as compiled steps, for batches and studies; `given` as for `Simulator`.
+    def simulator(self, per_trajectory: Sequence[str] = ()) -> Simulator:
+        """The run as compiled steps, for batches and studies; `per_trajectory` as for `Simulator`.
 
         It needs fixed steps; events are not part of it.
         """
@@ -94,7 +100,9 @@ class Scenario:
                 '    integrator = { name = "rk4", dt = 1e-3 }'
             )
         dt = DT if self.dt is None else self.dt
-        return Simulator(self.model, self.laws, dt, integrator=self.integrator, given=given)
+        return Simulator(
+            self.model, self.laws, dt, integrator=self.integrator, per_trajectory=per_trajectory
+        )
 
     def to_study(self, **options: Any) -> Study:
         """The study of the file's table `[study]`; `options` of `pp.Study` change it.
@@ -107,20 +115,20 @@ class Scenario:
         ... integrator = { name = "rk4", dt = 1e-3 }
         ... [study]
         ... runs = 100
-        ... [study.draws]
+        ... [study.distributions]
         ... "q.shoulder_pitch" = { normal = [0.7, 0.1] }
         ... ''')
         >>> pp.load_scenario(file).to_study()
         <Study of 100 runs of 100 steps: q.shoulder_pitch>
         """
         given = {**(self.study or {}), **options}
-        if "draws" not in given:
+        if "distributions" not in given:
             raise InputError(
-                "the scenario has no table [study] with draws. For example:\n"
-                "    [study]\n    runs = 1000\n    [study.draws]\n"
+                "the scenario has no table [study] with distributions. For example:\n"
+                "    [study]\n    runs = 1000\n    [study.distributions]\n"
                 '    "q.elbow" = { normal = [0.0, 0.1] }'
             )
-        return Study(self, given.pop("draws"), **given)
+        return Study(self, given.pop("distributions"), **given)
 
     def output_times(self) -> NDArray[np.float64] | None:
         """Multiples of `every` within the duration, and the end."""

@@ -5,7 +5,7 @@ from phipsi.simulation.analysis.linear_system import LinearSystem as LinearSyste
 from phipsi.simulation.compiled.episodes import Episodes as Episodes
 from phipsi.simulation.compiled.simulator import Simulator as Simulator
 from phipsi.simulation.compiled.simulator_results import (
-    SimulatorRun as SimulatorRun,
+    Rollout as Rollout,
     recorded_run as recorded_run,
 )
 from phipsi.simulation.compiled.simulator_state import SimulatorState as SimulatorState
@@ -20,7 +20,7 @@ from phipsi.simulation.forces.body_forces import (
 from phipsi.simulation.forces.elastic_couplings import ElasticCoupling as ElasticCoupling
 from phipsi.simulation.forces.force import Force as Force, State as State
 from phipsi.simulation.forces.frame_forces import Bushing as Bushing, TorsionSpring as TorsionSpring
-from phipsi.simulation.forces.joint_forces import from_ratings as from_ratings
+from phipsi.simulation.forces.joint_forces import from_model as from_model
 from phipsi.simulation.impacts.contact_steps import ContactSteps as ContactSteps
 from phipsi.simulation.integrators.group_calls import (
     unit_places as unit_places,

@@ -1,11 +1,11 @@
-"""Studies: many runs that differ in what is drawn, on one machine or many, kept in a folder."""
+"""Studies: many runs with random samples, on one machine or many, kept in a folder."""
 
 from phipsi.package_state import offer_within
 
 __getattr__ = offer_within(
     __name__,
     {
-        "draws": "Draws",
+        "distributions": "Distributions",
         "study": "Study",
         "study_results": "StudyResults columns_of load_results",
     },

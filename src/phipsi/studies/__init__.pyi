@@ -1,6 +1,6 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi.studies.draws import Draws as Draws
+from phipsi.studies.distributions import Distributions as Distributions
 from phipsi.studies.study import Study as Study
 from phipsi.studies.study_results import (
     StudyResults as StudyResults,

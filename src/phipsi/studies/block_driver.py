@@ -275,7 +275,7 @@ def _warn_of_unseen(definition: Mapping[str, Any]) -> None:
     """Say what the functions of a study reach that its definition cannot have."""
     events = definition.get("events") or {}
     functions = {
-        **{role: definition.get(role) for role in ("start", "outcome")},
+        **{role: definition.get(role) for role in ("initial_state", "metrics")},
         **{f"event {name!r}": x for name, x in events.items()},
     }
     for role, found in functions.items():

@@ -325,6 +325,6 @@ def _check_can_be_sent(job: Job) -> None:
     except Exception as error:
         raise InputError(
             f"this study cannot be sent to other processes ({shown(error, 200)}). Give it a "
-            "function of a module that makes the simulator, and functions of modules for start= "
-            "and outcome=:\n    pp.Study(make_simulator, …)"
+            "function of a module that makes the simulator, and functions of modules for "
+            "initial_state= and metrics=:\n    pp.Study(make_simulator, …)"
         ) from None

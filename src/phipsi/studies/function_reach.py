@@ -1,9 +1,9 @@
 """What the functions of a study depend on: their text, and everything that they reach.
 
 Blocks of a study belong together if its functions mean the same in all of them. So the definition
-has, by name, what `start`, `outcome` and the functions of events read: other functions and classes
-with their text, values of modules, dictionaries and objects, attributes of other modules, what they
-close over. Functions of installed libraries count by their name and version.
+has, by name, what `initial_state`, `metrics` and the functions of events read: other functions and
+classes with their text, values of modules, dictionaries and objects, attributes of other modules,
+what they close over. Functions of installed libraries count by their name and version.
 
 It cannot see files, the environment, chance and time, names that are computed, and the contents of
 what functions write to themselves: a cache, an attribute of `self`. Objects that have no state that

@@ -1,4 +1,4 @@
-"""Study: one simulator, many runs that differ in what is drawn, and what is kept of each."""
+"""Study: one simulator, many runs with random samples, and what is saved of each."""
 
 from __future__ import annotations
 
@@ -6,26 +6,34 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact import IMPULSES
 from phipsi.core.model import as_list, plain_numbers, whole_number
-from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    did_you_mean,
+    no_attribute,
+    one_of,
+    shown,
+    true_or_false,
+)
 from phipsi.simulation import (
     DT,
     Event,
+    Rollout,
     Simulator,
-    SimulatorRun,
     SimulatorState,
     Trajectory,
     recorded_run,
 )
 from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
-from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
+from phipsi.studies.distributions import Distributions, NamedSamples, RareEvent, subset_simulation
 from phipsi.studies.function_reach import python_version, reach_of
 from phipsi.studies.simulator_digest import known_parts, simulator_digest
 from phipsi.studies.study_functions import (
@@ -36,79 +44,47 @@ from phipsi.studies.study_functions import (
     recording_events,
 )
 from phipsi.studies.study_results import StudyResults, load_results
+from phipsi.studies.study_scenario import StudyScenario
 
 Array = NDArray[Any]
-Start = Callable[[dict[str, Array]], Mapping[str, Any]]
-Outcome = Callable[[SimulatorRun, dict[str, Array]], Mapping[str, Any]]
+InitialState = Callable[[dict[str, Array]], Mapping[str, Any]]
+Metrics = Callable[[Rollout, dict[str, Array]], Mapping[str, Any]]
 
-KEPT: dict[str, Callable[[Array], Array]] = {
+SAVED: dict[str, Callable[[Array], Array]] = {
     "final": lambda x: x[:, -1],
     "smallest": lambda x: np.nanmin(x, axis=1),
     "largest": lambda x: np.nanmax(x, axis=1),
     "mean": lambda x: np.nanmean(x, axis=1),
     "trajectory": lambda x: x,
 }
-"""What can be kept of a record (runs, kept, *shape)."""
+"""What can be saved of a record (runs, kept, *shape)."""
 _ARRAYS = ("run", "t.final", "status", "failed_at", "rejected", "study", "file", "allow_pickle")
 """Names of arrays that every block has, and of what its file has besides."""
 NOT_STARTED, RAISED = -1, -2
-"""The status of a run whose start was rejected, and of one whose outcome raised an error."""
-
-
-class StudyScenario(Protocol):
-    """What a study needs of a scenario."""
-
-    @property
-    def q0(self) -> Any:
-        """Where runs start, (nq,)."""
-        ...
-
-    @property
-    def v0(self) -> Any:
-        """Their rates there, (nv,)."""
-        ...
-
-    @property
-    def duration(self) -> Any:
-        """How long they are, s."""
-        ...
-
-    @property
-    def dt(self) -> Any:
-        """The step, s."""
-        ...
-
-    @property
-    def events(self) -> Any:
-        """Events that runs may have."""
-        ...
-
-    def simulator(self, given: Sequence[str] = ()) -> Simulator:
-        """The run as compiled steps."""
-        ...
+"""The status of a run whose start was rejected, and of one whose `metrics` raised an error."""
 
 
 @final
 class Study:
-    """Many runs of a simulator, each with its own draws, reproducible by its number alone.
+    """Many runs of a simulator, each with its own samples, reproducible by its number alone.
 
     **Arguments:** `simulator`, or a function without arguments that makes it, or a `Scenario`;
-    `draws`, what differs between runs, by name: frozen distributions of SciPy, or lists of values
-    that are all tried; `steps` of every run, by default those of the scenario; `runs`, how many for
-    every combination of listed values; `start(draws)`, a function from arrays (n, *shape) of draws
-    by name to the arguments of `Simulator.start`; without it the names of draws are "q", "v", "t",
-    "q.JOINT", "v.JOINT", those of parameters of the simulator, and with given=("inertia",)
-    "mass.BODY", kg, by which all inertia of a body grows; a scenario is also given "gravity";
-    `record`, quantities of `rollout`, `every` so many steps; `keep`, what is kept
-    of each: "final", "smallest", "largest", "mean" over time, "trajectory"; `events` of
-    `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had it, linear
-    between records, or infinity, and "event.NAME.count";
-    `outcome(run, draws)`, a function to further arrays (n, …) by name;
-    `seed`; `sampling`, "random", "sobol", "latin_hypercube", or "saltelli" for
-    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file: by default
-    8 in the first, and twice as many from block to block, up to 256, fewer where runs are long;
-    `reproducible`, whether runs have the same bits on every processor, as for `Simulator`.
-    **Attributes:** `count`, the number of runs; `draws`.
+    `distributions`, what differs between runs, by name: frozen distributions of SciPy, or lists of
+    values that are all tried; `steps` of every run, by default those of the scenario; `runs`, how
+    many for every combination of listed values; `initial_state(samples)`, a function from arrays
+    (n, *shape) of samples by name to the arguments of `Simulator.initial_state`; without it the
+    names of samples are "q", "v", "t", "q.JOINT", "v.JOINT", those of parameters of the simulator,
+    and with given=("inertia",) "mass.BODY", kg, by which all inertia of a body grows; a scenario is
+    also given "gravity"; `record`, quantities of `rollout`, every `record_every` steps; `save`,
+    what is saved of each: "final", "smallest", "largest", "mean" over time, "trajectory"; `events`
+    of `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had it,
+    linear between records, or infinity, and "event.NAME.count"; `metrics(rollout, samples)`, a
+    function to further arrays (n, …) by name; `seed`; `sampling`, "random", "sobol",
+    "latin_hypercube", or "saltelli" for `StudyResults.sobol_indices`; `block`, runs that are done
+    together and are one file: by default 8 in the first, and twice as many from block to block, up
+    to 256, fewer where runs are long; `reproducible`, whether runs have the same bits on every
+    processor, as for `Simulator`.
+    **Attributes:** `count`, the number of runs; `distributions`.
 
     A run that diverges does not stop the others: its status says so.
 
@@ -118,24 +94,24 @@ class Study:
     ...                  steps=100, runs=1000)
     >>> study
     <Study of 1000 runs of 100 steps: q>
-    >>> found = study.run()                            # without a folder: kept in memory
-    >>> found["q.final"].shape, found.failed.size
+    >>> results = study.run()                            # without a folder: kept in memory
+    >>> results["q.final"].shape, results.failed.size
     ((1000, 2), 0)
     """
 
     def __init__(
         self,
         simulator: Simulator | Callable[[], Simulator] | StudyScenario,
-        draws: Mapping[str, Any],
+        distributions: Mapping[str, Any],
         *,
         steps: int | None = None,
         runs: int = 1,
-        start: Start | None = None,
+        initial_state: InitialState | None = None,
         record: Sequence[str] = ("q", "v"),
-        every: int = 1,
-        keep: Sequence[str] = ("final",),
+        record_every: int = 1,
+        save: Sequence[str] = ("final",),
         events: Sequence[Event] = (),
-        outcome: Outcome | None = None,
+        metrics: Metrics | None = None,
         seed: int = 0,
         sampling: str = "random",
         block: int | None = None,
@@ -150,24 +126,27 @@ class Study:
         elif not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
                 f"a study takes a Simulator, or a function that makes one, not {simulator!r}:\n"
-                "    pp.Study(pp.Simulator(model, laws), draws, steps=1000, runs=1000)"
+                "    pp.Study(pp.Simulator(model, laws), distributions, steps=1000, runs=1000)"
             )
         if steps is None:
             raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
         self._given, self.events = simulator, recording_events(events)
-        self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
+        self.steps = whole_number("steps", steps, 0)
+        self.record_every = whole_number("record_every", record_every)
         self._block = None if block is None else whole_number("block", block)
-        if isinstance(draws, Mapping) and not draws:
-            raise InputError("a study needs draws: what differs between its runs")
-        self.draws = Draws(draws, whole_number("runs", runs), seed=seed, sampling=sampling)
+        if isinstance(distributions, Mapping) and not distributions:
+            raise InputError("a study needs distributions: what differs between its runs")
+        self.distributions = Distributions(
+            distributions, whole_number("runs", runs), seed=seed, sampling=sampling
+        )
         self.record = tuple(as_list("record", record, "['q', 'v']"))
-        self.keep = tuple(as_list("keep", keep, "['final']"))
-        for name, x in (("start", start), ("outcome", outcome)):
+        self.save = tuple(as_list("save", save, "['final']"))
+        for name, x in (("initial_state", initial_state), ("metrics", metrics)):
             if x is not None and not callable(x):
                 raise InputError(f"{name}={x!r} must be a function, or None")
-        for word in self.keep:
-            one_of("keep", word, KEPT)
-        self._start, self._outcome = start, outcome
+        for word in self.save:
+            one_of("save", word, SAVED)
+        self._initial_state, self._metrics = initial_state, metrics
         self.reproducible = true_or_false("reproducible", reproducible)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,14 +159,19 @@ class Study:
         made = ("simulator", "definition", "_named", "_plan_text", "_sizes")
         return {name: x for name, x in self.__dict__.items() if name not in made}
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, {"draws": "study.distributions"})
+
     def __repr__(self) -> str:
-        names = ", ".join(self.draws.names)
+        names = ", ".join(self.distributions.names)
         return f"<Study of {self.count} runs of {self.steps} steps: {names}>"
 
     @property
     def count(self) -> int:
         """The number of runs."""
-        return self.draws.count
+        return self.distributions.count
 
     @cached_property
     def _sizes(self) -> BlockSizes:
@@ -209,8 +193,10 @@ class Study:
     def simulator(self) -> Simulator:
         """The simulator, made when it is first needed."""
         if self._scenario is not None:
-            given = ("inertia",) if any(x.startswith("mass.") for x in self.draws.names) else ()
-            given += ("gravity",) if "gravity" in self.draws.names else ()
+            given = (
+                ("inertia",) if any(x.startswith("mass.") for x in self.distributions.names) else ()
+            )
+            given += ("gravity",) if "gravity" in self.distributions.names else ()
             made: Any = self._scenario.simulator(given)
         else:
             made = self._given if isinstance(self._given, Simulator) else cast(Any, self._given)()
@@ -225,13 +211,13 @@ class Study:
         return made
 
     @cached_property
-    def _named(self) -> NamedDraws | None:
-        """What the names of draws mean, if there is no function `start`."""
-        if self._start is not None:
+    def _named(self) -> NamedSamples | None:
+        """What the names of samples mean, if there is no function `initial_state`."""
+        if self._initial_state is not None:
             return None
         at = self._scenario
         first = (None, None) if at is None else (at.q0, at.v0)
-        return NamedDraws(self.simulator, self.draws.names, *first)
+        return NamedSamples(self.simulator, self.distributions.names, *first)
 
     def run(
         self,
@@ -278,8 +264,8 @@ class Study:
         ...                  steps=10, runs=100)
         >>> with tempfile.TemporaryDirectory() as place:
         ...     _ = study.run(place)
-        ...     found = pp.Study.results(place)
-        ...     print(found["v.final"].shape)
+        ...     results = pp.Study.results(place)
+        ...     print(results["v.final"].shape)
         (100, 1)
         """
         return load_results(folder, check=check)
@@ -292,40 +278,40 @@ class Study:
         """The arrays of a block, (n, …) each, by name."""
         numbers = self.numbers_of(block)
         first, n = numbers.start, len(numbers)
-        draws = self.draws.values(first, n)
-        started, reasons = draws, np.zeros(n, dtype="U1")
+        samples = self.distributions.values(first, n)
+        started, reasons = samples, np.zeros(n, dtype="U1")
         try:
-            run = self._rollout(draws, self.record, first)
+            run = self._rollout(samples, self.record, first)
         except PhipsiError as error:
-            reasons = np.array(self._rejections(draws, first))
+            reasons = np.array(self._rejections(samples, first))
             good = np.flatnonzero(reasons == "")
             if not good.size:  # nothing of this block can be started
                 if isinstance(error, RaisedInFunction):
                     raise
                 raise RaisedInFunction(
-                    f"run {first} cannot start: {reasons[0]}", "start"
+                    f"run {first} cannot start: {reasons[0]}", "initial_state"
                 ) from error
             # another run takes the place of one that cannot be started: the others keep theirs
             places = np.where(reasons == "", np.arange(n), good[0])
-            started = {name: x[places] for name, x in draws.items()}
+            started = {name: x[places] for name, x in samples.items()}
             run = self._rollout(started, self.record, first)
         found: dict[str, Array] = {}
         with np.errstate(invalid="ignore"):
             for label, (name, word) in self._kept.items():
-                found[label] = KEPT[word](run[name])
+                found[label] = SAVED[word](run[name])
         found["t.final"] = run.state.t
         for event in self.events:
             found_by = partial(crossings, event, run.t, run.q, run.v)
             times, counts = called("event", event.function, first, found_by)
             found |= zip(event_labels(event), (times, counts), strict=True)
-        outcomes: dict[str, Array] = {}
+        metrics: dict[str, Array] = {}
         raised = np.zeros(n, dtype="U1")
-        if self._outcome is not None:
-            outcomes, raised = self._outcomes_one_by_one(run, started)
+        if self._metrics is not None:
+            metrics, raised = self._metrics_one_by_one(run, started)
         rejected = reasons != ""
-        out = {f"draw.{name}": x for name, x in draws.items()}
+        out = {f"sample.{name}": x for name, x in samples.items()}
         out |= {name: _without(x, rejected) for name, x in found.items()}
-        out |= {name: _without(x, rejected) for name, x in outcomes.items()}
+        out |= {name: _without(x, rejected) for name, x in metrics.items()}
         status = np.where(raised != "", RAISED, run.status)
         status = np.where(rejected, NOT_STARTED, status)
         return {
@@ -336,19 +322,19 @@ class Study:
             "rejected": np.where(rejected, reasons, raised),
         }
 
-    def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
+    def rerun(self, number: int, record: Sequence[str] | None = None) -> Rollout:
         """One run by its number, with the bits that it had, and everything recorded."""
         number = int(number) if isinstance(number, np.integer) else number
         if not isinstance(cast(object, number), int) or number not in range(self.count):
             raise InputError(f"this study has runs 0 … {self.count - 1}, not {number!r}")
         names = self.record if record is None else as_list("record", record, "['q', 'v']")
-        return self._rollout(self.draws.values(number, 1), names, number, every=1)
+        return self._rollout(self.distributions.values(number, 1), names, number, record_every=1)
 
     def trajectory(self, number: int) -> Trajectory:
         """One run by its number as a `Trajectory`, for reports, viewers, figures and files.
 
-        It has the efforts and contact forces of the run, and the inertia that was drawn for it:
-        ``pp.report(study.trajectory(found.worst("error")[0]), "worst.html")``.
+        It has the efforts and contact forces of the run, and the inertia that was sampled for it:
+        ``pp.report(study.trajectory(results.worst("error")[0]), "worst.html")``.
 
         >>> import phipsi as pp
         >>> from scipy.stats import norm
@@ -362,7 +348,7 @@ class Study:
 
     def rare_event(
         self,
-        value: str | Callable[[SimulatorRun, dict[str, Array]], Any],
+        value: str | Callable[[Rollout, dict[str, Array]], Any],
         limit: float,
         *,
         runs: int = 1000,
@@ -371,56 +357,64 @@ class Study:
     ) -> RareEvent:
         """The probability that a number of a run exceeds a limit, also where it is very small.
 
-        **Arguments:** `value`, the name of an outcome, or a function of (run, draws) to numbers
+        **Arguments:** `value`, the name of a metric, or a function of (rollout, samples) to numbers
         (n,); `limit`; `runs` of every level, `share` of which go on to the next one; `seed`, that
         of the study if None. A run that fails counts as beyond the limit.
         **Cost:** about `runs` for each factor of `share` in the probability: 6 × 900 for 10⁻⁶.
         **Source:** Papaioannou, Betz, Zwirglmaier and Straub 2015.
         """
-        draws = self.draws
-        if draws.combinations != 1 or not draws.dimension:
+        distributions = self.distributions
+        if distributions.combinations != 1 or not distributions.dimension:
             raise InputError("rare events need distributions, without lists of values")
         if "trajectory" in self._plan_text:
             raise InputError(
-                "rare events need runs that their draws determine, but a law has noise: draw its "
-                "numbers instead"
+                "rare events need runs that their samples determine, but a law has noise: sample "
+                "its numbers instead"
             )
         if not isinstance(value, str) and not callable(value):
-            raise InputError(f"value={value!r} must be the name of an outcome, or a function")
-        if isinstance(value, str) and self._outcome is None:
-            raise InputError(f"the study has no outcome, so none is called {value!r}")
+            raise InputError(f"value={value!r} must be the name of a metric, or a function")
+        if isinstance(value, str) and self._metrics is None:
+            raise InputError(f"the study has no metrics, so none is called {value!r}")
 
         def evaluate(u: Array) -> Array:
             found = []
             for first in range(0, len(u), self.block):
-                drawn = draws.at(u[first : first + self.block])
-                run = self._rollout(drawn, self.record, 0)
+                samples = distributions.at(u[first : first + self.block])
+                run = self._rollout(samples, self.record, 0)
                 if isinstance(value, str):
-                    outcomes = self._outcomes(run, drawn)
-                    if value not in outcomes:
-                        hint = did_you_mean(value, list(outcomes))
-                        raise InputError(f"{value!r} is not an outcome of this study. {hint}")
-                    y = outcomes[value]
+                    metrics = self._metrics_of(run, samples)
+                    if value not in metrics:
+                        hint = did_you_mean(value, list(metrics))
+                        raise InputError(f"{value!r} is not a metric of this study. {hint}")
+                    y = metrics[value]
                 else:
-                    y = plain_numbers(value(run, drawn))
+                    y = plain_numbers(value(run, samples))
                 if y.shape != run.status.shape or y.dtype.kind not in "fiub":
                     raise InputError(
                         f"value is {y.dtype} of shape {y.shape}; it must be one number for each of "
-                        f"{len(run.status)} runs:  lambda run, draws: run.q[:, -1, 0]"
+                        f"{len(run.status)} runs:  lambda rollout, samples: rollout.q[:, -1, 0]"
                     )
                 y = y.astype(float)
                 found.append(np.where((run.status != 0) | np.isnan(y), np.inf, y))
             return np.concatenate(found)
 
-        chosen = draws.seed if seed is None else seed
-        return subset_simulation(evaluate, draws.dimension, limit, runs, share, chosen)
+        chosen = distributions.seed if seed is None else seed
+        return subset_simulation(evaluate, distributions.dimension, limit, runs, share, chosen)
 
     def _rollout(
-        self, draws: dict[str, Array], record: Sequence[str], first: int, every: int | None = None
-    ) -> SimulatorRun:
-        """The runs of draws, the first of which has this number."""
-        state, tau = self._state(draws, first)
-        which: Any = {"every": every or self.every, "record": record, "progress": False}
+        self,
+        samples: dict[str, Array],
+        record: Sequence[str],
+        first: int,
+        record_every: int | None = None,
+    ) -> Rollout:
+        """The runs of samples, the first of which has this number."""
+        state, tau = self._state(samples, first)
+        which: Any = {
+            "record_every": record_every or self.record_every,
+            "record": record,
+            "progress": False,
+        }
         run = recorded_run(self.simulator, state, tau, self.steps, **which)
         if not run.complete:  # its records are not those of a run of this study
             raise KeyboardInterrupt
@@ -428,19 +422,19 @@ class Study:
 
     def compile(self) -> None:
         """Compile what the runs need, without running them: forked workers then find it."""
-        draws = self.draws.values(0, len(self.numbers_of(0)))
+        samples = self.distributions.values(0, len(self.numbers_of(0)))
         try:
-            state, _ = self._state(draws)
+            state, _ = self._state(samples)
         except PhipsiError:
             return  # the block will say why
         self.simulator.rollout(state, None, 0, record=self.record)
 
-    def _state(self, draws: dict[str, Array], first: int = 0) -> tuple[SimulatorState, Any]:
+    def _state(self, samples: dict[str, Array], first: int = 0) -> tuple[SimulatorState, Any]:
         """The start of runs, and their efforts."""
-        given = self._arguments(draws, first)
+        given = self._arguments(samples, first)
         tau = given.pop("tau", None)
-        state = self.simulator.start(**given, first=first)
-        n = len(next(iter(draws.values())))
+        state = self.simulator.initial_state(**given, first_trajectory=first)
+        n = len(next(iter(samples.values())))
         if state.batch != (n,):
             raise InputError(
                 f"the start of {n} runs has the leading axes {state.batch}; they must be ({n},): "
@@ -448,24 +442,29 @@ class Study:
             )
         return state, tau
 
-    def _arguments(self, draws: dict[str, Array], first: int) -> dict[str, Any]:
-        """The arguments of `Simulator.start`."""
-        if self._start is not None:
-            found = called("start", self._start, first, partial(self._start, dict(draws)))
+    def _arguments(self, samples: dict[str, Array], first: int) -> dict[str, Any]:
+        """The arguments of `Simulator.initial_state`."""
+        if self._initial_state is not None:
+            found = called(
+                "initial_state",
+                self._initial_state,
+                first,
+                partial(self._initial_state, dict(samples)),
+            )
             if not isinstance(found, Mapping):
                 raise InputError(
-                    f"start(draws) returned {type(found).__name__}; it must return the arguments "
-                    'of Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
+                    f"initial_state(samples) returned {type(found).__name__}; it must return the "
+                    'arguments of initial_state by name:  {"q": …, "v": …, "parameters": {…}}'
                 )
             return dict(found)
         assert self._named is not None
-        return self._named.arguments(draws)
+        return self._named.arguments(samples)
 
-    def _rejections(self, draws: dict[str, Array], first: int) -> list[str]:
+    def _rejections(self, samples: dict[str, Array], first: int) -> list[str]:
         """Why each run cannot be started, or ""."""
-        n, out = len(next(iter(draws.values()))), []
+        n, out = len(next(iter(samples.values()))), []
         for i in range(n):
-            one = {name: x[i : i + 1] for name, x in draws.items()}
+            one = {name: x[i : i + 1] for name, x in samples.items()}
             try:
                 self._state(one, first + i)
                 out.append("")
@@ -476,40 +475,43 @@ class Study:
     @cached_property
     def _kept(self) -> dict[str, tuple[str, str]]:
         """What is kept of every record, by the name of its array."""
-        pairs = ((name, word) for name in self.record for word in self.keep)
+        pairs = ((name, word) for name in self.record for word in self.save)
         return {x if word == "trajectory" else f"{x}.{word}": (x, word) for x, word in pairs}
 
-    def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
-        assert self._outcome is not None
+    def _metrics_of(self, run: Rollout, samples: dict[str, Array]) -> dict[str, Array]:
+        assert self._metrics is not None
         n = math.prod(run.state.batch)
         found = called(
-            "outcome", self._outcome, run.state.first, partial(self._outcome, run, draws)
+            "metrics",
+            self._metrics,
+            run.state.first_trajectory,
+            partial(self._metrics, run, samples),
         )
         if not isinstance(found, Mapping):
             raise InputError(
-                f"outcome(run, draws) returned {type(found).__name__}; it must return arrays by "
-                'name:  {"error": …, "reached": …}'
+                f"metrics(rollout, samples) returned {type(found).__name__}; it must return "
+                'arrays by name:  {"error": …, "reached": …}'
             )
-        taken = {*_ARRAYS, *self._kept, *(f"draw.{name}" for name in draws)}
+        taken = {*_ARRAYS, *self._kept, *(f"sample.{name}" for name in samples)}
         taken.update(label for event in self.events for label in event_labels(event))
         out = {}
         for name, x in found.items():
             if not isinstance(name, str) or name in taken:
                 why = "results and their files use it" if name in taken else "it is no text"
-                raise InputError(f"outcome {name!r} cannot have this name: {why}. Choose another")
+                raise InputError(f"metric {name!r} cannot have this name: {why}. Choose another")
             array = plain_numbers(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
                 raise InputError(
-                    f"outcome {name!r} is {array.dtype} of shape {array.shape}; it must be numbers "
+                    f"metric {name!r} is {array.dtype} of shape {array.shape}; it must be numbers "
                     f"with one row for each of {n} runs"
                 )
             out[name] = array
         return out
 
-    def _outcomes_one_by_one(
-        self, run: SimulatorRun, draws: dict[str, Array]
+    def _metrics_one_by_one(
+        self, run: Rollout, samples: dict[str, Array]
     ) -> tuple[dict[str, Array], Array]:
-        """Outcomes of runs, and why there are none of a run, or "".
+        """Metrics of runs, and why there are none of a run, or "".
 
         Where the function raises an error, it is called again for halves of the runs, until it is
         known in which runs; then for all the others at once. If that fails, no run is to blame.
@@ -517,12 +519,12 @@ class Study:
         n = math.prod(run.state.batch)
         reasons = [""] * n
         try:
-            return self._outcomes(run, draws), np.array(reasons)
+            return self._metrics_of(run, samples), np.array(reasons)
         except RaisedInFunction as error:
             reason = error
 
         def part(rows: Any) -> dict[str, Array]:
-            return self._outcomes(run.part(rows), {name: x[rows] for name, x in draws.items()})
+            return self._metrics_of(run.part(rows), {name: x[rows] for name, x in samples.items()})
 
         def visit(first: int, count: int) -> None:
             try:
@@ -567,20 +569,20 @@ class Study:
             "integrator": sim.integrator,
             "reproducible": sim.reproducible,
             "steps": self.steps,
-            "every": self.every,
+            "record_every": self.record_every,
             "record": list(self.record),
-            "keep": list(self.keep),
+            "save": list(self.save),
             "block": self.block,
             **({} if self._block else {"first_block": self._sizes.first}),
-            "start": reach_of(self._start, known_parts),
+            "initial_state": reach_of(self._initial_state, known_parts),
             "initial": None if at is None else [at.q0.tolist(), at.v0.tolist()],
             "events": {
                 x.name: {"direction": x.direction, **reach_of(x.function, known_parts)}
                 for x in self.events
             },
-            "outcome": reach_of(self._outcome, known_parts),
+            "metrics": reach_of(self._metrics, known_parts),
             "python": python_version(),
-            **self.draws.to_dict(),
+            **self.distributions.to_dict(),
         }
 
 

@@ -330,14 +330,14 @@ def blocks_of(definition: Mapping[str, Any]) -> int:
 
 def runs_of(definition: Mapping[str, Any]) -> int:
     """The number of runs of a study."""
-    lists = [len(x["values"]) for x in definition["draws"].values() if "values" in x]
+    lists = [len(x["values"]) for x in definition["distributions"].values() if "values" in x]
     return definition["runs"] * math.prod(lists)
 
 
 _FIELDS: dict[str, type | tuple[type, ...]] = {
-    "runs": int, "block": int, "steps": int, "every": int, "seed": int, "dt": (int, float),
-    "mechanism": str, "integrator": str, "sampling": str, "record": list, "keep": list,
-    "draws": dict,
+    "runs": int, "block": int, "steps": int, "record_every": int, "seed": int, "dt": (int, float),
+    "mechanism": str, "integrator": str, "sampling": str, "record": list, "save": list,
+    "distributions": dict,
 }  # fmt: skip
 """What readers of results use of a definition."""
 
@@ -348,11 +348,11 @@ def _checked(definition: Any) -> dict[str, Any]:
         x = definition[name]
         if not isinstance(x, kind) or isinstance(x, bool):
             raise TypeError(f"{name} is {shown(repr(x), 40)}")
-    words = [*definition["record"], *definition["keep"]]
-    lists = [x["values"] for x in definition["draws"].values() if "values" in x]
+    words = [*definition["record"], *definition["save"]]
+    lists = [x["values"] for x in definition["distributions"].values() if "values" in x]
     if not all(isinstance(x, str) for x in words) or not all(isinstance(x, list) for x in lists):
-        raise TypeError("record, keep or draws")
-    for name, least in (("runs", 1), ("steps", 0), ("every", 1)):
+        raise TypeError("record, save or distributions")
+    for name, least in (("runs", 1), ("steps", 0), ("record_every", 1)):
         if not least <= definition[name] < 2**53:
             raise ValueError(f"{name} is {shown(definition[name], 40)}")
     if not sizes_of(definition).is_fine or not 0 < runs_of(definition) < 2**53:
@@ -445,7 +445,7 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         return ""
     (key, *inner), a, b = found
     named = [shown(repr(x), 80) for x in inner if x not in ("reads", "code", "")]
-    what = f"its {key}" if not inner else f"what its {key} depends on has changed:"
+    what = f"its {key}" if not inner else f"what its {key!r} depends on has changed:"
     if "code" in inner:
         return f"{what} {' of '.join(named)} is compiled to other code"
     return (

@@ -1,7 +1,7 @@
 """Functions that users give to a study: how they are called, and where events are zero.
 
-A study calls `start`, `outcome` and the functions of events for many runs at once. Their errors
-name the function, its line and the run.
+A study calls `initial_state`, `metrics` and the functions of events for many runs at once. Their
+errors name the function, its line and the run.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from phipsi.errors import (
     InputError,
     ParseError,
     did_you_mean,
+    no_attribute,
     number_of,
     shown,
     true_or_false,
@@ -48,7 +49,10 @@ class Estimate(NamedTuple):
 
 
 class SobolIndex(NamedTuple):
-    """The share of a variance that a draw causes `alone` and in `total`, with standard errors."""
+    """The share of a variance that a sampled number causes.
+
+    `alone` and in `total`, with standard errors.
+    """
 
     alone: float
     total: float
@@ -65,9 +69,9 @@ class StudyResults:
     `quarantined`, blocks that are not.
 
     `results[name]` has a row for every run that is there, in the order of their numbers:
-    "run", "draw.…", "status" (0 if all went well, −1 if the start was rejected, −2 if `outcome`
+    "run", "sample.…", "status" (0 if all went well, −1 if the start was rejected, −2 if `metrics`
     raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2), what
-    was kept of each record ("q.final", "v.largest", … or "q" for trajectories), and outcomes.
+    was saved of each record ("q.final", "v.largest", … or "q" for trajectories), and metrics.
     """
 
     def __init__(self, folder: StudyFolder, *, interrupted: bool = False) -> None:
@@ -84,6 +88,11 @@ class StudyResults:
     def complete(self) -> bool:
         """Whether all runs are there."""
         return not self.missing
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, {"outcomes": "results.metrics"})
 
     def __len__(self) -> int:
         return len(self["run"])
@@ -103,15 +112,15 @@ class StudyResults:
         return self._names
 
     @property
-    def outcomes(self) -> list[str]:
-        """The names of what `outcome` returned."""
+    def metrics(self) -> list[str]:
+        """The names of what `metrics` returned."""
         known = {"run", "t.final", "status", "failed_at", "rejected", *self.definition["record"]}
-        kept = {f"{r}.{k}" for r in self.definition["record"] for k in self.definition["keep"]}
-        return [n for n in self.names if n not in known | kept and not n.startswith("draw.")]
+        kept = {f"{r}.{k}" for r in self.definition["record"] for k in self.definition["save"]}
+        return [n for n in self.names if n not in known | kept and not n.startswith("sample.")]
 
     @property
-    def _draws(self) -> list[str]:
-        return [n for n in self.names if n.startswith("draw.")]
+    def _samples(self) -> list[str]:
+        return [n for n in self.names if n.startswith("sample.")]
 
     def _files(self) -> Iterator[dict[str, Array]]:
         assert self._folder is not None
@@ -193,7 +202,7 @@ class StudyResults:
             first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
             raise InputError(
                 f"{np.count_nonzero(bad)} of {len(good)} runs that went well have NaN there, the "
-                f"first is run {first}; let `outcome` return a number for them"
+                f"first is run {first}; let `metrics` return a number for them"
             )
         return good
 
@@ -222,11 +231,11 @@ class StudyResults:
         return library.DataFrame(columns)
 
     def bands(self, name: str, percentiles: Sequence[float] = (5, 50, 95)) -> Array:
-        """Percentiles (p, kept, …) over the runs of a trajectory that was kept."""
+        """Percentiles (p, kept, …) over the runs of a trajectory that was saved."""
         x = self._good(name)
         if x.ndim < 2 or name not in self.definition["record"]:
             raise InputError(
-                f"{name!r} has no trajectories; keep them:  pp.Study(…, keep=('trajectory',))"
+                f"{name!r} has no trajectories; save them:  pp.Study(…, save=('trajectory',))"
             )
         if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
             raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
@@ -265,15 +274,15 @@ class StudyResults:
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
     def correlations(self, values: Values) -> dict[str, float]:
-        """Spearman's rank correlation of a number of every run with each draw, by name.
+        """Spearman's rank correlation of a number of every run with each sampled number, by name.
 
         NaN where the number, or the draw, is the same in all runs: there is no order to compare.
         """
         stats = import_optional("scipy.stats", "correlations", "scipy")
         y = self._one_each(values, "correlations are")
         out: dict[str, float] = {}
-        for name in self._draws:
-            for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
+        for name in self._samples:
+            for label, x in _entries(name.removeprefix("sample."), self._good(name)).items():
                 same = (x == x[0]).all() or (y == y[0]).all()
                 out[label] = np.nan if same else float(stats.spearmanr(x, y).statistic)
         return out
@@ -294,14 +303,14 @@ class StudyResults:
             )
         labels = [
             label
-            for name in self._draws
-            for label in _entries(name.removeprefix("draw."), self[name])
+            for name in self._samples
+            for label in _entries(name.removeprefix("sample."), self[name])
         ]
         a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
         variance = np.var(np.concatenate([a, b]))
         if not 0 < variance < np.inf:
             raise InputError(
-                f"these numbers have the variance {variance:g}, of which draws have no shares"
+                f"these numbers have the variance {variance:g}, of which samples have no shares"
             )
         out: dict[str, SobolIndex] = {}
         for label, x in zip(labels, mixed, strict=True):
@@ -339,7 +348,7 @@ def _joined(name: str, parts: list[Array]) -> Array:
     if len(shapes) > 1 or len({x.dtype.kind in "U" for x in parts}) > 1:
         raise InputError(
             f"{name!r} has rows of different shapes in different blocks, such as "
-            f"{shown(sorted(map(str, shapes))[:3], 80)}; let `outcome` return the same for all runs"
+            f"{shown(sorted(map(str, shapes))[:3], 80)}; let `metrics` return the same for all runs"
         )
     return np.concatenate(parts)
 

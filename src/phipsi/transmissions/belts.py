@@ -22,6 +22,7 @@ from phipsi.core.constraints import (
 )
 from phipsi.core.model import Model, fill
 from phipsi.errors import InputError, ModelError, number_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -127,6 +128,9 @@ class Spans(NamedTuple):
     starts: Array
     ends: Array
     turn: float
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 def belt_spans(centres: Array, radii: Array) -> Spans | None:

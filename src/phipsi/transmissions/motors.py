@@ -36,7 +36,7 @@ class Motor(Constraint):
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
-    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], multipliers=True)
+    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], return_multipliers=True)
     >>> float(abs(motion.vdot[0]).round(9)), -motion.f.round(3)
     (0.0, array([2.373]))
     """

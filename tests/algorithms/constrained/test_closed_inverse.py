@@ -26,8 +26,8 @@ def case(seed: int):
 def test_forward_dynamics_gives_the_motion_back(seed):
     system, q, v, vdot, rng = case(seed)
     f_ext = rng.standard_normal((system.model.n_bodies, 6))
-    _, tau, f = pp.inverse_dynamics(system, q, v, vdot, f_ext, multipliers=True)
-    motion = pp.forward_dynamics(system, q, v, tau, f_ext, multipliers=True)
+    _, tau, f = pp.inverse_dynamics(system, q, v, vdot, f_ext, return_multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, f_ext, return_multipliers=True)
     near(motion.vdot, vdot, 1e-8)
     near(motion.f, f, 1e-7)
     # least norm: nothing in it that the constraints would carry without motion
@@ -48,7 +48,7 @@ def test_just_enough_actuators_give_the_only_efforts(seed):
             chosen, columns = [*chosen, name], more
     if len(columns) < Z.shape[1]:  # joints with several rates left some freedom: all of them then
         chosen, columns = list(model.joint_names), np.arange(model.nv)
-    _, tau, _ = pp.inverse_dynamics(system, q, v, vdot, actuated=chosen, multipliers=True)
+    _, tau, _ = pp.inverse_dynamics(system, q, v, vdot, actuated=chosen, return_multipliers=True)
     needed = Z.T @ pp.inverse_dynamics(model, q, v, vdot)
     exact = np.zeros(model.nv)
     exact[columns] = np.linalg.lstsq(Z[columns].T, needed, rcond=None)[0]
@@ -61,11 +61,11 @@ def test_weights_decide_between_redundant_actuators(seed):
     """The optimum of Σ w tau²: its gradient is normal to what may change, found by null spaces."""
     system, q, v, vdot, rng = case(seed)
     weights = rng.uniform(0.1, 10, system.model.nv)
-    _, tau, _ = pp.inverse_dynamics(system, q, v, vdot, weights=weights, multipliers=True)
+    _, tau, _ = pp.inverse_dynamics(system, q, v, vdot, weights=weights, return_multipliers=True)
     near(pp.forward_dynamics(system, q, v, tau), vdot, 1e-7)
     G = system.jacobian(q)  # efforts G* y move nothing
     near(G @ (weights * tau), np.zeros(len(G)), 1e-8)
-    _, other, _ = pp.inverse_dynamics(system, q, v, vdot, multipliers=True)
+    _, other, _ = pp.inverse_dynamics(system, q, v, vdot, return_multipliers=True)
     assert (weights * tau**2).sum() <= (weights * other**2).sum() * (1 + 1e-9)
 
 
@@ -78,12 +78,14 @@ def test_a_four_bar_is_driven_by_any_one_of_its_joints():
     vdot = pp.forward_dynamics(system, q, v, [3.0, 0, 0])
     powers = []
     for name in system.model.joint_names:
-        _, tau, _ = pp.inverse_dynamics(system, q, v, vdot, actuated=[name], multipliers=True)
+        _, tau, _ = pp.inverse_dynamics(
+            system, q, v, vdot, actuated=[name], return_multipliers=True
+        )
         assert np.count_nonzero(tau) == 1
         powers.append(tau @ v)
     near(powers, np.full(3, 3.0 * v[0]))
     batch = pp.inverse_dynamics(
-        system, q, v, np.stack([vdot, vdot]), actuated="crank", multipliers=True
+        system, q, v, np.stack([vdot, vdot]), actuated="crank", return_multipliers=True
     )
     assert batch.tau.shape == (2, 3) and batch.f.shape == (2, 5)
 
@@ -95,7 +97,7 @@ def test_arms_move_an_object_without_a_motor_on_it():
     vdot = rng.standard_normal(model.nv)
     vdot = vdot - np.linalg.pinv(G) @ (G @ vdot + grasp.bias(q, v))
     motors = [name for name in model.joint_names if name != model.joint_names[-1]]
-    _, tau, f = pp.inverse_dynamics(grasp, q, v, vdot, actuated=motors, multipliers=True)
+    _, tau, f = pp.inverse_dynamics(grasp, q, v, vdot, actuated=motors, return_multipliers=True)
     assert not tau[grasp.object_rates].any()
     near(pp.forward_dynamics(grasp, q, v, tau), vdot, 1e-8)
     near(grasp.efforts(q, v, vdot, f), tau, 1e-8)
@@ -111,16 +113,16 @@ def test_what_cannot_be_driven_is_named():
     with pytest.raises(
         pp.errors.InputError, match=r"cannot drive this motion(.|\n)*'box' by \[1.0, "
     ):
-        pp.inverse_dynamics(grasp, q, zero, vdot, actuated=motors, multipliers=True)
-    pp.inverse_dynamics(grasp, q, zero, zero, actuated=motors, multipliers=True)
+        pp.inverse_dynamics(grasp, q, zero, vdot, actuated=motors, return_multipliers=True)
+    pp.inverse_dynamics(grasp, q, zero, zero, actuated=motors, return_multipliers=True)
     with pytest.raises(pp.errors.InputError, match="vdot does not keep the constraints: row 'left"):
-        pp.inverse_dynamics(grasp, q, zero, np.eye(10)[9], actuated=motors, multipliers=True)
+        pp.inverse_dynamics(grasp, q, zero, np.eye(10)[9], actuated=motors, return_multipliers=True)
     with pytest.raises(pp.errors.InputError, match="v does not keep the constraints"):
-        pp.inverse_dynamics(grasp, q, np.eye(10)[9], zero, actuated=motors, multipliers=True)
+        pp.inverse_dynamics(grasp, q, np.eye(10)[9], zero, actuated=motors, return_multipliers=True)
     with pytest.raises(pp.errors.InputError, match="Did you mean 'left_lower'"):
-        pp.inverse_dynamics(grasp, q, zero, zero, actuated=["left_lowr"], multipliers=True)
+        pp.inverse_dynamics(grasp, q, zero, zero, actuated=["left_lowr"], return_multipliers=True)
     with pytest.raises(pp.errors.InputError, match="above 0"):
-        pp.inverse_dynamics(grasp, q, zero, zero, weights=zero, multipliers=True)
+        pp.inverse_dynamics(grasp, q, zero, zero, weights=zero, return_multipliers=True)
 
 
 def test_a_mechanism_without_joints_needs_no_actuators():

@@ -278,6 +278,6 @@ def test_a_system_without_constraints_is_its_tree(batch):
 def test_a_tree_is_a_system_without_rows():
     arm, state = pp.examples.planar_arm(2), (np.zeros(2), np.zeros(2), np.zeros(2))
     assert pp.constraint_forces(arm, *state).shape == (0,)
-    vdot, _, f = pp.forward_dynamics(arm, *state, multipliers=True)
+    vdot, _, f = pp.forward_dynamics(arm, *state, return_multipliers=True)
     np.testing.assert_array_equal(vdot, pp.forward_dynamics(arm, *state))
     assert f.shape == (0,)

@@ -45,7 +45,7 @@ def test_a_four_bar_held_by_its_crank_agrees_with_statics():
     system = four_bar(lengths, ground)
     q, rest = system.assemble([1.0, -0.7, -1.2]), np.zeros(3)
     held = pp.inverse_dynamics(
-        system, q, rest, rest, actuated=[system.model.joint_names[0]], multipliers=True
+        system, q, rest, rest, actuated=[system.model.joint_names[0]], return_multipliers=True
     )
     pins = pp.poses(system, q)[:, :2, 3]
     ends = [*pins[1:], np.array([ground, 0])]

@@ -77,7 +77,7 @@ def test_four_bars_in_all_planes_need_the_same_effort():
         q, v, vdot = motion(minimal, rng)
         needed = pp.inverse_dynamics(full.model, q, v, vdot)
         effort = along(minimal.jacobian(q)) @ needed  # virtual work
-        found = pp.inverse_dynamics(full, q, v, vdot, actuated=["a_crank"], multipliers=True)
+        found = pp.inverse_dynamics(full, q, v, vdot, actuated=["a_crank"], return_multipliers=True)
         near(found.tau, [effort, 0, 0])
         near(found.f[2:4], np.linalg.lstsq(minimal.jacobian(q).T, found.tau - needed)[0])
         near(full.jacobian(q).T @ found.f, found.tau - needed)
@@ -98,7 +98,7 @@ def test_random_systems_with_constraints_given_twice(seed):
     G = once.jacobian(q)
     vdot = rng.standard_normal(once.model.nv)
     vdot = vdot - np.linalg.pinv(G) @ (G @ vdot + once.bias(q, v))
-    a, b = (pp.inverse_dynamics(s, q, v, vdot, multipliers=True) for s in (twice, once))
+    a, b = (pp.inverse_dynamics(s, q, v, vdot, return_multipliers=True) for s in (twice, once))
     near(a.tau, b.tau, 1e-9)
     near(pp.forward_dynamics(twice, q, v, a.tau), vdot, 1e-8)
     near(twice.jacobian(q).T @ a.f, G.T @ b.f, 1e-8)
@@ -218,9 +218,9 @@ def test_mixed_efforts(mixed):
     system, _, minimal, q, v, vdot = mixed
     wanted = crank_efforts(minimal, q, v, vdot)
     found = pp.inverse_dynamics(
-        system, q, v, vdot, actuated=["a_crank", "b_crank"], multipliers=True
+        system, q, v, vdot, actuated=["a_crank", "b_crank"], return_multipliers=True
     )
-    every = pp.inverse_dynamics(system, q, v, vdot, multipliers=True)
+    every = pp.inverse_dynamics(system, q, v, vdot, return_multipliers=True)
     for one, at in zip(minimal, PLACES, strict=True):
         near(found.tau[at], wanted[at])
         G = one.jacobian(q[at])
@@ -231,7 +231,7 @@ def test_mixed_efforts(mixed):
     off = vdot.copy()
     off[3] += 1e-3 * np.abs(vdot[3:]).max()
     with pytest.raises(pp.errors.InputError, match="does not keep the constraints: row 'b_pin"):
-        pp.inverse_dynamics(system, q, v, off, multipliers=True)
+        pp.inverse_dynamics(system, q, v, off, return_multipliers=True)
 
 
 @pytest.mark.parametrize("backend", ["native", "reference"])
@@ -369,7 +369,7 @@ def test_a_planar_arm_cannot_give_way_out_of_its_plane(seed):
     with pytest.raises(
         pp.errors.SingularMatrixError, match="cannot give way along all of the rows"
     ):
-        pp.forward_dynamics(system, q, still, still, algorithm="secondary", multipliers=True)
+        pp.forward_dynamics(system, q, still, still, algorithm="secondary", return_multipliers=True)
     assert system.mobility(q).mobility == 3
 
 

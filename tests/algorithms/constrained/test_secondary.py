@@ -17,7 +17,7 @@ BENDING = ("revolute", "universal", "spherical", "cylindrical", "helical", "free
 
 def agrees(system, q, v, tau):
     vdot, f = kkt(system, q, v, tau)
-    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", return_multipliers=True)
     near(motion.vdot, vdot)
     near(motion.f, f, 1e-8)
 
@@ -77,9 +77,18 @@ def test_loops_inside_the_secondary_and_inside_the_primary_system(seed):
     # with forces on bodies and prescribed rates
     f_ext = rng.standard_normal((model.n_bodies, 6))
     Udot = rng.standard_normal(system.n_rows)
-    exact = pp.forward_dynamics(system, q, v, tau, f_ext, Udot=Udot, multipliers=True)
+    exact = pp.forward_dynamics(
+        system, q, v, tau, f_ext, row_acceleration=Udot, return_multipliers=True
+    )
     found = pp.forward_dynamics(
-        system, q, v, tau, f_ext, Udot=Udot, algorithm="secondary", multipliers=True
+        system,
+        q,
+        v,
+        tau,
+        f_ext,
+        row_acceleration=Udot,
+        algorithm="secondary",
+        return_multipliers=True,
     )
     near(found.vdot, exact.vdot)
     near(found.f, exact.f, 1e-8)
@@ -97,7 +106,7 @@ def test_redundant_rows_inside_the_secondary_system():
     ]
     system = pp.System(model, [*grasp.contacts, *twice], secondary=[thing])
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
-    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", return_multipliers=True)
     near(motion.vdot, kkt(system, q, v, tau)[0])
 
 
@@ -106,7 +115,7 @@ def test_a_primary_system_that_cannot_give_way_is_refused():
     grasp = pp.examples.two_finger_grasp()
     q, zero = grasp.model.neutral(), np.zeros(grasp.model.nv)
     with pytest.raises(pp.errors.SingularMatrixError, match="cannot give way .*'left.x'"):
-        pp.forward_dynamics(grasp, q, zero, zero, algorithm="secondary", multipliers=True)
+        pp.forward_dynamics(grasp, q, zero, zero, algorithm="secondary", return_multipliers=True)
     assert np.isfinite(pp.forward_dynamics(grasp, q, zero, zero)).all()
 
 

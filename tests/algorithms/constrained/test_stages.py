@@ -115,4 +115,4 @@ def test_contradictory_rows_are_refused_as_by_programs():
     with pytest.raises(pp.errors.SingularMatrixError, match=loop):
         system.stages.impulse(system, q, v, [0.5, 0.0])
     with pytest.raises(pp.errors.SingularMatrixError, match=loop):
-        pp.constraint_impulse(system, q, v, rates=[0.5, 0.0])
+        pp.constraint_impulse(system, q, v, row_velocity=[0.5, 0.0])

@@ -117,10 +117,12 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "bias": lambda s, q, v, tau, push, u: s.bias(q, v),
     "accelerations": lambda s, q, v, tau, push, u: pp.forward_dynamics(s, q, v, tau),
     "pushed and prescribed": lambda s, q, v, tau, push, u: together(
-        pp.forward_dynamics(s, q, v, tau, push, Udot=u, multipliers=True)
+        pp.forward_dynamics(s, q, v, tau, push, row_acceleration=u, return_multipliers=True)
     ),
     "forces": lambda s, q, v, tau, push, u: pp.constraint_forces(s, q, v, tau),
-    "impulse": lambda s, q, v, tau, push, u: together(pp.constraint_impulse(s, q, v, rates=u)),
+    "impulse": lambda s, q, v, tau, push, u: together(
+        pp.constraint_impulse(s, q, v, row_velocity=u)
+    ),
     "A Λ A*": lambda s, q, v, tau, push, u: pp.delassus_matrix(s, q),
     "A J": lambda s, q, v, tau, push, u: pp.compile(A @ J, s, mode="dense")(q),
     "J* A* u": lambda s, q, v, tau, push, u: pp.compile(J.T @ A.T, s)(q, u),
@@ -133,7 +135,7 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     )(q),
     **{
         form: lambda s, q, v, tau, push, u, form=form: together(
-            pp.forward_dynamics(s, q, v, tau, algorithm=form, multipliers=True)
+            pp.forward_dynamics(s, q, v, tau, algorithm=form, return_multipliers=True)
         )
         for form in FORMS
     },

@@ -62,7 +62,7 @@ def test_accelerations_keep_it(system, backend, monkeypatch):
     monkeypatch.setenv("PHIPSI_BACKEND", backend)
     q = system.assemble(system.random_configuration(0))
     q, v = system.project(q, np.linspace(-1, 1, system.nv))
-    motion = pp.forward_dynamics(system, q, v, np.zeros(system.nv), multipliers=True)
+    motion = pp.forward_dynamics(system, q, v, np.zeros(system.nv), return_multipliers=True)
     assert_allclose(system.jacobian(q) @ motion.vdot + system.bias(q, v), 0, atol=1e-9)
     efforts = pp.inverse_dynamics(system.model, q, v, motion.vdot)
     assert_allclose(efforts + system.jacobian(q).T @ motion.f, 0, atol=1e-9)

@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.attached.file_metadata import FileMetadata, Rating
+from phipsi.attached.file_metadata import FileMetadata, JointProperties
 from phipsi.core.model.attachments import Attachments, known_keys
 from phipsi.pages.scene import scene_description
 
@@ -144,7 +144,7 @@ def test_a_compass_swings_as_it_should():
     wide = pp.simulate(compass, [2.0], [0.0], 10.0, **exact)
     assert_allclose(wide.energy, -moment * field * np.cos(2.0), rtol=1e-9)
     simulator = pp.Simulator(compass, forces, 1e-3)
-    found = simulator.rollout(simulator.start([2.0], [0.0]), steps=1000)
+    found = simulator.rollout(simulator.initial_state([2.0], [0.0]), steps=1000)
     stepped = pp.simulate(compass, [2.0], [0.0], 1.0, integrator="rk4", dt=1e-3, forces=forces)
     assert_allclose(found.q[-1], stepped.q[-1], rtol=1e-12)
 
@@ -301,7 +301,8 @@ two = one.attach(one, at="f", prefix="x")
 two.with_locked("a", {"a": 0.0}).with_paths("xa").with_payload("xa", pp.SpatialInertia(1.0))
 two.with_inertial_parameters([[1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0]] * 2)
 assert pp.Model.from_dict(two.to_dict()) == two
-assert not (two.name or two.couplings or two.ratings or two.geometry or two.shapes or two.rotors)
+assert not (two.name or two.couplings or two.joint_properties or two.geometry)
+assert not (two.shapes or two.rotors)
 print(*(x.rpartition(".")[2] for x in sys.modules if x.startswith("phipsi.core.model.")))
 """
 
@@ -315,11 +316,13 @@ def test_a_mechanism_without_them_loads_none_of_their_modules():
 
 
 def test_attachments_of_the_library_are_found_too():
-    arm = _arm().with_attachment(FileMetadata(name="arm", ratings=(Rating("joint1", effort=5.0),)))
-    assert arm.name == "arm" and arm.ratings["joint1"].effort == 5.0
-    assert not arm.with_locked(["joint1"], [0.0, 0.0, 0.0]).ratings
+    arm = _arm().with_attachment(
+        FileMetadata(name="arm", joint_properties=(JointProperties("joint1", effort=5.0),))
+    )
+    assert arm.name == "arm" and arm.joint_properties["joint1"].effort == 5.0
+    assert not arm.with_locked(["joint1"], [0.0, 0.0, 0.0]).joint_properties
     assert arm.with_attachment(replace(arm.of(FileMetadata), name="")).name == ""
     assert [type(x).__name__ for x in arm.description.attachments] == ["FileMetadata", "Magnets"]
     assert arm.with_rotor("m", joint="joint1", ratio=5, moment=1.0).to_dict().keys() >= {
-        "rotors", "magnets", "name", "ratings",
+        "rotors", "magnets", "name", "joint_properties",
     }  # fmt: skip

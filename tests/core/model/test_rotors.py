@@ -12,7 +12,7 @@ from phipsi.algorithms.constrained.stages import ArticulatedCache
 from phipsi.core.model.joint import AdditiveJoint
 from phipsi.core.model.scalar_linalg import from_columns, rotation_about
 from phipsi.errors import InputError, ModelError, PhipsiWarning
-from phipsi.studies.draws import NamedDraws
+from phipsi.studies.distributions import NamedSamples
 from phipsi.transmissions.rotor_inertias import fold
 
 TURN = np.eye(3)[[2, 0, 1]]
@@ -99,9 +99,9 @@ def test_systems_equal_rotors_as_bodies_with_exact_gears():
     pin = pp.constraints.Spherical(name="pin", a=last, b=("world", (0, 0, 0)))
     gears = bodies.system().constraints
     one, all_ = pp.System(model, [pin]), pp.System(bodies.model, [pin, *gears])
-    found = pp.forward_dynamics(one, q, v, tau, multipliers=True)
+    found = pp.forward_dynamics(one, q, v, tau, return_multipliers=True)
     other = pp.forward_dynamics(all_, bodies.q(q), B @ v, B @ np.linalg.solve(B.T @ B, tau),
-                                multipliers=True)  # fmt: skip
+                                return_multipliers=True)  # fmt: skip
     assert_allclose(B @ found.vdot, other.vdot, atol=1e-8)
     rows = [all_.row_names.index(name) for name in one.row_names]
     assert_allclose(found.f, other.f[rows], rtol=1e-8, atol=1e-8)
@@ -299,8 +299,8 @@ def test_parameters_contain_rotors_and_identification_keeps_them():
 
 def test_draws_of_masses_leave_rotors_as_they_are():
     arm = pp.examples.planar_arm(2).with_rotor("motor", joint="joint2", ratio=20, moment=1e-3)
-    simulator = pp.Simulator(arm, [], 0.01, given=("inertia",))
-    draws = NamedDraws(simulator, ["mass.link2"], None, None)
+    simulator = pp.Simulator(arm, [], 0.01, per_trajectory=("inertia",))
+    draws = NamedSamples(simulator, ["mass.link2"], None, None)
     found = draws.arguments({"mass.link2": np.array([1.0, 2.0])})["parameters"]["inertia"]
     twice = 2 * arm.body("link2").inertia.parameters
     heavy = arm.with_body("link2", inertia=pp.SpatialInertia.from_parameters(twice))

@@ -222,6 +222,9 @@ class ClosureRows:
 
     # ---- positions ----------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return f"<ClosureRows: {self.n_rows} row{'s' * (self.n_rows != 1)}>"
+
     def frames(self, poses: Array) -> ClosureFrames:
         """The closure frames, from the poses (n, bodies, 4, 4) of the bodies."""
         n, bodies = poses.shape[:2]

@@ -230,6 +230,9 @@ class Stages:
         self._bodies = ArticulatedCache()
         self._kept: dict[str, tuple[Model, dict[Any, Any]]] = {}
 
+    def __repr__(self) -> str:
+        return f"<Stages: {self.counts.total()} steps executed>"
+
     def dynamics(
         self, system: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
     ) -> tuple[Array, Array]:

@@ -53,6 +53,7 @@ from phipsi.core.model import Model, entries_of, supports, tree_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
 from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -70,12 +71,18 @@ class Dynamics(NamedTuple):
     tau: Array
     f: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 class Impulse(NamedTuple):
     """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
 
     v: Array
     p: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 class Reactions(NamedTuple):
@@ -89,6 +96,9 @@ class Reactions(NamedTuple):
     joints: Array
     closures: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 def motion_and_multipliers(
     system: Model,
@@ -97,7 +107,7 @@ def motion_and_multipliers(
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    Udot: ArrayLike | None = None,
+    row_acceleration: ArrayLike | None = None,
     algorithm: str | None = None,
     calls: Calls = WITHOUT_OPTIONS,
 ) -> tuple[Array, Array]:
@@ -106,33 +116,35 @@ def motion_and_multipliers(
     Where rows are redundant vdot is unique, and f is one of the possible ones: zero on rows that
     follow from others (`constraint_forces` gives the least).
     """
-    plain = f_ext is Udot is algorithm is None
+    plain = f_ext is row_acceleration is algorithm is None
     if plain:
         program = system.cache.get(motion_and_multipliers)  # the shortest way, for single calls
         if program is not None:
             return calls(program, q, v, tau)
     if not system.n_rows:  # nothing holds: the tree moves freely
-        reject_rates_of_rows(Udot)
+        reject_row_acceleration(row_acceleration)
         loads = () if f_ext is None else (f_ext,)
         program = program_of(loaded(forward, f_ext is not None), system.model)
         vdot = calls(program, q, v, tau, *loads)
         return vdot, np.zeros((*vdot.shape[:-1], 0))
     if isinstance(algorithm, str) and algorithm == "secondary":
-        loads = tuple(x for x in (Udot, f_ext) if x is not None)
-        solve = partial(_secondary_dynamics, system, Udot is not None, f_ext is not None)
+        loads = tuple(x for x in (row_acceleration, f_ext) if x is not None)
+        solve = partial(
+            _secondary_dynamics, system, row_acceleration is not None, f_ext is not None
+        )
         return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
-    program, extras = _program(system, f_ext, Udot, algorithm)
+    program, extras = _program(system, f_ext, row_acceleration, algorithm)
     if plain:
         system.cache[motion_and_multipliers] = program
     return calls(program, q, v, tau, *extras)
 
 
-def reject_rates_of_rows(Udot: ArrayLike | None) -> None:
-    """Reject the rates of constraint rows where there are no rows."""
-    if Udot is not None and np.size(Udot):
+def reject_row_acceleration(row_acceleration: ArrayLike | None) -> None:
+    """Reject accelerations along constraint rows where there are no rows."""
+    if row_acceleration is not None and np.size(row_acceleration):
         raise InputError(
-            "Udot= is the rate of what constraint rows prescribe, and this mechanism has no rows: "
-            "it would do nothing. Leave it out, or give the constraints:\n"
+            "row_acceleration= is the acceleration along constraint rows, and this mechanism has "
+            "no rows: it would have no effect. Leave it out, or give the constraints:\n"
             "    pp.System(model, constraints)"
         )
 
@@ -145,7 +157,7 @@ def constraint_forces(
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    Udot: ArrayLike | None = None,
+    row_acceleration: ArrayLike | None = None,
     **options: Unpack[CallOptions],
 ) -> Array:
     """Multipliers f of the constraint rows in forward dynamics.
@@ -167,7 +179,9 @@ def constraint_forces(
     """
     tree_of(model, constraint_forces)
     calls = Calls(options)
-    return calls.finish(_motion_and_least_forces(model, q, v, tau, f_ext, Udot, calls)[1])
+    return calls.finish(
+        _motion_and_least_forces(model, q, v, tau, f_ext, row_acceleration, calls)[1]
+    )
 
 
 def _motion_and_least_forces(
@@ -176,10 +190,12 @@ def _motion_and_least_forces(
     v: ArrayLike,
     tau: ArrayLike,
     f_ext: ArrayLike | None,
-    Udot: ArrayLike | None,
+    row_acceleration: ArrayLike | None,
     calls: Calls,
 ) -> tuple[Array, Array]:
-    vdot, f = motion_and_multipliers(model, q, v, tau, f_ext, Udot=Udot, calls=calls)
+    vdot, f = motion_and_multipliers(
+        model, q, v, tau, f_ext, row_acceleration=row_acceleration, calls=calls
+    )
     # zero on rows that follow from others: if none is zero, all are independent
     return vdot, f if f.all() else calls.solve(partial(least_multipliers, model), q, f)
 
@@ -191,11 +207,11 @@ def hinge_reactions(
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    Udot: ArrayLike | None = None,
+    row_acceleration: ArrayLike | None = None,
     calls: Calls = WITHOUT_OPTIONS,
 ) -> Reactions:
     """The forces through the hinges of the tree and through its closures."""
-    vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
+    vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, row_acceleration, calls)
     loads = () if f_ext is None else (f_ext,)
     attached = system.description.attachments
     if attached.with_inertia:
@@ -273,16 +289,18 @@ def constraint_impulse(
     q: ArrayLike,
     v: ArrayLike,
     *,
-    rates: ArrayLike | None = None,
+    row_velocity: ArrayLike | None = None,
     **options: Unpack[CallOptions],
 ) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
-    ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = rates. It is the projection of v on the constraints in the
-    mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A Λ A* p.
+    ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = `row_velocity`. It is the projection of v on the
+    constraints in the mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A
+    Λ A* p.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), by default those that
-    the system prescribes: zero, except for `Motor` and `Rows` with rates.
+    **Arguments:** `q` (..., nq), `v` (..., nv); `row_velocity` (..., rows), the velocity along
+    each row after the impact, by default what the system prescribes: zero, except for `Motor` and
+    `Rows` with rates.
     **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
     **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
 
@@ -300,7 +318,7 @@ def constraint_impulse(
         batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
         same = np.array(np.broadcast_to(v, (*batch, model.nv)))
         return calls.finish(Impulse(same, np.zeros((*batch, 0))), batch)
-    wanted = model.rates if rates is None else rates  # type: ignore[attr-defined]
+    wanted = model.rates if row_velocity is None else row_velocity  # type: ignore[attr-defined]
     program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
         program.resolve = partial(_impulses, rows_of(model))
@@ -335,13 +353,13 @@ def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) 
 def _program(
     system: Model,
     f_ext: ArrayLike | None,
-    Udot: ArrayLike | None,
+    row_acceleration: ArrayLike | None,
     algorithm: str | None,
 ) -> tuple[Program, tuple[ArrayLike, ...]]:
     if algorithm is not None:
         one_of("algorithm", algorithm, (*FORMS, "secondary"), "The default is None.")
-    pair = forward_with_rows(algorithm, f_ext is not None, Udot is not None)
-    extras = tuple(x for x in (f_ext, Udot) if x is not None)
+    pair = forward_with_rows(algorithm, f_ext is not None, row_acceleration is not None)
+    extras = tuple(x for x in (f_ext, row_acceleration) if x is not None)
     if algorithm is None:
         program = program_of(pair, system)
     else:

@@ -42,6 +42,7 @@ from phipsi.core.operators import (
     psi,
     vdot as vdot_leaf,
 )
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -53,6 +54,9 @@ class EffortDerivatives(NamedTuple):
     by_v: Array
     by_vdot: Array
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
 
 class AccelerationDerivatives(NamedTuple):
     """Derivatives of joint accelerations, (..., nv, nv) each."""
@@ -60,6 +64,9 @@ class AccelerationDerivatives(NamedTuple):
     by_q: Array
     by_v: Array
     by_tau: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 @cache

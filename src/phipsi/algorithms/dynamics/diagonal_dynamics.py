@@ -34,6 +34,7 @@ from phipsi.core.operators import (
     v,
 )
 from phipsi.package_state import only_public
+from phipsi.support import one_line
 
 __all__ = [
     "Innovations",
@@ -76,6 +77,9 @@ class Innovations(NamedTuple):
 
     epsilon: Array
     nu: Array
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
 
 _INNOVATIONS = NamedForm((EPSILON, NU), "apply", Innovations)

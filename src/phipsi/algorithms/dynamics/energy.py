@@ -80,7 +80,7 @@ def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     >>> builder = pp.ModelBuilder()
     >>> boom = builder.add_body("boom", joint=pp.joints.Fixed(), inertia=beam)
     >>> cantilever = builder.build()
-    >>> tip = beam.ports[0].moves[1]                 # deflection along y for unit coordinates
+    >>> tip = beam.ports[0].translation_modes[1]     # deflection along y for unit coordinates
     >>> q = 0.01 * tip / (tip @ tip)
     >>> static = 3 * 100.0 / 2.0**3 * 0.01**2 / 2    # by a force on the tip: 3 EI/L³ times w²/2
     >>> bool(pp.elastic_energy(cantilever, q) >= static)

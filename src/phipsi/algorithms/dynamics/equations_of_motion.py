@@ -129,20 +129,20 @@ class _ActuationOptions(_Loads, total=False):
 
 class _Forced(_Loads, total=False):
     algorithm: str | None
-    Udot: ArrayLike | None
+    row_acceleration: ArrayLike | None
 
 
 @overload
 def inverse_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[False] = False, **more: Unpack[_ActuationOptions],
+    return_multipliers: Literal[False] = False, **more: Unpack[_ActuationOptions],
 ) -> Array: ...  # fmt: skip
 
 
 @overload
 def inverse_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[True], **more: Unpack[_ActuationOptions],
+    return_multipliers: Literal[True], **more: Unpack[_ActuationOptions],
 ) -> Dynamics: ...  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def inverse_dynamics(
     f0: ArrayLike | None = None,
     actuated: Sequence[str] | None = None,
     weights: ArrayLike | None = None,
-    multipliers: bool = False,
+    return_multipliers: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array | Dynamics:
     """Joint efforts that a motion needs (recursive Newton–Euler).
@@ -175,11 +175,11 @@ def inverse_dynamics(
     (..., n, 6), the force on each body at its origin in body axes, [moment; force]; `points` with
     `f0` (..., nC, 6), the papers' forces exerted by the mechanism at the points, in world axes;
     `actuated`, names of the joints that have a drive (default: all); `weights` (nv,), above 0, what
-    an effort costs (default: 1); `multipliers`, whether to return them too; `threads`, `out`,
+    an effort costs (default: 1); `return_multipliers`, whether to return f too; `threads`, `out`,
     `on_error` as for a compiled program.
-    **Returns:** tau (..., nv), or with `multipliers` (vdot, tau, f). It raises `InputError` if v or
-    vdot break the constraints, or if the drives do not suffice: it then names the joints of the
-    motion that lacks one, and how much.
+    **Returns:** tau (..., nv), or with `return_multipliers` (vdot, tau, f). It raises `InputError`
+    if v or vdot break the constraints, or if the drives do not suffice: it then names the joints of
+    the motion that lacks one, and how much.
     **Cost:** two sweeps, O(N); with constraints or `actuated` O(nv³), dense.
     **Source:** SOA eq. 0.1; MM eq. 6–12; theory/closed-chains 2 (KKT).
 
@@ -194,9 +194,9 @@ def inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
     True
     """
-    if multipliers is not False:
-        multipliers = true_or_false("multipliers", multipliers)
-    if actuated is weights is None and not multipliers and not getattr(model, "n_rows", 0):
+    if return_multipliers is not False:
+        return_multipliers = true_or_false("return_multipliers", return_multipliers)
+    if actuated is weights is None and not return_multipliers and not getattr(model, "n_rows", 0):
         if f_ext is points is f0 is None:
             return evaluate(_PLAIN_INVERSE, inverse_dynamics, model, (q, v, vdot), options)
         if points is f0 is None:
@@ -208,7 +208,7 @@ def inverse_dynamics(
                 return program.evaluate((q, v, vdot, *loads), options)
     tree = tree_of(model, inverse_dynamics)
     program, loads = _program(inverse, tree if model.n_rows else model, f_ext, points, f0)
-    if not model.n_rows and actuated is weights is None and not multipliers:
+    if not model.n_rows and actuated is weights is None and not return_multipliers:
         return program(q, v, vdot, *loads, **options)
     calls = Calls(options)
     q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
@@ -217,21 +217,21 @@ def inverse_dynamics(
     efforts, f = calls.solve(drives.efforts, q, v, vdot, needed)
     vdot = np.broadcast_to(vdot, efforts.shape)
     return calls.finish(
-        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else efforts
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if return_multipliers else efforts
     )
 
 
 @overload
 def forward_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[False] = False, **more: Unpack[_Forced],
+    return_multipliers: Literal[False] = False, **more: Unpack[_Forced],
 ) -> Array: ...  # fmt: skip
 
 
 @overload
 def forward_dynamics(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
-    multipliers: Literal[True], **more: Unpack[_Forced],
+    return_multipliers: Literal[True], **more: Unpack[_Forced],
 ) -> Dynamics: ...  # fmt: skip
 
 
@@ -246,8 +246,8 @@ def forward_dynamics(
     points: Points | None = None,
     f0: ArrayLike | None = None,
     algorithm: str | None = None,
-    Udot: ArrayLike | None = None,
-    multipliers: bool = False,
+    row_acceleration: ArrayLike | None = None,
+    return_multipliers: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array | Dynamics:
     """Joint accelerations that efforts cause.
@@ -269,10 +269,10 @@ def forward_dynamics(
     least). Units rad/s² and m/s², in the directions of v.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
-    `inverse_dynamics`; `algorithm`, None or the name of a form; `Udot` (..., rows), the rate of
-    prescribed rates; `multipliers`, whether to return them too; `threads`, `out`, `on_error` as for
-    a compiled program. **Returns:** vdot (..., nv), or with `multipliers` (vdot, tau, f). A joint
-    with nothing to move raises `SingularHingeError`.
+    `inverse_dynamics`; `algorithm`, None or the name of a form; `row_acceleration` (..., rows),
+    Udot, the rate of prescribed rates; `return_multipliers`, whether to return them too; `threads`,
+    `out`, `on_error` as for a compiled program. **Returns:** vdot (..., nv), or with
+    `return_multipliers` (vdot, tau, f). A joint with nothing to move raises `SingularHingeError`.
     **Cost:** three sweeps, O(N); with constraints five, and the elimination of the rows: O(rows)
     for loops of separate trees, O(rows³) where all are coupled.
     **Source:** MM sec. VII; 88-11 sec. 4–5; SOA steps A–F; 88-11 Part II RCCFD2.
@@ -284,13 +284,14 @@ def forward_dynamics(
     >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
     >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])
     >>> q = four_bar.assemble([1.0, -1.0, -1.5])
-    >>> vdot, tau, f = pp.forward_dynamics(four_bar, q, [0, 0, 0], [0, 0, 0], multipliers=True)
+    >>> rest = [0, 0, 0]
+    >>> vdot, tau, f = pp.forward_dynamics(four_bar, q, rest, rest, return_multipliers=True)
     >>> vdot.shape, f.shape
     ((3,), (3,))
     """
-    if multipliers is not False:
-        multipliers = true_or_false("multipliers", multipliers)
-    if algorithm is Udot is None and not multipliers:
+    if return_multipliers is not False:
+        return_multipliers = true_or_false("return_multipliers", return_multipliers)
+    if algorithm is row_acceleration is None and not return_multipliers:
         if f_ext is points is f0 is None:
             if not getattr(model, "n_rows", 0):
                 return evaluate(_PLAIN_FORWARD, forward_dynamics, model, (q, v, tau), options)
@@ -306,13 +307,14 @@ def forward_dynamics(
             if program is not None:
                 return program.evaluate((q, v, tau, *loads), options)
     tree = tree_of(model, forward_dynamics)
-    if model.n_rows or multipliers:
+    if model.n_rows or return_multipliers:
         return _with_constraints(
-            model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
+            model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), row_acceleration, algorithm,
+            return_multipliers,
             options,
         )  # fmt: skip
-    if Udot is not None:
-        dynamics.constraint_forces.reject_rates_of_rows(Udot)
+    if row_acceleration is not None:
+        dynamics.constraint_forces.reject_row_acceleration(row_acceleration)
     if algorithm is None:
         program, loads = _program(forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads, **options)
@@ -329,20 +331,20 @@ def _with_constraints(
     v: ArrayLike,
     tau: ArrayLike,
     f_ext: ArrayLike | None,
-    Udot: ArrayLike | None,
+    row_acceleration: ArrayLike | None,
     algorithm: str | None,
-    multipliers: bool,
+    return_multipliers: bool,
     options: CallOptions,
 ) -> Any:
     """vdot, or the whole solution of the equations of motion."""
     calls = Calls(options)
     rows = dynamics.constraint_forces
     vdot, f = rows.motion_and_multipliers(
-        model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, calls=calls
+        model, q, v, tau, f_ext, row_acceleration=row_acceleration, algorithm=algorithm, calls=calls
     )
     efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape)
     return calls.finish(
-        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if multipliers else vdot
+        dynamics.constraint_forces.Dynamics(vdot, efforts, f) if return_multipliers else vdot
     )
 
 
@@ -496,7 +498,7 @@ def joint_reactions(
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
     *,
-    Udot: ArrayLike | None = None,
+    row_acceleration: ArrayLike | None = None,
     **options: Unpack[CallOptions],
 ) -> Reactions:
     """Whole force that passes through every joint and every closure in forward dynamics.
@@ -510,7 +512,7 @@ def joint_reactions(
     by rigid bodies, and those of the least λ are returned.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
-    `inverse_dynamics`; `Udot` as for `forward_dynamics`.
+    `inverse_dynamics`; `row_acceleration` as for `forward_dynamics`.
     **Returns:** `Reactions`: `joints` (..., n, 6), `closures` (..., frames, 6) at each frame in its
     axes, in the order of `model.closures.points.names`; a tree has none.
     **Cost:** four sweeps, O(N); with constraints that of `constraint_forces` and two sweeps.
@@ -526,7 +528,7 @@ def joint_reactions(
     (array([4.905]), array([4.905]))
     """
     rows = dynamics.constraint_forces
-    if Udot is None and not options:
+    if row_acceleration is None and not options:
         program = _kept(model, _PLAIN_REACTIONS if f_ext is None else _EXTERNAL_REACTIONS)
         if program is not None:
             found = program(q, v, tau) if f_ext is None else program(q, v, tau, f_ext)
@@ -535,11 +537,11 @@ def joint_reactions(
     if mechanism_of(model, joint_reactions).n_rows:
         return calls.finish(
             dynamics.constraint_forces.hinge_reactions(
-                model, q, v, tau, f_ext, Udot=Udot, calls=calls
+                model, q, v, tau, f_ext, row_acceleration=row_acceleration, calls=calls
             )
         )
-    if Udot is not None:
-        dynamics.constraint_forces.reject_rates_of_rows(Udot)
+    if row_acceleration is not None:
+        dynamics.constraint_forces.reject_row_acceleration(row_acceleration)
     attached = model.description.attachments
     if attached.with_inertia:
         attached.check_momentum(model, "joint_reactions")

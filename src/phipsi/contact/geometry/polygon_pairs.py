@@ -8,7 +8,7 @@ of that side is the corner at its end. A corner has the gap along n and the weig
 
     w = exterior angle of the polygon there / (π/2),    Σ w = 4
 
-by which the stiffness and the dissipation of the material are multiplied. So a face on four corners
+by which the stiffness and the damping of the material are multiplied. So a face on four corners
 has the weight 1 at each. A side that comes into the polygon does so at a corner, which becomes two
 whose angles are that of one: forces do not jump. Sides that are redundant, as those of equal faces
 on each other, change nothing, whichever of them is taken.

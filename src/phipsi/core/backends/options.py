@@ -23,8 +23,9 @@ from phipsi.errors import InputError, PhipsiError, one_of
 
 Array = NDArray[Any]
 
-OnError = Literal["raise", "mask", "return"]
-ON_ERROR = ("raise", "mask", "return")
+OnError = Literal["raise", "nan", "best"]
+ON_ERROR = ("raise", "nan", "best")
+_BEFORE = {"mask": "nan", "return": "best"}
 
 
 class CallOptions(TypedDict, total=False):
@@ -32,8 +33,8 @@ class CallOptions(TypedDict, total=False):
 
     `out`: an array to which the result is written; for several results a tuple of arrays, such as
     the result of an earlier call. `threads`: how many threads share a batch. `on_error`, what
-    happens to elements of a batch that fail: "raise" an error that names the first; "mask", return
-    ``(result, status)`` with NaN in their place; "return" the same with the numbers as they came
+    happens to elements of a batch that fail: "raise" an error that names the first; "nan", return
+    ``(result, status)`` with NaN in their place; "best" the same with the numbers as they came
     out, if there are any. The status is an integer for each element, 0 where all is well
     (`phipsi.core.backends.errors_from_status`).
     """
@@ -45,7 +46,8 @@ class CallOptions(TypedDict, total=False):
 
 def check_on_error(value: Any) -> None:
     """Reject a word for `on_error` that nobody knows."""
-    one_of("on_error", value, ON_ERROR)
+    word = _BEFORE.get(value) if isinstance(value, str) else None
+    one_of("on_error", value, ON_ERROR, f'"{value}" is called "{word}".' if word else "")
 
 
 @final
@@ -144,14 +146,14 @@ class Calls:
     def finish(self, result: Array | tuple[Any, ...], batch: tuple[int, ...] = ()) -> Any:
         """The result, an array or a tuple with names, as the options ask for it.
 
-        "mask" puts NaN in the place of failed elements, `out` receives the numbers, and the status
+        "nan" puts NaN in the place of failed elements, `out` receives the numbers, and the status
         comes second. `batch` is that of the arguments, for results without a program.
         """
         if not self._inner and self._out is None:
             return result
         status = np.zeros(batch, dtype=np.int64) if self._status is None else self._status
         parts = in_order(result)
-        if self._word == "mask" and status.any():
+        if self._word == "nan" and status.any():
             bad = is_failure(status)
             parts = tuple(
                 np.where(bad.reshape(bad.shape + (1,) * (x.ndim - bad.ndim)), np.nan, x)

@@ -149,7 +149,7 @@ class Program:
             return self.native.one
 
         def masked(*inputs: Any) -> tuple[Any, ...]:
-            found, status = self(*inputs, on_error="mask")
+            found, status = self(*inputs, on_error="nan")
             return (*in_order(found), int(status))
 
         return masked
@@ -218,11 +218,11 @@ class Program:
             Arrays to write the results to.
         threads : int, optional
             Number of threads that share a large batch. Default: 1.
-        on_error : {"raise", "mask", "return"}, optional
-            What happens if elements of the batch fail. "raise": an exception. "mask": their results
+        on_error : {"raise", "nan", "best"}, optional
+            What happens if elements of the batch fail. "raise": an exception. "nan": their results
             are NaN, and ``(result, status)`` is returned; the status is 0 for success, and its last
             three bits are 6, with the number of a row, if constraint rows are nearly dependent.
-            "return": the same with the numbers as computed. Default: "raise".
+            "best": the same with the numbers as computed. Default: "raise".
         **named : array_like
             Inputs by name.
 
@@ -262,7 +262,7 @@ class Program:
         if status.any():
             if on_error == "raise":
                 raise error_at(self.source, arrays, batch, status)
-            if on_error == "mask":
+            if on_error == "nan":
                 for a in flat(results):
                     a[is_failure(status)] = np.nan
         results = store(results, out, self.request.single)

@@ -35,6 +35,7 @@ from phipsi.core.model import (
     vector3,
 )
 from phipsi.errors import ModelError, number_of, one_of
+from phipsi.support import one_line
 
 Axis = tuple[float, float, float]
 
@@ -265,6 +266,9 @@ class GraphJoint:
     armature: ArrayLike = 0.0
     damping: ArrayLike = 0.0
 
+    def __repr__(self) -> str:
+        return one_line(self)
+
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.joint), Joint):
             raise ModelError(
@@ -292,6 +296,9 @@ class Rows(Constraint):
     A: ArrayLike = field(kw_only=True)
     rates: ArrayLike = field(default=0.0, kw_only=True)
     axes: str = field(default="world", kw_only=True)
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     def __post_init__(self) -> None:
         check_name(self.name, "Rows")

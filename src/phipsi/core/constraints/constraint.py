@@ -37,6 +37,9 @@ class Constraint(ABC):
     def closure(self, model: Model) -> Closure:
         """The rows, with names looked up in the model."""
 
+    def __repr__(self) -> str:
+        return f"<{self._who()}>"
+
     def _who(self) -> str:
         """What errors call it."""
         return f"{type(self).__name__} {self.name!r}"

@@ -160,7 +160,7 @@ class Relations(Constraint):
             raise InputError(
                 f"{self._who()}.transmitted: poses of shape {X.shape} and f of shape {rows.shape} "
                 f"must be (..., {model.n_bodies}, 4, 4) and (..., {closures.n_rows}):\n"
-                f"    motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)\n"
+                f"    motion = pp.forward_dynamics(system, q, v, tau, return_multipliers=True)\n"
                 f"    gear.transmitted(system, pp.poses(system, q), motion.f)"
             )
         return transmitted_by(found, model, first, X, rows)

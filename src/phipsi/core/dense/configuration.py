@@ -73,8 +73,8 @@ class Configuration:
         if parent >= 0 and model.modes[parent]:
             port, eta = self._port(k), self.modes(parent)
             turn = self.port_turn(k)
-            bent = along_modes(port.shortening, eta) @ eta / 2
-            origin = port.position + port.moves @ eta + bent
+            bent = along_modes(port.second_order, eta) @ eta / 2
+            origin = port.position + port.translation_modes @ eta + bent
             self.offset[k] = origin + turn @ self.offset[k]
             self.rotation[k] = turn @ self.rotation[k]
         if parent < 0:
@@ -96,7 +96,7 @@ class Configuration:
     def port_turn(self, k: int) -> Array:
         """Axes of the port that body k is on, in those of its parent: (I − g~)⁻¹ (I + g~) R_0."""
         port = self._port(k)
-        g = skew(port.turns @ self.modes(self.model.parent[k]) / 2)
+        g = skew(port.rotation_modes @ self.modes(self.model.parent[k]) / 2)
         return np.linalg.solve(np.eye(3) - g, np.eye(3) + g) @ port.rotation
 
     def port_motion(self, k: int) -> Array:
@@ -106,12 +106,14 @@ class Configuration:
         """
         port, eta = self._port(k), self.modes(self.model.parent[k])
         turn = self.port_turn(k)
-        R, less = turn @ port.rotation.T, np.eye(3) - skew(port.turns @ eta / 2)
+        R, less = turn @ port.rotation.T, np.eye(3) - skew(port.rotation_modes @ eta / 2)
         out = self.zeros(6, len(eta))
         for i in range(len(eta)):
-            rate = np.linalg.solve(less, skew(port.turns[:, i] / 2) @ (np.eye(3) + R)) @ R.T
+            rate = (
+                np.linalg.solve(less, skew(port.rotation_modes[:, i] / 2) @ (np.eye(3) + R)) @ R.T
+            )
             out[:3, i] = turn.T @ self.array([rate[2, 1], rate[0, 2], rate[1, 0]])
-        out[3:] = turn.T @ (port.moves + along_modes(port.shortening, eta))
+        out[3:] = turn.T @ (port.translation_modes + along_modes(port.second_order, eta))
         return out
 
     def put_at(self, poses: Array) -> None:

@@ -101,10 +101,10 @@ def _port_bias(c: Configuration, k: int, rate: Array) -> Array:
     """Π̇ η̇: by differences of Π_v and Ψ_v, which are linear, and of the Cayley map."""
     hinge: Any = c.model.joints[k]
     port, eta = hinge.port, c.modes(c.model.parent[k])
-    g, g_rate = port.turns @ eta / 2, port.turns @ rate / 2
+    g, g_rate = port.rotation_modes @ eta / 2, port.rotation_modes @ rate / 2
     moving = c.port_motion(k) @ rate
     spin, slide = moving[:3], moving[3:]
-    bend = c.port_turn(k).T @ (along_modes(port.shortening, rate) @ rate)
+    bend = c.port_turn(k).T @ (along_modes(port.second_order, rate) @ rate)
     scale = 1 + g @ g
     return np.concatenate([-2 * (g @ g_rate) / scale * spin, bend - np.cross(spin, slide)])
 
@@ -194,16 +194,16 @@ class _MovedPort:
         self.rates = [*c.eye(self.modes), *along]
         self.every: Names = tuple(range(self.modes, len(self.rates)))
         self._turns: dict[Names, Array] = {}
-        self._less = c.eye(3) - skew(self.port.turns @ self.eta / 2)
+        self._less = c.eye(3) - skew(self.port.rotation_modes @ self.eta / 2)
 
     def turn(self, names: Names) -> Array:
         """R along a set of directions: (I − g~) R_S = Σ g_d~ R_(S without d), and g_d~ of one."""
         if names not in self._turns:
             right = self.c.zeros(3, 3)
             if not names:
-                right = self.c.eye(3) + skew(self.port.turns @ self.eta / 2)
+                right = self.c.eye(3) + skew(self.port.rotation_modes @ self.eta / 2)
             for i, d in enumerate(names):
-                g = skew(self.port.turns @ self.rates[d] / 2)
+                g = skew(self.port.rotation_modes @ self.rates[d] / 2)
                 right = right + g @ self.turn(names[:i] + names[i + 1 :])
                 right = right + g if len(names) == 1 else right
             self._turns[names] = np.linalg.inv(self._less) @ right
@@ -214,11 +214,15 @@ class _MovedPort:
         port, along = self.port, [self.rates[d] for d in names]
         if not names:
             eta = self.eta
-            return port.position + port.moves @ eta + along_modes(port.shortening, eta) @ eta / 2
+            return (
+                port.position
+                + port.translation_modes @ eta
+                + along_modes(port.second_order, eta) @ eta / 2
+            )
         if len(names) == 1:
-            return (port.moves + along_modes(port.shortening, self.eta)) @ along[0]
+            return (port.translation_modes + along_modes(port.second_order, self.eta)) @ along[0]
         if len(names) == 2:
-            return along_modes(port.shortening, along[0]) @ along[1]
+            return along_modes(port.second_order, along[0]) @ along[1]
         return self.c.zeros(3)
 
     def whole(self) -> Array:

@@ -1,8 +1,8 @@
 """Attributes and methods of models and builders for the attachments that the library brings.
 
-Users reach these by names of their own, ``model.ratings`` and ``builder.add_shape``; attachments of
-other packages by `Model.of` and `Model.with_attachment`. The modules of the features are loaded
-when a mechanism has them.
+Users reach these by names of their own, ``model.joint_properties`` and ``builder.add_shape``;
+attachments of other packages by `Model.of` and `Model.with_attachment`. The modules of the features
+are loaded when a mechanism has them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from phipsi.attached import (
         BodyShape,
         Finding,
+        JointProperties,
         LinkShape,
         Material,
         MimicJoint,
-        Rating,
         Shape as TouchingShape,
     )
     from phipsi.transmissions import Carrier, Rotor
@@ -69,9 +69,11 @@ class AttachedData:
         return self._attached("couplings", "couplings")
 
     @property
-    def ratings(self) -> Mapping[str, Rating]:
-        """Ratings of the drives according to the file, by joint name."""
-        return MappingProxyType({r.joint: r for r in self._attached("ratings", "ratings")})
+    def joint_properties(self) -> Mapping[str, JointProperties]:
+        """What the file says of joints and their drives, by joint name."""
+        return MappingProxyType(
+            {r.joint: r for r in self._attached("joint_properties", "joint_properties")}
+        )
 
     @property
     def geometry(self) -> tuple[LinkShape, ...]:
@@ -153,7 +155,7 @@ class AttachedDataBuilder:
         self,
         name: str,
         body: str,
-        shape: LinkShape,
+        shape: TouchingShape,
         placement: Pose = NO_PLACEMENT,
         *,
         material: Material | None = None,

@@ -192,6 +192,10 @@ class Attachment:
         """Whether there is anything."""
         return self != type(self)()
 
+    def __repr__(self) -> str:
+        of = [f"{len(x)} {kind}{'s' * (len(x) != 1)}" for kind, x in self.names().items()]
+        return f"<{type(self).__name__}{': ' if of else ''}{', '.join(of)}>"
+
     def names(self) -> dict[str, list[str]]:
         """The names that must differ, by what they are names of, such as "shape"."""
         return {}
@@ -337,6 +341,9 @@ class SystemAttachment:
 
     __slots__ = ()
     model: Any
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
 
     def on(self, model: Any) -> Self:
         """The same for a changed copy of the tree."""

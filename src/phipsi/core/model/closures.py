@@ -25,6 +25,7 @@ from phipsi.core.model.law_forms import LawForm, RowLaw
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
+from phipsi.support import one_line
 
 ANGULAR: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -72,6 +73,9 @@ class Closure:
     axes: str = "body"
     laws: tuple[RowLaw, ...] = ()
     places: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return one_line(self)
 
     def __post_init__(self) -> None:
         assert self.angular in ANGULAR and self.linear in LINEAR and self.axes in ("body", "world")
@@ -130,6 +134,10 @@ class ClosureSet:
     row_closure: np.ndarray
     first_point: np.ndarray
     selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+
+    def __repr__(self) -> str:
+        n, rows = len(self.closures), self.n_rows
+        return f"ClosureSet({n} closure{'s' * (n != 1)}, {rows} row{'s' * (rows != 1)})"
 
     @property
     def has_laws(self) -> bool:

@@ -60,8 +60,8 @@ def deflection(body: FlexibleInertia, eta: NDArray[Any]) -> float:
     for port in body.ports:
         arm = float(np.linalg.norm(port.position))
         if arm > 0:
-            found.append(float(np.linalg.norm(port.moves @ eta)) / arm)
-        found.append(float(np.linalg.norm(port.turns @ eta)) / 2)
+            found.append(float(np.linalg.norm(port.translation_modes @ eta)) / arm)
+        found.append(float(np.linalg.norm(port.rotation_modes @ eta)) / 2)
     return max(found)
 
 

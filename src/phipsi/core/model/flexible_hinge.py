@@ -64,7 +64,7 @@ class FlexibleHinge(Joint):
         parent_rows: int = 0,
     ) -> None:
         n = 0 if inertia is None else inertia.modes
-        m = 0 if port is None else port.moves.shape[1]
+        m = 0 if port is None else port.translation_modes.shape[1]
         own = [] if inertia is None else packed_inertia(inertia)
         numbers = (*own, *([] if port is None else packed_port(port)))
         kept = [x for x in numbers if x != 0]
@@ -231,13 +231,13 @@ def packed_inertia(x: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> l
 
 def packed_port(port: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> list[Scalar]:
     """R_0 and r_0, then turn and shift of every mode, then the second-order shifts."""
-    m = port.moves.shape[1]
+    m = port.translation_modes.shape[1]
     out = [*listed(port.rotation.reshape(9)), *listed(port.position)]
     for i in range(m):
-        out += [*listed(port.turns[:, i]), *listed(port.moves[:, i])]
+        out += [*listed(port.rotation_modes[:, i]), *listed(port.translation_modes[:, i])]
     for i in range(m):
         for j in range(i + 1):
-            out += listed(port.shortening[:, i, j])
+            out += listed(port.second_order[:, i, j])
     return out
 
 
@@ -248,8 +248,8 @@ def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
         for port in x.ports:
             reach = float(np.linalg.norm(port.position))
             if reach:
-                out = np.fmin(out, _STRAIN * reach / np.linalg.norm(port.moves, axis=0))
-            out = np.fmin(out, _STRAIN / np.linalg.norm(port.turns, axis=0))
+                out = np.fmin(out, _STRAIN * reach / np.linalg.norm(port.translation_modes, axis=0))
+            out = np.fmin(out, _STRAIN / np.linalg.norm(port.rotation_modes, axis=0))
         reach = np.linalg.norm(x.first_moment) / np.linalg.norm(x.S1, axis=0)
     out = np.where(np.isfinite(out), out, _STRAIN * reach)
     return np.where(np.isfinite(out) & (out > 0), out, _STRAIN)
@@ -269,7 +269,7 @@ def hinges_of(
         flexible = None if parent is None else parent.flexible
         on = flexible.port(body.port) if flexible is not None and body.port else None
         if flexible is not None and on is None:
-            on = Port("body frame", moves=np.zeros((3, flexible.modes)))
+            on = Port("body frame", translation_modes=np.zeros((3, flexible.modes)))
         own, rows = coupled.get(k), len(coupled[above].rates) if above in coupled else 0
         plain = body.flexible is None and on is None and own is None and not rows
         hinge = FlexibleHinge(body.joint, body.flexible, on, own, rows) if not plain else None

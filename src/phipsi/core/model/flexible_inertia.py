@@ -164,7 +164,7 @@ class FlexibleInertia(PlainValue):
         GJ: float = math.inf,
         *,
         axis: ArrayLike = (1, 0, 0),
-        lateral: ArrayLike | None = None,
+        bending_axis: ArrayLike | None = None,
         modes: int = 2,
         stretch_modes: int = 0,
         twist_modes: int = 0,
@@ -179,10 +179,10 @@ class FlexibleInertia(PlainValue):
 
         **Arguments:** `length` in m; `mass_per_length` in kg/m; bending stiffness `EI` in N·m²,
         stretch stiffness `EA` in N, torsion stiffness `GJ` in N·m²; infinite ones do not deform.
-        Pairs are for the two bending planes: the beam deflects along `lateral` in the first and
-        along axis × lateral in the second; by default `lateral` is y for a beam along x, z for y,
-        x for z. In each plane there are two static modes (unit deflection and rotation of the tip)
-        and `modes` fixed-interface modes; stretch and torsion have one static mode and
+        Pairs are for the two bending planes: the beam deflects along `bending_axis` in the first
+        and along axis × bending_axis in the second; by default `bending_axis` is y for a beam along
+        x, z for y, x for z. In each plane there are two static modes (unit deflection and rotation
+        of the tip) and `modes` fixed-interface modes; stretch and torsion have one static mode and
         `stretch_modes`, `twist_modes`. `max_frequency` (rad/s) leaves out modes of the clamped beam
         above it. `damping_ratio` of every mode. `stiffening`: with the shortening of the bent beam,
         without which it loses its stiffness when it spins. `shear_stiffness` kGA in N: Timoshenko's
@@ -203,7 +203,8 @@ class FlexibleInertia(PlainValue):
         """
         return cls._of(
             view("flexible beam")(
-                length, mass_per_length, EI, EA, GJ, axis=axis, lateral=lateral, modes=modes,
+                length, mass_per_length, EI, EA, GJ, axis=axis,
+                bending_axis=bending_axis, modes=modes,
                 stretch_modes=stretch_modes, twist_modes=twist_modes, max_frequency=max_frequency,
                 damping_ratio=damping_ratio, stiffening=stiffening,
                 shear_stiffness=shear_stiffness, rotary_inertia=rotary_inertia, ports=ports,
@@ -545,15 +546,15 @@ def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:
             raise ModelError(f"FlexibleInertia: ports must be Port objects, not {port!r}.")
         if port.name in names:
             raise ModelError(f"FlexibleInertia: two ports are called {port.name!r}; rename one.")
-        if port.moves.shape[1] not in (0, n):
+        count = port.translation_modes.shape[1]
+        if count not in (0, n):
             raise ModelError(
-                f"FlexibleInertia: port {port.name!r} has {port.moves.shape[1]} modes, but the "
-                f"body has {n}."
+                f"FlexibleInertia: port {port.name!r} has {count} modes, but the body has {n}."
             )
         names.add(port.name)
     return tuple(
         port
-        if port.moves.shape[1]
+        if port.translation_modes.shape[1]
         else Port(port.name, port.rotation, port.position, np.zeros((3, n)))  # fmt: skip
         for port in found
     )

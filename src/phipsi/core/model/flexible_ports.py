@@ -16,9 +16,9 @@ FloatArray = NDArray[np.float64]
 
 _SYMMETRY = 1e-8  # how far from symmetric the user's numbers may be; they are then averaged
 _PORT_ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
-    "turns": ("3n", ()),
-    "moves": ("3n", ()),
-    "shortening": ("3nn", ((1, 2),)),
+    "rotation_modes": ("3n", ()),
+    "translation_modes": ("3n", ()),
+    "second_order": ("3nn", ((1, 2),)),
 }
 
 
@@ -26,7 +26,7 @@ _PORT_ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 class Port(PlainValue):
     """A place of a flexible body where a joint, a frame or a point may sit.
 
-    With modal coordinates η and g = ½ `turns` η, the port is at the pose
+    With modal coordinates η and g = ½ `rotation_modes` η, the port is at the pose
 
         R_c = R(quaternion (1, g)) R_0        p_c = r_0 + Π_v η + ½ η* Ψ_v η
 
@@ -37,32 +37,43 @@ class Port(PlainValue):
     | `name` | | | unique within the body |
     | `rotation` | R_0 | (3, 3) | axes of the port in the undeformed body |
     | `position` | r_0 | (3,) | origin of the port in the undeformed body, m |
-    | `turns` | Π_ω | (3, n) | small rotation of the port per mode, rad, body axes |
-    | `moves` | Π_v | (3, n) | displacement of the port per mode, m, body axes |
-    | `shortening` | Ψ_v | (3, n, n) | second-order displacement per pair of modes, m, symmetric |
+    | `rotation_modes` | Π_ω | (3, n) | small rotation of the port per mode, rad, body axes |
+    | `translation_modes` | Π_v | (3, n) | displacement of the port per mode, m, body axes |
+    | `second_order` | Ψ_v | (3, n, n) | displacement per pair of modes, m, symmetric |
 
     Fields that are not given are zero (`rotation`: the identity).
     """
 
-    __slots__ = ("name", "rotation", "position", "turns", "moves", "shortening")
+    __slots__ = (
+        "name",
+        "rotation",
+        "position",
+        "rotation_modes",
+        "translation_modes",
+        "second_order",
+    )
     name: str
     rotation: FloatArray
     position: FloatArray
-    turns: FloatArray
-    moves: FloatArray
-    shortening: FloatArray
+    rotation_modes: FloatArray
+    translation_modes: FloatArray
+    second_order: FloatArray
 
     def __init__(
         self,
         name: str,
         rotation: ArrayLike | None = None,
         position: ArrayLike = (0, 0, 0),
-        turns: ArrayLike | None = None,
-        moves: ArrayLike | None = None,
-        shortening: ArrayLike | None = None,
+        rotation_modes: ArrayLike | None = None,
+        translation_modes: ArrayLike | None = None,
+        second_order: ArrayLike | None = None,
     ):
         check_text(name, "the name of a port")
-        given = {"turns": turns, "moves": moves, "shortening": shortening}
+        given = {
+            "rotation_modes": rotation_modes,
+            "translation_modes": translation_modes,
+            "second_order": second_order,
+        }
         n = next((x.shape[-1] for x in map(float_numbers, given.values()) if x.ndim > 1), 0)
         who = f"port {name!r}: "
         place = Pose(rotation, position)
@@ -75,17 +86,20 @@ class Port(PlainValue):
 
     def pose_at(self, eta: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Axes (3, 3) and origin (3,) of the port in the body frame at modal coordinates (n,)."""
-        a, b, c = self.turns @ eta / 2
+        a, b, c = self.rotation_modes @ eta / 2
         g = np.array([[0, -c, b], [c, 0, -a], [-b, a, 0]])
         turn = np.eye(3) + (g + g @ g) * (2 / (1 + (a * a + b * b + c * c)))
-        return turn @ self.rotation, self.position + (self.moves + self.shortening @ eta / 2) @ eta
+        moved = (self.translation_modes + self.second_order @ eta / 2) @ eta
+        return turn @ self.rotation, self.position + moved
 
     def _key(self) -> tuple[Any, ...]:
         return (self.name, *(getattr(self, x).tobytes() for x in self.__slots__[1:]))
 
     def __repr__(self) -> str:
         x, y, z = self.position.tolist()
-        return f"Port({self.name!r} at ({x:g}, {y:g}, {z:g}), {self.moves.shape[1]} modes)"
+        return (
+            f"Port({self.name!r} at ({x:g}, {y:g}, {z:g}), {self.translation_modes.shape[1]} modes)"
+        )
 
 
 @final
@@ -121,6 +135,12 @@ class FlexibleShape(PlainValue):
             for name, (given, size) in corners.items()
         }
         self._set(nodes=points, modes=moves, **joined)
+
+    def __repr__(self) -> str:
+        return (
+            f"FlexibleShape({len(self.nodes)} nodes, {self.modes.shape[2]} modes, "
+            f"{len(self.triangles)} triangles, {len(self.segments)} segments)"
+        )
 
     def deformed(self, eta: ArrayLike, exaggeration: float = 1.0) -> FloatArray:
         """Positions of the nodes (m, 3) at modal coordinates `eta`, enlarged by a factor."""

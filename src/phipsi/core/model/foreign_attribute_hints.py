@@ -34,10 +34,10 @@ ATTRIBUTES = {
         "idx_vs nvs": "model.v_slices, model.v_slice('joint')",
         "lowerPositionLimit": "model.lower",
         "upperPositionLimit": "model.upper",
-        "effortLimit": "model.ratings['joint'].effort",
-        "velocityLimit": "model.ratings['joint'].velocity",
+        "effortLimit": "model.joint_properties['joint'].effort",
+        "velocityLimit": "model.joint_properties['joint'].velocity",
         "rotorInertia rotorGearRatio": "model.armature, and model.rotors behind gears",
-        "friction": "model.ratings['joint'].friction",
+        "friction": "model.joint_properties['joint'].friction",
         "jointPlacements": "model.placements",
         "parents": "model.parent, −1 for the world",
         "children supports subtrees": "model.tree",
@@ -100,6 +100,7 @@ SAID_OTHERWISE = {
     "q0": "model.neutral()",
     "attachments": "model.of(Kind)",
     "parents": "model.parent",
+    "ratings": "model.joint_properties",
 }
 
 

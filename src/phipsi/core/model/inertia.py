@@ -119,13 +119,16 @@ class SpatialInertia(PlainValue):
         return cls._solid(solid, amount)
 
     @classmethod
-    def ellipsoid(cls, half_axes: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
-        """Inertia of a solid ellipsoid about its centre; `half_axes` in m along the body's axes.
+    def ellipsoid(cls, radii: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
+        """Inertia of a solid ellipsoid about its centre.
+
+        **Arguments:** `radii`, the three half axes in m, along the body's axes; either `mass` in kg
+        or `density` in kg/m³.
 
         >>> SpatialInertia.ellipsoid((1, 2, 2), mass=5.0).moment_about_com_B.diagonal().tolist()
         [8.0, 5.0, 5.0]
         """
-        a, b, c = _sizes("ellipsoid", "half_axes", half_axes)
+        a, b, c = _sizes("ellipsoid", "radii", radii)
         volume = 4 / 3 * math.pi * a * b * c
         solid = _symmetric("ellipsoid", volume, np.array([a * a, b * b, c * c]) / 5)
         return cls._solid(solid, amount)

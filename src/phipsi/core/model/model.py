@@ -56,13 +56,13 @@ class Model(AttachedData, ForeignAttributeHints, Value):
     about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
     `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
     (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
-    `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
-    body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
-    coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
-    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`, or the
-    `rate_rows` of a joint. `more_rows`, of a body beyond six, modes or rates; `has_more_rows`, any.
-    `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
-    `model` is the same mechanism without them.
+    `couplings`, `joint_properties`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia`
+    of every body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the
+    modal coordinates and rates of a body follow those of its joint, and armature and damping there
+    are 0. `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`,
+    or the `rate_rows` of a joint. `more_rows`, of a body beyond six, modes or rates;
+    `has_more_rows`, any. `constraints` and `closures`, their resolved rows, are empty here and
+    filled in a `System`; `model` is the same mechanism without them.
     """
 
     __slots__ = (

@@ -35,6 +35,9 @@ class RateRows(ABC):
     attachment: ClassVar[str]
     rates: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: rows of the rates {', '.join(map(str, self.rates))}>"
+
     # ---- numbers ---------------------------------------------------------------------------------
 
     @property

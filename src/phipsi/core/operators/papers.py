@@ -111,7 +111,8 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
 
 NOT_OPERATORS: Mapping[str, str] = {
     "θ": "θ are the coordinates, called q here: an input of programs, not an operator",
-    "f̂": "f̂ are the multipliers of constraints: pp.forward_dynamics(system, …, multipliers=True)",
+    "f̂": "f̂ are the multipliers of constraints: "
+    "pp.forward_dynamics(system, …, return_multipliers=True)",
     "Û": "Û are the prescribed constraint rates; their rate is U̇, called Udot",
     "𝒥": "𝒥(k) is the rotational inertia of a body, a part of M",
     "𝒬": "𝒬[f] of MS is the function cross_force(f)",

@@ -110,7 +110,7 @@ def pairs_of(m: Any) -> Iterator[ShapePair]:
 def _material(numbers: list[float]) -> Material:
     """The friction of a file; MuJoCo takes negative numbers for none."""
     sliding, torsion, rolling = (max(x, 0.0) for x in numbers)
-    return Material(sliding, torsion=torsion, rolling=rolling)
+    return Material(sliding, torsional_friction=torsion, rolling_friction=rolling)
 
 
 def _bits(m: Any, k: int) -> tuple[int, int]:

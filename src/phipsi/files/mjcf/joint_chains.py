@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.attached import Rating
+from phipsi.attached import JointProperties
 from phipsi.core.model import Joint, Pose, joints
 from phipsi.core.spatial import so3_exp
 from phipsi.files.body_frames import hinge_shift
@@ -56,11 +56,11 @@ class ChainJoint:
     anchor: NDArray[np.float64] | None = None
     ref: float = 0.0
 
-    def rating(self) -> Rating:
+    def joint_properties(self) -> JointProperties:
         """Efforts and friction, each as one number where all rates have the same."""
         lower, upper = zip(*self.efforts, strict=True)
         is_even = all(low == -high for low, high in self.efforts)
-        return Rating(
+        return JointProperties(
             self.name,
             self.words,
             _one(upper),

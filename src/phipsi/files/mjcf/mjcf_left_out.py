@@ -354,7 +354,7 @@ class _Notes:
         host = self.names[int(self.m.geom_bodyid[touching[-1]])] if touching else WORLD_NAME
         return (
             f"model.with_shape('own', {host!r}, pp.shapes.Sphere(0.1), "
-            "material=pp.Material(0.9, stiffness=1e5, dissipation=1e3))"
+            "material=pp.Material(0.9, stiffness=1e5, damping=1e3))"
         )
 
     def _two_directions(self, friction: np.ndarray, condim: int, tag: str, k: int) -> None:
@@ -387,12 +387,12 @@ class _Notes:
                 "solreflimit or solimplimit",
                 [k for k in limited if _is_soft(m.jnt_solref[k], m.jnt_solimp[k])],
                 "sets how soft limits are, and is left out. Choose the stiffness of a stop:",
-                "JointStop({!r}, stiffness=1e4, dissipation=0.1)",
+                "JointLimit({!r}, stiffness=1e4, dissipation=0.1)",
             ),
             (
                 "margin", [k for k in limited if m.jnt_margin[k]],
                 "lets limits act before they are reached, and is left out. Give limits that are "
-                "narrower by it:", "JointStop({!r}, stiffness=1e4, lower=-1.0, upper=1.0)",
+                "narrower by it:", "JointLimit({!r}, stiffness=1e4, lower=-1.0, upper=1.0)",
             ),
             (
                 "solreffriction or solimpfriction",

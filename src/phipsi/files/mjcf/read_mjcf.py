@@ -120,7 +120,7 @@ class _MJCFReader:
                 )
             )
             if step.joint.nv:
-                self.robot.ratings.append(step.rating())
+                self.robot.joint_properties.append(step.joint_properties())
             outer, placement = child, Pose()
 
     def _apply_base(self, base: Base | None) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms import AS_CONSTRAINT
-from phipsi.attached import Rating
+from phipsi.attached import JointProperties
 from phipsi.core.model import WORLD_NAME, Frame, LimitsArgument, Pose, SpatialInertia, joints
 from phipsi.files.allowed_folders import AllowedFolders
 from phipsi.files.body_frames import hinge_shift, in_body, link_frames
@@ -235,7 +235,7 @@ class _SDFReader:
             Connection(name, element, host, child, joint, Pose(), drive.limits, drive.damping)
         )
         if joint.nv:
-            self.robot.ratings.append(drive.rating)
+            self.robot.joint_properties.append(drive.joint_properties)
 
     def _closes_a_loop(self, parent: str, child: str) -> bool:
         """Whether the child hangs on a joint already, or the parent hangs on the child.
@@ -450,11 +450,11 @@ def _pitch(element: XMLElement, who: str) -> float:
 @final
 @dataclass(frozen=True)
 class AxisProperties:
-    """Limits, damping and rating of a joint, as `Connection` wants them."""
+    """Limits, damping and properties of a joint, as `Connection` wants them."""
 
     limits: LimitsArgument
     damping: float | Vector
-    rating: Rating
+    joint_properties: JointProperties
 
 
 def read_drive(
@@ -463,7 +463,7 @@ def read_drive(
     """Read <limit>, <dynamics> and <mimic> of every axis of a joint."""
     count = _KINDS[kind][1]
     if not count:
-        return AxisProperties(None, 0.0, Rating(name, kind))
+        return AxisProperties(None, 0.0, JointProperties(name, kind))
     tags = ("axis", "axis2")[:count]
     axes = [at for tag in tags if (at := element.only(tag, who)) is not None]
     damping, friction = zip(*(_dynamics(axis, who) for axis in axes), strict=True)
@@ -477,8 +477,8 @@ def read_drive(
     limits = None
     if any(pair != _FREE for pair in bounds):
         limits = bounds[0] if count == 1 else tuple(zip(*bounds, strict=True))
-    rating = Rating(name, kind, _one(efforts), _one(velocities), _one(friction))
-    return AxisProperties(limits, damping[0] if count == 1 else damping, rating)
+    properties = JointProperties(name, kind, _one(efforts), _one(velocities), _one(friction))
+    return AxisProperties(limits, damping[0] if count == 1 else damping, properties)
 
 
 def _one(numbers: Vector) -> float | Vector:

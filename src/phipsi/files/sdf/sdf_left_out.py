@@ -73,7 +73,7 @@ def note_spring(
     if stop != _USUAL_STOP:
         instead = (
             "Choose the stiffness of a stop:\n"
-            f"    pp.forces.JointStop({name!r}, stiffness={stop[0]!r}, dissipation=0.1)"
+            f"    pp.forces.JointLimit({name!r}, stiffness={stop[0]!r}, dissipation=0.1)"
         )
         what = "the stiffness or dissipation of its limits"
         robot.note_left_out(what, who, name, at, instead=instead)

@@ -79,10 +79,12 @@ def _material(
                 "model and is left out. Write <restitution_coefficient>0</…> for no rebound.",
                 bounce,
             )  # fmt: skip
-    _note_softness(surface, who, Material(mu, torsion=torsion, restitution=part), left_out)
+    _note_softness(
+        surface, who, Material(mu, torsional_friction=torsion, restitution=part), left_out
+    )
     if laws is None and twist is None and bounce is None:
         return None
-    return Material(mu, torsion=torsion, restitution=part)
+    return Material(mu, torsional_friction=torsion, restitution=part)
 
 
 def _torsion(twist: XMLElement, who: str, left_out: LeftOut) -> float:
@@ -107,7 +109,7 @@ def _note_softness(surface: XMLElement, who: str, material: Material, left_out: 
     stated = [tag for tag in _NUMBERS_OF_CONTACT if law.only(tag, who) is not None]
     if stated:
         k, d = law.texts.number("kp", who, 1e12), law.texts.number("kd", who, 1.0)
-        soft = f"pp.Material({material.friction!r}, stiffness={k!r}, dissipation={d!r})"
+        soft = f"pp.Material({material.friction!r}, stiffness={k!r}, damping={d!r})"
         tags = ", ".join(f"<{tag}>" for tag in stated)
         left_out(
             f"{tags} of its contacts, which are rigid here, {'are' if len(stated) > 1 else 'is'} "

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from phipsi.attached import Rating
+from phipsi.attached import JointProperties
 from phipsi.core.model import Pose, SpatialInertia, joints, plane_axes, rotation_of_rpy
 from phipsi.errors import did_you_mean
 from phipsi.files.allowed_folders import AllowedFolders
@@ -207,7 +207,7 @@ def _read_joint(robot: ParsedRobot, element: XMLElement) -> None:
         )
     )
     if joint.nv:
-        robot.ratings.append(Rating(name, kind, effort, velocity, friction))
+        robot.joint_properties.append(JointProperties(name, kind, effort, velocity, friction))
     mimic = element.only("mimic", who)
     if mimic is not None:
         robot.mimics.append(mimic_of(mimic, mimic, name, who))

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.attached import FileMetadata, LinkShape, MimicJoint, Rating, as_file_shape
+from phipsi.attached import FileMetadata, JointProperties, LinkShape, MimicJoint, as_file_shape
 from phipsi.core.model import (
     UNAFFECTED,
     WORLD_NAME,
@@ -76,7 +76,7 @@ def _warn_of_losses(model: Model) -> None:
         lost.append(f"the armature of {len(turning)} joint(s), for example {turning[0]!r}")
     if model.rotors:
         lost.append(f"{len(model.rotors)} rotor(s), for example {model.rotors[0].name!r}")
-    one_sided = [r.joint for r in model.ratings.values() if r.lower_effort is not None]
+    one_sided = [r.joint for r in model.joint_properties.values() if r.lower_effort is not None]
     if one_sided:
         lost.append(f"the least efforts of {len(one_sided)} joint(s), such as {one_sided[0]!r}")
     if tuple(model.gravity.tolist()) != _GRAVITY:
@@ -91,7 +91,9 @@ class _URDFWriter:
         self.model = model
         extras = model.of(FileMetadata)
         self.couplings: dict[str, MimicJoint] = {c.joint: c for c in extras.couplings}
-        self.ratings: dict[str, Rating] = {r.joint: r for r in extras.ratings}
+        self.joint_properties: dict[str, JointProperties] = {
+            r.joint: r for r in extras.joint_properties
+        }
         self.shapes: dict[str, list[LinkShape]] = {}
         for shape in (*extras.geometry, *map(as_file_shape, model.shapes)):
             self.shapes.setdefault(shape.link, []).append(shape)
@@ -205,8 +207,11 @@ class _URDFWriter:
         self.lines.append(f"    </{shape.role}>")
 
     def _write_joint(self, link: Body) -> None:
-        rating, coupling = self.ratings.get(link.joint_name), self.couplings.get(link.joint_name)
-        kind, axis = _urdf_type(link, rating)
+        properties, coupling = (
+            self.joint_properties.get(link.joint_name),
+            self.couplings.get(link.joint_name),
+        )
+        kind, axis = _urdf_type(link, properties)
         inner = [
             _origin(link.placement),
             _tag("parent", link=link.parent),
@@ -215,7 +220,7 @@ class _URDFWriter:
         if axis is not None:
             inner.append(_tag("axis", xyz=axis))
         if link.joint.nv:
-            inner += _limits(link, kind, rating)
+            inner += _limits(link, kind, properties)
         if coupling is not None:
             multiplier, offset = coupling.multiplier, coupling.offset
             inner.append(_tag("mimic", joint=coupling.of, multiplier=multiplier, offset=offset))
@@ -226,15 +231,15 @@ class _URDFWriter:
         ]
 
 
-def _limits(link: Body, kind: str, rating: Rating | None) -> Iterator[str]:
+def _limits(link: Body, kind: str, properties: JointProperties | None) -> Iterator[str]:
     """The elements <limit> and <dynamics>, if they say anything."""
     bounds = {}
     if kind in ("revolute", "prismatic"):
-        low, high = (0.0, 0.0) if rating else (-_UNBOUNDED, _UNBOUNDED)
+        low, high = (0.0, 0.0) if properties else (-_UNBOUNDED, _UNBOUNDED)
         if link.limits is not None:
             (low,), (high,) = link.limits
         bounds = {"lower": low, "upper": high}
-    effort, velocity = (rating.effort, rating.velocity) if rating else (np.inf, np.inf)
+    effort, velocity = (properties.effort, properties.velocity) if properties else (np.inf, np.inf)
     if bounds or np.isfinite([effort, velocity]).any():
         yield _tag("limit", **bounds, effort=effort, velocity=velocity)
     damping = set(link.damping)
@@ -242,19 +247,21 @@ def _limits(link: Body, kind: str, rating: Rating | None) -> Iterator[str]:
         raise ModelError(
             f"joint {link.joint_name!r}: URDF has one damping per joint, not {link.damping}."
         )
-    friction = rating.friction if rating else 0.0
+    friction = properties.friction if properties else 0.0
     if any(damping) or friction:
         yield _tag("dynamics", damping=max(damping, default=0.0), friction=friction)
 
 
-def _urdf_type(link: Body, rating: Rating | None) -> tuple[str, tuple[float, ...] | None]:
+def _urdf_type(
+    link: Body, properties: JointProperties | None
+) -> tuple[str, tuple[float, ...] | None]:
     """URDF's word for the joint, and its axis."""
     joint = link.joint
     arguments = joint.as_arguments()
     if joint.nv == 0:
         return "fixed", None
     if isinstance(joint, joints.Revolute):
-        was_revolute = rating is not None and rating.source_type == "revolute"
+        was_revolute = properties is not None and properties.source_type == "revolute"
         limited = link.limits is not None or was_revolute
         return "revolute" if limited else "continuous", arguments["axis"]
     if isinstance(joint, joints.Prismatic):

@@ -287,9 +287,9 @@ class ExactPort(NamedTuple):
 
     rotation: Array
     position: Array
-    turns: Array
-    moves: Array
-    shortening: Array
+    rotation_modes: Array
+    translation_modes: Array
+    second_order: Array
 
     @property
     def numbers(self) -> list[Any]:
@@ -338,7 +338,7 @@ def own_body(numbers: Any, body: FlexibleInertia) -> ExactBody:
 
 def own_port(numbers: Any, port: Port) -> ExactPort:
     """A port with the numbers of a model."""
-    parts = (port.position, port.turns, port.moves, port.shortening)
+    parts = (port.position, port.rotation_modes, port.translation_modes, port.second_order)
     return ExactPort(numbers.rotation(port.rotation), *map(numbers.any, parts))
 
 

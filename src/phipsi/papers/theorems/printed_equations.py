@@ -247,7 +247,7 @@ _ROWS: dict[str, list[tuple[str, str, str, str]]] = {
         ("II-2.5–2.7", "A V", "computed: motions of the held object at its contacts", ""),
         ("II-2.8", "", "outside: phipsi keeps the motion of the object in q, v", ""),
         ("II-2.9", "Aᵀ f(0)", "computed", ""),
-        ("II-2.10–2.15", "", "defined: `pp.forward_dynamics(system, q, v, tau, multipliers=True)`. In the text after 2.15 (AᵀA)⁻¹ A is (AᵀA)⁻¹ Aᵀ", ""),
+        ("II-2.10–2.15", "", "defined: `pp.forward_dynamics(system, q, v, tau, return_multipliers=True)`. In the text after 2.15 (AᵀA)⁻¹ A is (AᵀA)⁻¹ Aᵀ", ""),
         ("II-3.1", "J ℳ⁻¹ Jᵀ", "computed: with a system, the admittance of all bodies at the closures; `pp.delassus_matrix`", "operational compliance"),
         ("II-3.2–3.6", "", "defined: `pp.forward_dynamics(system, …)` and `pp.constraint_forces(system, …)`", ""),
         ("II-4.1–4.8", "−ℳ⁻¹ Jᵀ f(0)", "computed", "force correction"),

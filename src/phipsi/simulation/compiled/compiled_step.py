@@ -89,12 +89,12 @@ class CompiledStep:
     A `Simulator` has it as ``sim.compiled``; export, pages, gym and studies read nothing else.
 
     **Attributes:** `mechanism`, a model or a system, and its `model`; `dt`, s; `integrator`;
-    `reproducible`, whether its code has the same bits on every processor; `episodes`; `given`,
-    quantities of the algebra that every trajectory has its own of; `states`, `inputs` and
-    `parameters`, each a `StepQuantity` by name; `before` and `after`, the nodes of all states at
-    the beginning and at the end of the step, by name; `graph`, the equations of motion at any
-    place, for what others compute besides; `circuit`, all laws as one graph; `restart`, of
-    episodes, and `redrawn`, the parameters that they change.
+    `reproducible`, whether its code has the same bits on every processor; `episodes`;
+    `per_trajectory`, parameters of the mechanism that every trajectory has its own of; `states`,
+    `inputs` and `parameters`, each a `StepQuantity` by name; `before` and `after`, the nodes of all
+    states at the beginning and at the end of the step, by name; `graph`, the equations of motion at
+    any place, for what others compute besides; `circuit`, all laws as one graph; `restart`, of
+    episodes, and `randomized`, the parameters that they change.
 
     >>> import phipsi as pp
     >>> step = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3).compiled
@@ -111,7 +111,7 @@ class CompiledStep:
         circuit: BlockDiagram,
         dt: float,
         integrator: str,
-        given: Sequence[str] = (),
+        per_trajectory: Sequence[str] = (),
         episodes: Episodes | None = None,
         *,
         reproducible: bool = False,
@@ -119,8 +119,8 @@ class CompiledStep:
         self.mechanism, self.model = mechanism, mechanism.model
         self.dt, self.integrator, self.reproducible = dt, integrator, reproducible
         self.circuit, self.episodes, self.restart = circuit, episodes, None
-        self.graph = StepGraph(mechanism, circuit, given)
-        self.given = self.graph.named
+        self.graph = StepGraph(mechanism, circuit, per_trajectory)
+        self.per_trajectory = self.graph.named
         place = step_of(self.graph, METHODS[integrator])
         self.after: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         first: dict[str, Any] = {"q": self.model.neutral(), "v": np.zeros(self.model.nv)}
@@ -137,8 +137,8 @@ class CompiledStep:
         self.before = {n: given_node(n, x.shape) for n, x in self.after.items()}
         self.inputs = {"tau": self._quantity("tau", (self.model.nv,), np.zeros(self.model.nv))}
         self.parameters = self._parameters()
-        redrawn = () if episodes is None else episodes.redraw
-        self.redrawn = {n: given_node(n, self.parameter(n).shape) for n in redrawn}
+        randomized = () if episodes is None else episodes.randomize
+        self.randomized = {n: given_node(n, self.parameter(n).shape) for n in randomized}
         self._plans: dict[Any, RunProgram] = {}
         self._adjoints: dict[Any, RunGradient] = {}
 
@@ -154,7 +154,7 @@ class CompiledStep:
     # ---- quantities ---------------------------------------------------------------------------
 
     def _parameters(self) -> dict[str, StepQuantity]:
-        """Parameters of laws, and what `given` names."""
+        """Parameters of laws, and those of `per_trajectory`."""
         out = {n: StepQuantity(n, x.shape, x.value)
                for n, x in self.circuit.of_kind("parameter").items()}  # fmt: skip
         contacts = self.mechanism.contact_pairs
@@ -245,7 +245,7 @@ class CompiledStep:
         """
         key = frozenset(own), tuple(records)
         if key not in self._plans:
-            states = {**self.after, **self.redrawn}  # restarts change these parameters
+            states = {**self.after, **self.randomized}  # restarts change these parameters
             sizes = {n: max(1, x.size) for n, x in self.parameters.items()}
             self._plans[key] = self._plan_of(
                 states,
@@ -314,7 +314,7 @@ class CompiledStep:
         `tau` (n, nv), efforts besides those of the laws, N·m or N; `parameters`, (*shape) by name,
         or (n, *shape) where every trajectory has its own; `number` of the step, which samples and
         noise depend on. Arguments stay as they are. Contacts and constraints are not checked before
-        the step, as `Simulator.start` does.
+        the step, as `Simulator.initial_state` does.
         **Raises:** `SimulationError` if a trajectory fails.
         """
         from phipsi.simulation.runs.run_memory import RunMemory
@@ -322,7 +322,7 @@ class CompiledStep:
         if self.episodes is not None:
             raise InputError(
                 "evaluate: a step with episodes starts trajectories again, which reads what other "
-                "trajectories started with. Use  sim.start(…)  and  sim.step(state)"
+                "trajectories started with. Use  sim.initial_state(…)  and  sim.step(state)"
             )
         known = {n: _rows_of(x, states) for n, x in self.states.items()}
         count = next((len(x) for x in known.values() if len(x) != 1), 1)

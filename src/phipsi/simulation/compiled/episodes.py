@@ -1,4 +1,4 @@
-"""Episodes: trajectories that end by a law and start again, for learners."""
+"""Episodes: trajectories that end by a law and start again, for learning agents."""
 
 from __future__ import annotations
 
@@ -27,63 +27,65 @@ STARTS = "episode.starts"
 class Episodes:
     """When the trajectories of a `Simulator` end, and what is kept about them.
 
-    **Arguments:** `end`, a recorded scalar by name (``"<law>.<output>"``), or several: an episode
-    ends where one of them is not 0; `limit`, the time t at which it ends too, s; `every`, check
-    after so many steps, during which a learner holds its action; `keep`, recorded quantities by
-    name, which are computed at every check; `redraw`, parameters of laws and of `given` by name,
-    that every episode has its own of.
+    **Arguments:** `terminate`, a recorded scalar by name (``"<law>.<output>"``), or several: an
+    episode is terminated where one of them is not 0; `time_limit`, the time t at which it is
+    truncated, s; `check_every`, steps between checks, during which an agent holds its action;
+    `record`, recorded quantities by name, which are computed at every check; `randomize`,
+    parameters of laws and of `per_trajectory` by name, that every episode has its own of.
 
     After a check, `SimulatorState.laws` has, for every trajectory, by name:
 
-    - "episode.ended": 1 if `end` was reached; "episode.late": 1 if `limit` was; "episode.failed":
-      1 if a number was not finite any more, or a step could not be taken, which ends an episode
-      instead of the trajectory; "episode.over": 1 if one of the three is;
+    - "episode.terminated": 1 if `terminate` was not 0; "episode.truncated": 1 if `time_limit` was
+      reached; "episode.failed": 1 if a number was not finite any more, or a step could not be
+      taken, which ends an episode instead of the trajectory; "episode.done": 1 if one of the three
+      is;
     - "episode.count", how many episodes are over;
-    - "episode.final.<name>", a quantity of `keep` before the trajectory starts again, which is the
-      last value of the episode if it is over; "episode.<name>", the same after it: as `rollout`
+    - "episode.final.<name>", a quantity of `record` before the trajectory starts again, which is
+      the last value of the episode if it is over; "episode.<name>", the same after it: as `rollout`
       records it then, with the samples that laws take at that time.
 
-    Where an episode is over, q, v, t, the states of laws and the parameters in `redraw` are taken
-    from one of the starts of ``sim.start(…, restart=starts)``: ``state.own`` has the parameters of
-    the present episodes. Its number is computed from those of the trajectory and the
-    episode, so it is the same in any batch, in any number of lanes and threads, and in a run that
-    goes on from another. A sampled law takes a sample in the first step of an episode, so `every`
-    must be a multiple of the steps between its samples. **Cost:** the law once per check, and
-    `keep` twice.
+    Where an episode is over, q, v, t, the states of laws and the parameters in `randomize` are
+    taken from one of the starts of ``sim.initial_state(…, restart=starts)``: ``state.own`` has the
+    parameters of the present episodes. The number of the start is computed from those of the
+    trajectory and the episode, so it is the same in any batch, in any number of lanes and threads,
+    and in a run that goes on from another. A sampled law takes a sample in the first step of an
+    episode, so `check_every` must be a multiple of the steps between its samples. **Cost:** the law
+    once per check, and `record` twice.
 
     >>> import numpy as np, phipsi as pp
     >>> @pp.law
     ... def task(q):
     ...     return {"fallen": abs(q[0]) > 1.0, "angle": q[0]}
-    >>> episodes = pp.Episodes("task.fallen", limit=2.0, every=10, keep=("task.angle",))
+    >>> episodes = pp.Episodes("task.fallen", 2.0, check_every=10, record=("task.angle",))
     >>> sim = pp.Simulator(pp.examples.planar_arm(1), task, dt=1e-2, episodes=episodes)
-    >>> state = sim.start(np.zeros((3, 1)), restart=sim.start(np.array([[0.1], [0.2]])))
+    >>> starts = sim.initial_state(np.array([[0.1], [0.2]]))
+    >>> state = sim.initial_state(np.zeros((3, 1)), restart=starts)
     >>> sim.step(state, steps=50)
     >>> state.laws["episode.count"].tolist()
     [1.0, 1.0, 1.0]
     """
 
-    end: str | Sequence[str] = ()
-    limit: float | None = None
-    every: int = 1
-    keep: Sequence[str] = ()
-    redraw: Sequence[str] = ()
+    terminate: str | Sequence[str] = ()
+    time_limit: float | None = None
+    check_every: int = 1
+    record: Sequence[str] = ()
+    randomize: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("end", "keep", "redraw"):
+        for name in ("terminate", "record", "randomize"):
             value = getattr(self, name)
             names = tuple(as_list(name, value, "['task.done']"))
             if not all(isinstance(x, str) for x in names):
-                what = "parameters" if name == "redraw" else "recorded quantities"
+                what = "parameters" if name == "randomize" else "recorded quantities"
                 raise InputError(f"{name}={value!r} must be names of {what}")
             object.__setattr__(self, name, names)
-        if self.limit is not None:
-            checked_time(self.limit, "limit")
-        object.__setattr__(self, "every", whole_number("every", self.every))
-        if not self.end and self.limit is None:
+        if self.time_limit is not None:
+            checked_time(self.time_limit, "time_limit")
+        object.__setattr__(self, "check_every", whole_number("check_every", self.check_every))
+        if not self.terminate and self.time_limit is None:
             raise InputError(
                 "episodes without an end: say which law ends them, or after which time:\n"
-                '    pp.Episodes(end="task.done", limit=10.0)'
+                '    pp.Episodes(terminate="task.done", time_limit=10.0)'
             )
 
     def restart(
@@ -97,41 +99,41 @@ class Episodes:
         from phipsi.simulation.runs.run_program import Restart
 
         for period in periods:
-            if self.every % period:
-                fits = math.lcm(self.every, *periods)
+            if self.check_every % period:
+                fits = math.lcm(self.check_every, *periods)
                 raise InputError(
-                    f"episodes are checked every {self.every} steps, but a law is sampled every "
-                    f"{period} steps: a new episode would begin between two samples. Say\n"
-                    f"    pp.Episodes(…, every={fits})"
+                    f"episodes are checked every {self.check_every} steps, but a law is sampled "
+                    f"every {period} steps: a new episode would begin between two samples. Say\n"
+                    f"    pp.Episodes(…, check_every={fits})"
                 )
         ended: Any = Tracer(constant(0.0))
-        for name in self.end:
+        for name in self.terminate:
             node = record(name)
             if node.shape:
                 raise InputError(
-                    f"end={name!r} has shape {node.shape}, but one number ends an episode. "
+                    f"terminate={name!r} has shape {node.shape}, but one number ends an episode. "
                     f"Join the entries in the law:  (x > 1).any()"
                 )
             ended = np.where(Tracer(node) != 0, 1.0, ended)
         late: Any = Tracer(constant(0.0))
-        if self.limit is not None:
-            late = np.where(_number("t") + 0.5 * _number("h") >= self.limit, 1.0, 0.0)
+        if self.time_limit is not None:
+            late = np.where(_number("t") + 0.5 * _number("h") >= self.time_limit, 1.0, 0.0)
         failed = _number("failed")
         over = np.maximum(np.maximum(ended, late), failed)
         count, starts = _number("episode.count"), _number(STARTS)
         checks: dict[str, Any] = {
-            "episode.ended": ended, "episode.late": late, "episode.failed": failed,
-            "episode.over": over, "episode.count": count + over,
+            "episode.terminated": ended, "episode.truncated": late, "episode.failed": failed,
+            "episode.done": over, "episode.count": count + over,
         }  # fmt: skip
-        checks |= {f"episode.final.{name}": Tracer(record(name)) for name in self.keep}
+        checks |= {f"episode.final.{name}": Tracer(record(name)) for name in self.record}
         row = np.floor(uniform_numbers(count, _number("trajectory"), 1, 0)[0] * starts)
         return Restart(
-            self.every,
+            self.check_every,
             {name: as_node(x) for name, x in checks.items()},
-            "episode.over",
+            "episode.done",
             as_node(np.where(row < starts, row, 0.0)),
-            (*states, *self.redraw),
-            {f"episode.{name}": record(name) for name in self.keep},
+            (*states, *self.randomize),
+            {f"episode.{name}": record(name) for name in self.record},
         )
 
 
@@ -151,7 +153,7 @@ def starts_of(
             return {}
         raise InputError(
             "restart= is for a simulator with episodes:\n"
-            '    sim = pp.Simulator(…, episodes=pp.Episodes(end="task.done"))'
+            '    sim = pp.Simulator(…, episodes=pp.Episodes(terminate="task.done"))'
         )
     rows = {name: x.copy() for name, x in own.items()} if given is None else given
     count = len(rows["q"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +15,13 @@ from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
 from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
-from phipsi.errors import InputError, one_of, true_or_false, warn
+from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
 from phipsi.simulation.compiled.simulator_results import (
+    Rollout,
     SimulatorGradient,
-    SimulatorRun,
     own_rows,
     recorded_run,
     weights_of,
@@ -58,10 +58,10 @@ class Simulator:
     it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
     `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
     "implicit_damping" (the same, and stable with dampers of any strength at joints);
-    "time_stepping" (order 1, for systems with contacts); `given`,
-    quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
-    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
-    `System` these and "Jr";
+    "time_stepping" (order 1, for systems with contacts); `per_trajectory`,
+    parameters of the mechanism that every trajectory may have its own of: quantities of the
+    algebra, such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
+    of a `System` these and "Jr";
     `episodes`, when trajectories end and start again; `smoothing`, J, of gradients through
     contacts, see `gradient`; `reproducible`, whether steps, rollouts and gradients use no fused
     multiply-add: then steps have the bits of those in WebAssembly, C and on a live page.
@@ -76,9 +76,9 @@ class Simulator:
 
     >>> import numpy as np, phipsi as pp
     >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
-    >>> state = sim.start(q=np.zeros((100, 2)))         # a hundred arms
+    >>> state = sim.initial_state(q=np.zeros((100, 2)))         # a hundred arms
     >>> sim.step(state)
-    >>> run = sim.rollout(state, steps=500, every=100)
+    >>> run = sim.rollout(state, steps=500, record_every=100)
     >>> run.q.shape, round(float(run.t[0, -1]), 9)
     ((100, 6, 2), 0.501)
     """
@@ -90,7 +90,7 @@ class Simulator:
         dt: float = 1e-3,
         *,
         integrator: str = "rk4",
-        given: Sequence[str] = (),
+        per_trajectory: Sequence[str] = (),
         episodes: Episodes | None = None,
         smoothing: float = 0.0,
         reproducible: bool = False,
@@ -108,7 +108,7 @@ class Simulator:
         self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
         self.laws: Any = tuple(laws) if several else laws
-        own = tuple(as_list("given", given, "['M']"))
+        own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
         made: Any = laws
         if not isinstance(laws, BlockDiagram):
             made = block_diagram(whole, self.laws, self.dt, own)
@@ -116,7 +116,7 @@ class Simulator:
         if episodes is not None and not isinstance(episodes, Episodes):
             raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
         self.episodes = episodes
-        parts = whole, made, self.dt, integrator, given, episodes
+        parts = whole, made, self.dt, integrator, per_trajectory, episodes
         self.compiled = CompiledStep(*parts, reproducible=self.reproducible)
         self.parameters: dict[str, Array | None] = {
             name: x.first for name, x in self.compiled.parameters.items()
@@ -147,9 +147,14 @@ class Simulator:
         """The shape of a quantity that `rollout` can record."""
         return self.compiled.node(name).shape
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, {"start": "sim.initial_state(…)"})
+
     # ---- states -------------------------------------------------------------------------------
 
-    def start(
+    def initial_state(
         self,
         q: ArrayLike | None = None,
         v: ArrayLike | None = None,
@@ -157,21 +162,22 @@ class Simulator:
         t: ArrayLike = 0.0,
         parameters: Mapping[str, ArrayLike] | None = None,
         restart: SimulatorState | None = None,
-        separate: bool = False,
-        first: int = 0,
+        resolve_penetration: bool = False,
+        first_trajectory: int = 0,
     ) -> SimulatorState:
-        """States to begin with, of one trajectory or of many on leading axes, which broadcast.
+        """Initial states of one trajectory, or of many on leading axes, which broadcast.
 
         **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
-        `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
-        with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
-        of this simulator: its trajectories are the starts of later episodes, this state if None;
-        `separate`, whether bodies may overlap deeply at first, joints be beyond rigid stops and
-        ropes too long: the first step then moves them, without velocity. Else that is an error.
-        `first`, the number of the first trajectory: noise, and the
-        starts of episodes, are random by the numbers of trajectories.
+        `t` (...), s; `parameters`, values (..., *shape) by name, of laws and those of
+        `per_trajectory`: with leading axes, every trajectory has its own; `restart`, with
+        `episodes`, another state of this simulator: its trajectories are the starts of later
+        episodes, this state if None; `resolve_penetration`, whether the first step resolves deep
+        penetration, without velocity: bodies may then overlap, joints be beyond rigid stops and
+        ropes too long. By default that is an error. `first_trajectory`, the number of the first
+        trajectory: noise, and the starts of episodes, are random by the numbers of trajectories.
         """
-        model, separate = self.model, true_or_false("separate", separate)
+        model = self.model
+        resolve = true_or_false("resolve_penetration", resolve_penetration)
         named = parameters.items() if isinstance(parameters, Mapping) else ()
         compiled, mechanism = self.compiled, self.compiled.mechanism
         shapes = {n: x.shape for n, x in compiled.parameters.items()}
@@ -193,7 +199,7 @@ class Simulator:
             if name in (parameters or {}):
                 contact.contact_rows.check_materials(mechanism.contact_pairs, values[name])
         varied = {n for n, x in values.items() if x.ndim > len(shapes[n])}
-        own = {n: x for n, x in values.items() if n in varied or n in compiled.redrawn}
+        own = {n: x for n, x in values.items() if n in varied or n in compiled.randomized}
         numbers: dict[str, Any] = {"q": places, "v": rates, "t": times}
         states = {
             n: own_rows(numbers.get(n, x.first), batch, x.shape) for n, x in compiled.states.items()
@@ -201,19 +207,23 @@ class Simulator:
         kept = {n: own_rows(x, batch, shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
         if restart is not None and getattr(restart, "simulator", None) is not self:
-            raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
-        known = compiled.redrawn if restart is None else restart.varied
-        for name in (x for x in compiled.redrawn if x not in known):
             raise InputError(
-                f"episodes redraw {name!r}, but all starts have the same value of it. Say\n"
-                f"    restart=sim.start(…, parameters={{{name!r}: …}})    # one for each start"
+                "restart= must be a state of this simulator:  sim.initial_state(many_q)"
+            )
+        known = compiled.randomized if restart is None else restart.varied
+        for name in (x for x in compiled.randomized if x not in known):
+            raise InputError(
+                f"episodes randomize {name!r}, but all starts have the same value of it. Say\n"
+                f"    restart=sim.initial_state(…, parameters={{{name!r}: …}})    # one per start"
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(compiled.restart, {**states, **kept}, rows)
         parts = states, kept, shared, pool, frozenset(varied)
-        state = SimulatorState(self, batch, *parts, first=whole_number("first", first, 0))
-        if not separate:
-            self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
+        number = whole_number("first_trajectory", first_trajectory, 0)
+        state = SimulatorState(self, batch, *parts, first_trajectory=number)
+        if not resolve:
+            fix = "sim.initial_state(q, v, resolve_penetration=True)    # moves with the first step"
+            self.check_gaps(state, fix)
         return state
 
     def check_gaps(self, state: SimulatorState, fix: str) -> None:
@@ -244,7 +254,7 @@ class Simulator:
             if value is None:
                 raise InputError(
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
-                    f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
+                    f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
                 )
             known = self.compiled.circuit.quantities.get(name)
             if known is not None and known.kind == "parameter":
@@ -277,7 +287,7 @@ class Simulator:
 
         >>> import phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
-        >>> now, later = sim.start(), sim.start()
+        >>> now, later = sim.initial_state(), sim.initial_state()
         >>> sim.step(now, [0.1, 0.0], out=later)
         >>> float(now.t), float(later.t)
         (0.0, 0.001)
@@ -300,25 +310,25 @@ class Simulator:
         tau: ArrayLike | None = None,
         steps: int = 1,
         *,
-        every: int = 1,
+        record_every: int = 1,
         record: Sequence[str] = ("q", "v"),
         per_step: bool | None = None,
         threads: int = 1,
         on_error: OnError = "raise",
         progress: Any = None,
-    ) -> SimulatorRun:
+    ) -> Rollout:
         """Run all trajectories from a state, which stays as it is.
 
         **Arguments:** `tau`, efforts besides those of the laws: (..., nv), or for every step
-        (..., steps, nv); `per_step` says which, where both would fit; `steps`; `every`, record
-        every so many steps; `record`, names out of `recordable`; `threads` share the trajectories;
-        `on_error`: "raise" an error if a trajectory fails, after all others are done; "mask" and
-        "return" give the run with its `status`; `progress` as for `simulate`. Ctrl-C ends the run
-        within a second, with a warning: the run then has the records so far.
-        **Returns:** `SimulatorRun`.
+        (..., steps, nv); `per_step` says which, where both would fit; `steps`;
+        `record_every`, steps between records; `record`, names out of `recordable`; `threads` share
+        the trajectories; `on_error`: "raise" an error if a trajectory fails, after all others are
+        done; "nan" and "best" give the run with its `status`; `progress` as for `simulate`.
+        Ctrl-C ends the run within a second, with a warning: the run then has the records so far.
+        **Returns:** `Rollout`.
         """
         check_on_error(on_error)
-        options: Any = {"every": every, "record": record, "per_step": per_step}
+        options: Any = {"record_every": record_every, "record": record, "per_step": per_step}
         run = recorded_run(self, state, tau, steps, threads=threads, progress=progress, **options)
         if not run.complete:
             done = run.state.steps - state.steps
@@ -333,29 +343,28 @@ class Simulator:
         tau: ArrayLike | None = None,
         steps: int = 1,
         *,
-        of: Mapping[str, ArrayLike],
-        every: int = 1,
+        cotangents: Mapping[str, ArrayLike],
+        record_every: int = 1,
         parameters: Sequence[str] | None = None,
         per_step: bool | None = None,
         segment: int | None = None,
         smoothing: float | None = None,
         threads: int = 1,
     ) -> SimulatorGradient:
-        """The gradient of Σ weights · records of `rollout`, by all that the run depends on.
+        """The gradient of Σ cotangents · records of `rollout`, by all that the run depends on.
 
         The adjoint of every step, in machine code: λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w. Only every so many
         states are kept; those between are computed again.
 
-        **Arguments:** `state`, `tau`, `steps`, `every`, `per_step`, `threads` as for `rollout`;
-        `of`, weights (..., kept, *shape) by name of what is recorded, which broadcast:
-        ``of={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them the
-        gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
-        `segment`, steps between two kept states;
-        `smoothing`, J, that of the simulator if None. With 0, contacts have the derivatives of the
-        modes that they are in: open, sticking or sliding; those that rest, of bodies just above
-        each other. If positive, the run stays as it is, and
-        every contact within the margin has the derivatives of impulses inside the cones,
-        y ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
+        **Arguments:** `state`, `tau`, `steps`, `record_every`, `per_step`, `threads` as for
+        `rollout`; `cotangents`, (..., kept, *shape) by name of what is recorded, which broadcast:
+        ``cotangents={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them
+        the gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
+        `segment`, steps between two kept states; `smoothing`, J, that of the simulator if None.
+        With 0, contacts have the derivatives of the modes that they are in: open, sticking or
+        sliding; those that rest, of bodies just above each other. If positive, the run stays as it
+        is, and every contact within the margin has the derivatives of impulses inside the cones, y
+        ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
         smoothing → 0 where modes are strict.
         **Returns:** `SimulatorGradient`. **Cost:** some five runs.
         **Source:** theory/sensitivities 5 and 8; theory/contact 7; Griewank and Walther 2008,
@@ -364,8 +373,9 @@ class Simulator:
         >>> import numpy as np, phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
         >>> end = np.zeros((51, 2)); end[-1] = [1.0, 0.0]     # the first angle at the end
-        >>> found = sim.gradient(sim.start([0.0, 0.1]), np.zeros((50, 2)), 50, of={"q": end})
-        >>> found.tau.shape, bool(found.tau[0, 0] > 0)
+        >>> state = sim.initial_state([0.0, 0.1])
+        >>> result = sim.gradient(state, np.zeros((50, 2)), 50, cotangents={"q": end})
+        >>> result.tau.shape, bool(result.tau[0, 0] > 0)
         ((50, 2), True)
         """
         check_state(self, state)
@@ -375,13 +385,14 @@ class Simulator:
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
                 "    pp.Simulator(…, episodes=None).gradient(…)"
             )
-        if not of or not isinstance(cast(object, of), Mapping):
-            raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
-        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+        if not cotangents or not isinstance(cast(object, cotangents), Mapping):
+            raise InputError('say of what:  sim.gradient(…, cotangents={"q": weights})')
+        steps = whole_number("steps", steps, 0)
+        every = whole_number("record_every", record_every)
         kept, batch = steps // every + 1, state.batch
         weights = {
-            name: weights_of(name, of[name], batch, (kept, *compiled.node(name).shape))
-            for name in of
+            name: weights_of(name, x, batch, (kept, *compiled.node(name).shape))
+            for name, x in cotangents.items()
         }
         known = compiled.parameters
         by = [*compiled.circuit.of_kind("parameter"), *(x for x in _BODIES if x in known)]
@@ -401,10 +412,10 @@ class Simulator:
         from phipsi.simulation.runs.run_gradient import GivenWeights
 
         weigh = GivenWeights(weights, every, steps)
-        found, forward = compiled.adjoint(tuple(of), state.own, wrt, kappa).gradient(
+        found, forward = compiled.adjoint(tuple(cotangents), state.own, wrt, kappa).gradient(
             self.dt, steps, state.steps, state.arrays(), given, weigh,
             None if segment is None else whole_number("segment", segment),
-            whole_number("threads", threads), state.first,
+            whole_number("threads", threads), state.first_trajectory,
         )  # fmt: skip
         if forward.status.any():
             status = forward.status, forward.failed_at

@@ -19,7 +19,7 @@ from phipsi.simulation.compiled.one_trajectory import OwnForces, own_mechanism
 from phipsi.simulation.compiled.simulator_state import check_state
 from phipsi.simulation.runs.rollout_arguments import per_step_efforts
 from phipsi.simulation.trajectory.trajectory import Trajectory
-from phipsi.support import make_progress
+from phipsi.support import make_progress, shapes_in_line
 
 if TYPE_CHECKING:
     from phipsi.contact import Certificate, ContactRecord
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 class SimulatorGradient(NamedTuple):
     """The gradient of a run.
 
-    `value` (...), Σ weights · records; by the state at the beginning: `q` (..., nv), in the
+    `value` (...), Σ cotangents · records; by the state at the beginning: `q` (..., nv), in the
     directions of v, `v` (..., nv), and `laws` by name; by the efforts `tau`, of the shape that they
     had; by `parameters`, in the shape that they were given in: those that all trajectories share
     have the sum.
@@ -43,12 +43,15 @@ class SimulatorGradient(NamedTuple):
     tau: Array
     parameters: dict[str, Array]
 
+    def __repr__(self) -> str:
+        return shapes_in_line(self)
+
 
 class Beginning(NamedTuple):
     """What a run began with: states and parameters by name, as the state of a simulator has them.
 
     `rows` of states only if the run may be wanted again; `number` of the first step; `tau`
-    (n, nv), or (n, steps, nv); `steps`, `every`.
+    (n, nv), or (n, steps, nv); `steps`, `record_every`.
     """
 
     rows: dict[str, Array]
@@ -58,7 +61,7 @@ class Beginning(NamedTuple):
     number: int
     tau: Array
     steps: int
-    every: int
+    record_every: int
 
     def part(self, at: Any) -> Beginning:
         """That of some trajectories."""
@@ -83,7 +86,7 @@ def beginning_of(now: Any, names: Sequence[str], tau: Array, steps: int, every: 
 
 
 @final
-class SimulatorRun:
+class Rollout:
     """What `Simulator.rollout` recorded.
 
     **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
@@ -153,13 +156,13 @@ class SimulatorRun:
         It has the inertias, rotors, gravity and numbers of elements of this trajectory: its energy
         is that of the motion. Its `tau` are all efforts at the joints, those of laws and elements
         included; if they were not recorded, the trajectory runs once more when they are read. The
-        energy is NaN where `episodes` redraw parameters of laws and elements during the run.
+        energy is NaN where `episodes` randomize parameters of laws and elements during the run.
 
         **Arguments:** `index` of the trajectory, a number or a tuple, as for arrays.
 
         >>> import numpy as np, phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-2)
-        >>> sim.rollout(sim.start(np.zeros((3, 1))), steps=100).trajectory(1)
+        >>> sim.rollout(sim.initial_state(np.zeros((3, 1))), steps=100).trajectory(1)
         <Trajectory: 101 samples, t = 0 … 1 s, nq = 1, nv = 1, rk4>
         """
         sim, batch = self.simulator, self.state.batch
@@ -185,10 +188,10 @@ class SimulatorRun:
             contacts = contact.contact_record.ContactRecord(mechanism.contact_pairs, *parts)
         row = _row(place, batch)
         given = self._given(row)
-        of_bodies = {n: given[n] for n in sim.compiled.given}
+        of_bodies = {n: given[n] for n in sim.compiled.per_trajectory}
         own = own_mechanism(mechanism, of_bodies) if of_bodies else mechanism
         forces = OwnForces(sim, own.model, given)
-        stored = forces.stored if self._is_known(sim.compiled.redrawn) else _unknown
+        stored = forces.stored if self._is_known(sim.compiled.randomized) else _unknown
         out = Trajectory(
             own.model, t[there], q[there], v[there], lambda: self._efforts(row)[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
@@ -197,15 +200,15 @@ class SimulatorRun:
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
 
-    def _is_known(self, redrawn: Mapping[str, Any]) -> bool:
+    def _is_known(self, randomized: Mapping[str, Any]) -> bool:
         """Whether parameters stay as they are during the run; rejects bodies that change."""
-        for name in redrawn:
-            if name in self.simulator.compiled.given:
+        for name in randomized:
+            if name in self.simulator.compiled.per_trajectory:
                 raise InputError(
-                    f"episodes redraw {name!r} during the run, so that there is no one model of a "
-                    f"trajectory. The records are  run.q, run.v, run[name]"
+                    f"episodes randomize {name!r} during the run, so that there is no one model "
+                    f"of a trajectory. The records are  run.q, run.v, run[name]"
                 )
-        return not redrawn
+        return not randomized
 
     def _given(self, row: int) -> dict[str, Array]:
         """The parameters of one trajectory."""
@@ -221,19 +224,19 @@ class SimulatorRun:
         begun, kept = self._begun, self.t.shape[-1]
         if not begun.rows:
             return np.repeat(begun.tau[row, None], kept, axis=0)
-        steps = min(begun.steps, (kept - 1) * begun.every + 1)
+        steps = min(begun.steps, (kept - 1) * begun.record_every + 1)
         tau = begun.tau[row] if begun.tau.ndim == 2 else begun.tau[row, :steps]
         start = self.state.alone(row, begun.part(slice(row, row + 1)))
         again = sim.rollout(
-            start, tau, steps, every=begun.every, record=("tau",), per_step=tau.ndim == 2,
-            on_error="return",
+            start, tau, steps, record_every=begun.record_every, record=("tau",),
+            per_step=tau.ndim == 2, on_error="best",
         )  # fmt: skip
         return again["tau"][:kept]
 
-    def part(self, rows: Array) -> SimulatorRun:
+    def part(self, rows: Array) -> Rollout:
         """The trajectories with these numbers, of a run with one leading axis."""
         found = {name: x[rows] for name, x in self._found.items()}
-        out = SimulatorRun(self.simulator, self.state.part(rows), found, self._begun.part(rows))
+        out = Rollout(self.simulator, self.state.part(rows), found, self._begun.part(rows))
         out.complete = self.complete
         return out
 
@@ -249,7 +252,7 @@ class SimulatorRun:
 
     def __repr__(self) -> str:
         names = ", ".join(self._found)
-        return f"<run of {self.state!r}: {names}>"
+        return f"<Rollout of {self.state!r}: {names}>"
 
 
 def _row(place: tuple[Any, ...], batch: tuple[int, ...]) -> int:
@@ -270,15 +273,15 @@ def recorded_run(
     tau: ArrayLike | None = None,
     steps: int = 1,
     *,
-    every: int = 1,
+    record_every: int = 1,
     record: Sequence[str] = ("q", "v"),
     per_step: bool | None = None,
     threads: int = 1,
     progress: Any = None,
-) -> SimulatorRun:
+) -> Rollout:
     """`Simulator.rollout`, with failures in its status and Ctrl-C in `complete`, without a word."""
     check_state(simulator, state)
-    steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+    steps, every = whole_number("steps", steps, 0), whole_number("record_every", record_every)
     threads = whole_number("threads", threads)
     names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
     plan = simulator.compiled.plan(state.own, names)
@@ -291,7 +294,7 @@ def recorded_run(
     given = now.efforts
     if tau is not None or per_step is not None:
         given = per_step_efforts(simulator.model, tau, now.batch, steps, per_step)
-    run = SimulatorRun(simulator, now, out, beginning_of(now, names, given, steps, every))
+    run = Rollout(simulator, now, out, beginning_of(now, names, given, steps, every))
     if not now.count:
         return run
     memory = now.memory(plan, threads)
@@ -318,13 +321,13 @@ def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Ar
 def weights_of(
     name: str, given: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]
 ) -> Array:
-    """Weights (n, kept, *shape) of a record."""
-    array = real_array(f"of[{name!r}]", given)
+    """Cotangents (n, kept, *shape) of a record."""
+    array = real_array(f"cotangents[{name!r}]", given)
     try:
         whole = np.broadcast_to(array, (*batch, *shape))
     except ValueError:
         raise InputError(
-            f"of[{name!r}] has shape {array.shape}, which does not broadcast to the records, "
-            f"{(*batch, *shape)}"
+            f"cotangents[{name!r}] has shape {array.shape}, which does not broadcast to the "
+            f"records, {(*batch, *shape)}"
         ) from None
     return np.array(whole.reshape(math.prod(batch), *shape), order="C")

@@ -28,12 +28,14 @@ _FEW = 64  # trajectories whose step is so short that the interpreter is held
 
 @final
 class SimulatorState:
-    """Where the trajectories of a `Simulator` are; `sim.start` makes it, `sim.step` advances it.
+    """Where the trajectories of a `Simulator` are.
+
+    `sim.initial_state` makes it, `sim.step` advances it.
 
     **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
     arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
     every trajectory has its own of, and `varied`, those that were given for each of them;
-    `first`, the number of the first trajectory; `steps`, how many have been taken; `status` (n,)
+    `first_trajectory`, its number; `steps`, how many have been taken; `status` (n,)
     and `failed_at` (n,), of all trajectories in a row: 0, or why and in which step it stopped.
     """
 
@@ -47,11 +49,11 @@ class SimulatorState:
         starts: dict[str, Array],
         varied: frozenset[str] = frozenset(),
         begun: tuple[Array, Array] | None = None,
-        first: int = 0,
+        first_trajectory: int = 0,
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
         self._rows, self.own, self.shared, self._starts = states, own, shared, starts
-        self.varied, self.first = varied, first
+        self.varied, self.first_trajectory = varied, first_trajectory
         # where it began, from which the energy of contacts is accounted for
         touching = WORST in states
         self._begun = (states["q"].copy(), states["v"].copy()) if touching else None
@@ -78,14 +80,14 @@ class SimulatorState:
     def copy(self) -> SimulatorState:
         """The same state in memory of its own."""
         shared = {name: x.copy() for name, x in self.shared.items()}
-        return self._taken(slice(None), self.batch, shared, self.first)
+        return self._taken(slice(None), self.batch, shared, self.first_trajectory)
 
     def part(self, rows: Array) -> SimulatorState:
         """The trajectories with these numbers, of a state with one leading axis, on their own.
 
-        `first` is right for the first of them.
+        `first_trajectory` is right for the first of them.
         """
-        return self._taken(rows, (len(rows),), self.shared, self.first + int(rows[0]))
+        return self._taken(rows, (len(rows),), self.shared, self.first_trajectory + int(rows[0]))
 
     def _taken(
         self, rows: Any, batch: tuple[int, ...], shared: dict[str, Array], first: int
@@ -101,7 +103,7 @@ class SimulatorState:
 
     def alone(self, row: int, begun: Any) -> SimulatorState:
         """One trajectory as it was at the beginning of a run, on its own."""
-        out = self._taken(slice(row, row + 1), (), begun.shared, self.first + row)
+        out = self._taken(slice(row, row + 1), (), begun.shared, self.first_trajectory + row)
         for mine, first in ((out._rows, begun.rows), (out.own, begun.own)):
             for name, x in first.items():
                 np.copyto(mine[name], x)
@@ -112,7 +114,7 @@ class SimulatorState:
     def take(self, other: SimulatorState) -> None:
         """Become equal to another state, in the memory that is there."""
         fits = other.simulator is self.simulator and other.batch == self.batch
-        fits = fits and other.first == self.first
+        fits = fits and other.first_trajectory == self.first_trajectory
         if not fits or other.own.keys() != self.own.keys():
             raise InputError(
                 f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
@@ -148,7 +150,7 @@ class SimulatorState:
 
         out = RunMemory(
             plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads,
-            first_trajectory=self.first,
+            first_trajectory=self.first_trajectory,
         )  # fmt: skip
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
@@ -268,8 +270,10 @@ def check_state(simulator: Any, given: Any) -> None:
     if getattr(given, "simulator", None) is simulator:
         return
     if isinstance(given, SimulatorState):
-        raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        raise InputError(
+            "this state belongs to another simulator; make one with sim.initial_state(…)"
+        )
     raise InputError(
         f"a run begins with a state of the simulator, not {type(given).__name__}. Make one:\n"
-        "    state = sim.start(q, v)\n    run = sim.rollout(state, steps=100)"
+        "    state = sim.initial_state(q, v)\n    run = sim.rollout(state, steps=100)"
     )

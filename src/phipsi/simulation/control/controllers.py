@@ -33,6 +33,7 @@ from phipsi.simulation.control.operational_space import OperationalSpace, Operat
 from phipsi.simulation.control.references import Constant, JointReference, joint_state_at
 from phipsi.simulation.control.tracking import Tracking
 from phipsi.simulation.runs.user_functions import check_signature, name_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Array]
@@ -105,6 +106,9 @@ class ComputedTorque:
         self.damping = model.damping if compensated else np.zeros(model.nv)
         self._tracking = Tracking(model)
 
+    def __repr__(self) -> str:
+        return one_line(self, self.model, self.reference, kp=self.kp, kd=self.kd)
+
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         reference = joint_state_at(self.model, self.reference, t)
@@ -175,6 +179,9 @@ class PDGravity:
         self.kp, self.kd = (driven * gains(model, x, n) for x, n in ((kp, "kp"), (kd, "kd")))
         self._tracking = Tracking(model)
 
+    def __repr__(self) -> str:
+        return one_line(self, self.model, self.reference, kp=self.kp, kd=self.kd)
+
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         reference = joint_state_at(self.model, self.reference, t)
@@ -201,8 +208,8 @@ class Saturated:
     Each effort is cut off on its own, so its direction in joint space may change.
 
     **Arguments:** `controller`, any ``(t, q, v) -> tau``; `efforts`, the largest magnitudes (N·m or
-    N), a number or one per rate, by default those of ``model.ratings``, which robot files give;
-    drives that push and pull with different efforts (`lower_effort`) have both bounds then.
+    N), a number or one per rate, by default those of ``model.joint_properties``, which robot files
+    give; drives that push and pull with different efforts (`lower_effort`) have both bounds then.
     **Attributes:** `limits` (nv,); `saturated` (nv,), how often each was cut off so far.
 
     >>> import phipsi as pp
@@ -223,6 +230,9 @@ class Saturated:
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self._lower = _rated_lower_efforts(model) if efforts is None else None
         self.saturated = np.zeros(model.nv, dtype=int)
+
+    def __repr__(self) -> str:
+        return one_line(self, self.controller, self.model, efforts=self.limits)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
@@ -269,19 +279,22 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
 
 def _rated_efforts(model: Model) -> Array:
     limits = np.full(model.nv, np.inf)
-    for name, rating in model.ratings.items():
-        limits[model.joint_rates(name)] = rating.effort
+    for name, properties in model.joint_properties.items():
+        limits[model.joint_rates(name)] = properties.effort
     if not np.isfinite(limits).any():
         raise InputError(
-            "the model says nothing about the efforts of its drives (model.ratings), so there is "
-            "nothing to cut off. Give them:\n    Saturated(controller, model, efforts=100.0)"
+            "the model says nothing about the efforts of its drives (model.joint_properties), so "
+            "there is nothing to cut off. Give them:\n"
+            "    Saturated(controller, model, efforts=100.0)"
         )
     return limits
 
 
 def _rated_lower_efforts(model: Model) -> tuple[Array, Array] | None:
     """Which rates have a least effort of their own, and those; None if the file gives none."""
-    found = {n: r.lower_effort for n, r in model.ratings.items() if r.lower_effort is not None}
+    found = {
+        n: r.lower_effort for n, r in model.joint_properties.items() if r.lower_effort is not None
+    }
     if not found:
         return None
     lower = np.full(model.nv, -np.inf)

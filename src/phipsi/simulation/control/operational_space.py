@@ -32,6 +32,7 @@ from phipsi.simulation.control.references import ConstantPose, PoseReference, po
 from phipsi.simulation.runs.checks import checked_number
 from phipsi.simulation.runs.rollout import SINGULAR_TASK
 from phipsi.simulation.runs.user_functions import check_signature, name_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -175,6 +176,9 @@ class OperationalSpace:
         modes = ("apply", "apply", "apply", "apply", "dense")
         self._terms = compile(terms, model, mode=modes, points=where)
         self._state, self._matrices = self._constrained_state, self._constrained_matrices
+
+    def __repr__(self) -> str:
+        return one_line(self, self.model, self.frame, self.reference, kp=self.kp, kd=self.kd)
 
     def _constrained_state(
         self, q: ArrayLike, v: ArrayLike, tau: ArrayLike

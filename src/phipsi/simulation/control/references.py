@@ -34,6 +34,7 @@ from phipsi.simulation.control.dependent_joints import FollowingJoints, moved_by
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.runs.user_functions import name_of
+from phipsi.support import one_line
 
 Array = NDArray[Any]
 
@@ -93,6 +94,9 @@ class Constant:
         self._free = None if turns else self.q  # single numbers of quaternions do not change
         self._still = np.zeros(model.nv)
 
+    def __repr__(self) -> str:
+        return one_line(self, self.q)
+
     def __call__(self, t: float) -> JointState:
         """Return (q, 0, 0)."""
         q = self.q if self._free is None else self._free
@@ -143,6 +147,10 @@ class JointPath:
             self._check_branches()
         elif independent is not None:
             raise InputError(_ALL_INDEPENDENT)
+
+    def __repr__(self) -> str:
+        shape, end = self.waypoints.shape, float(self.times[-1])
+        return f"<JointPath: {shape[0]} waypoints of {shape[1]} coordinates, to t = {end:g} s>"
 
     def __call__(self, t: float) -> JointState:
         """Return (q, v, vdot) at time t."""
@@ -222,6 +230,10 @@ class FourierPath:
         elif independent is not None:
             raise InputError(_ALL_INDEPENDENT)
 
+    def __repr__(self) -> str:
+        nq, count = self.cosines.shape
+        return f"<FourierPath: {nq} coordinates, {count} frequencies, period {self.period:g} s>"
+
     @classmethod
     def fit(
         cls,
@@ -290,6 +302,9 @@ class ConstantPose:
         self.pose = _checked_pose(pose)
         self._position = self.pose[:3, 3]
 
+    def __repr__(self) -> str:
+        return one_line(self, position=self.pose[:3, 3])
+
     def __call__(self, t: float) -> PoseState:
         """Return (pose, 0, 0)."""
         place = np.concatenate([self._position, np.ones(1)]).reshape(4, 1)
@@ -325,6 +340,9 @@ class CartesianPath:
         self._turns = so3_log(np.swapaxes(R[:-1], -1, -2) @ R[1:])
         turns_W = np.einsum("kij,kj->ki", R[:-1], self._turns)
         self._legs = np.concatenate([turns_W, p[1:] - p[:-1]], axis=-1)
+
+    def __repr__(self) -> str:
+        return f"<CartesianPath: {len(self.poses)} poses, to t = {float(self.times[-1]):g} s>"
 
     def __call__(self, t: float) -> PoseState:
         """Return (pose, velocity, acceleration) at time t."""

@@ -158,7 +158,7 @@ class DiagramBuilder:
             program = compile(forms, self.model, mode=modes, points=points)
             inputs = {n: np.zeros(shape) for n, shape in program.input_shapes.items()}
             inputs["q"] = self.model.neutral()
-            found, _ = program(*(inputs[n] for n in program.inputs), on_error="return")
+            found, _ = program(*(inputs[n] for n in program.inputs), on_error="best")
             names = tuple(f"evaluation.{len(self._evaluations)}.{i}" for i in range(len(forms)))
             for name, array in zip(names, found, strict=True):
                 self.given(name, "result", np.shape(array))

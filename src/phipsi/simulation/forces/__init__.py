@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = offer(
         "body_forces": "GravityField PointSpring Rope Wrench",
         "elastic_couplings": "ElasticCoupling",
         "frame_forces": "Bushing TorsionSpring WindDrag",
-        "joint_forces": "JointDamper JointFriction JointSpring StribeckFriction from_ratings",
-        "joint_stops": "JointStop",
+        "joint_forces": "JointDamper JointFriction JointSpring StribeckFriction from_model",
+        "joint_limits": "JointLimit",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,9 +9,9 @@ from phipsi.simulation.forces.joint_forces import (
     JointFriction,
     JointSpring,
     StribeckFriction,
-    from_ratings,
+    from_model,
 )
-from phipsi.simulation.forces.joint_stops import JointStop
+from phipsi.simulation.forces.joint_limits import JointLimit
 
 __all__ = [
     "Bushing",
@@ -20,8 +20,8 @@ __all__ = [
     "GravityField",
     "JointDamper",
     "JointFriction",
+    "JointLimit",
     "JointSpring",
-    "JointStop",
     "PointSpring",
     "Rope",
     "State",
@@ -29,5 +29,5 @@ __all__ = [
     "TorsionSpring",
     "WindDrag",
     "Wrench",
-    "from_ratings",
+    "from_model",
 ]

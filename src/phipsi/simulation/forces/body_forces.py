@@ -16,6 +16,7 @@ from phipsi.errors import InputError, PhipsiError, is_real, one_of
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, PrintedForce, State
 from phipsi.simulation.runs.user_functions import check_signature, name_of
+from phipsi.support import one_line
 
 Point = Any
 
@@ -188,7 +189,7 @@ class Rope(PrintedForce):
     >>> body = builder.add_body("ball", joint=pp.joints.Free(), inertia=solid)
     >>> rope = pp.forces.Rope("ball", "world", 1.0)
     >>> sim = pp.Simulator(builder.build(), [rope], dt=1e-3, integrator="time_stepping")
-    >>> run = sim.rollout(sim.start(), steps=600, record=("q", "rope.impulses"))
+    >>> run = sim.rollout(sim.initial_state(), steps=600, record=("q", "rope.impulses"))
     >>> run.q[-1, 6].round(9), (run["rope.impulses"][-1] / 1e-3).round(6)    # m, N: its weight
     (np.float64(-1.0), array([19.62]))
     """
@@ -400,6 +401,9 @@ class GravityField(Force):
             if function is not None:
                 check_signature(function, f"GravityField: {name_of(function)!r}", "p")
         self.field, self.potential = field, potential
+
+    def __repr__(self) -> str:
+        return one_line(self, self.field, self.potential)
 
     @classmethod
     def inverse_square(cls, mu: float, center: ArrayLike = (0, 0, 0)) -> GravityField:

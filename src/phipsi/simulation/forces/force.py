@@ -29,6 +29,7 @@ from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
 from phipsi.laws import JointRows, Law
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
+from phipsi.support import one_line, value_in_line
 
 Array = NDArray[Any]
 
@@ -58,6 +59,9 @@ class State:
         self.own_masses = own_masses
         self._program = program  # of KINEMATICS; who makes many states looks it up once
         self._found: tuple[Array, Array] | None = None
+
+    def __repr__(self) -> str:
+        return f"<State at t = {value_in_line(self.t)} s: q {self.q.shape}, v {self.v.shape}>"
 
     def _kinematics(self) -> tuple[Array, Array]:
         if self._found is None:
@@ -101,6 +105,9 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
     """Numbers that every trajectory of a run may have its own of: name → attribute once bound."""
     name: ClassVar[str] = ""
     """What the names of its parameters begin with; by default the class, as in "joint_spring"."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     def unchangeable(self) -> Mapping[str, tuple[Array, str]]:
         """Where numbers of parameters (by name) cannot be changed by a run, and why."""
@@ -151,10 +158,9 @@ class PrintedForce(Force):
     """How many of its arguments are printed without their names."""
 
     def __repr__(self) -> str:
-        given = [(name, repr(getattr(self, name))) for name in arguments_of(type(self))]
+        given = [(name, getattr(self, name)) for name in arguments_of(type(self))]
         n = self.unnamed
-        shown = [*(x for _, x in given[:n]), *(f"{name}={x}" for name, x in given[n:])]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return one_line(self, *(x for _, x in given[:n]), **dict(given[n:]))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Elements that act along joint rates: springs, dampers, friction, stops, and a file's ratings."""
+"""Elements that act along joint rates: springs, dampers, friction, and those of a robot file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phipsi.core.model import Model, mechanism_of, rates_of, supports, tree_of
 from phipsi.errors import InputError, true_or_false
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
-from phipsi.simulation.forces.joint_stops import JointStop, limited_joints
+from phipsi.simulation.forces.joint_limits import JointLimit, limited_joints
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of
 from phipsi.simulation.runs.checks import checked_number, checked_time
 
@@ -137,7 +137,7 @@ class JointFriction(OnRates):
     >>> arm = pp.examples.planar_arm(1)                      # its weight turns it with 4.9 N·m
     >>> dry = pp.forces.JointFriction(None, 5.0, velocity_scale=0)
     >>> sim = pp.Simulator(arm, [dry], dt=1e-2, integrator="time_stepping")
-    >>> run = sim.rollout(sim.start([0.0]), steps=1000)
+    >>> run = sim.rollout(sim.initial_state([0.0]), steps=1000)
     >>> bool(abs(run.q).max() < 1e-12)
     True
     """
@@ -251,10 +251,10 @@ class StribeckFriction(OnRates):
 
 
 @supports(loops=True, rotors=True)
-def from_ratings(
+def from_model(
     model: Model,
     *,
-    stop_time: float | None = None,
+    limit_time: float | None = None,
     dissipation: float | None = None,
     velocity_scale: float | None = None,
     exact: bool = False,
@@ -262,32 +262,32 @@ def from_ratings(
     """What a model or its file says about its joints: damping, friction and limits, as elements.
 
     `simulate` itself leaves them out, so that nothing acts that was not asked for. Damping is
-    `model.damping`, friction that of `model.ratings`, and limits become stops as stiff as needed
-    for a contact of at most about `stop_time`: k = m (π / stop_time)² with m the joint's largest
-    entry of the mass matrix at neutral q and 64 random configurations (always the same ones). In a
-    system with loops a joint also moves what the loops couple to it: the configurations are those
-    that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts, wherever the
-    loops let the joint move.
+    `model.damping`, friction that of `model.joint_properties`, and limits become stops as stiff as
+    needed for a contact of at most about `limit_time`: k = m (π / limit_time)² with m the joint's
+    largest entry of the mass matrix at neutral q and 64 random configurations (always the same
+    ones). In a system with loops a joint also moves what the loops couple to it: the configurations
+    are those that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts,
+    wherever the loops let the joint move.
 
-    **Arguments:** `stop_time`, 0.02 s; `dissipation` of the stops (0) and `velocity_scale` of
-    friction (0.01) as in `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry
+    **Arguments:** `limit_time`, 0.02 s; `dissipation` of the stops (0) and `velocity_scale` of
+    friction (0.01) as in `JointLimit` and `JointFriction`; `exact`, True for rigid stops and dry
     friction, which have none of these, and with which ``integrator="time_stepping"`` runs.
     **Returns:** a list of elements for `simulate(forces=…)` and `Simulator`.
 
     >>> import phipsi as pp
-    >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
-    ['JointDamper', 'JointStop']
+    >>> [type(x).__name__ for x in pp.forces.from_model(pp.examples.seven_joint_arm())]
+    ['JointDamper', 'JointLimit']
     """
-    mechanism, model = mechanism_of(model, from_ratings), tree_of(model, from_ratings)
+    mechanism, model = mechanism_of(model, from_model), tree_of(model, from_model)
     exact = true_or_false("exact", exact)
-    soft = {"stop_time": stop_time, "dissipation": dissipation, "velocity_scale": velocity_scale}
+    soft = {"limit_time": limit_time, "dissipation": dissipation, "velocity_scale": velocity_scale}
     for name, x in soft.items():
         if exact and x is not None:
             raise InputError(
                 f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
                 f"Leave one of the two out"
             )
-    stop_time = checked_time(0.02 if stop_time is None else stop_time, "stop_time")
+    limit_time = checked_time(0.02 if limit_time is None else limit_time, "limit_time")
     dissipation, velocity_scale = (
         checked_number(default if x is None else x, name, "a finite number of", zero=True)
         for name, x, default in (
@@ -297,16 +297,16 @@ def from_ratings(
     out: list[Force] = []
     if model.damping.any():
         out.append(JointDamper(None, model.damping))
-    rubbing = {name: r.friction for name, r in model.ratings.items() if np.any(r.friction)}
+    rubbing = {name: r.friction for name, r in model.joint_properties.items() if np.any(r.friction)}
     for name, friction in rubbing.items():
         out.append(JointFriction(name, friction, 0.0 if exact else velocity_scale))
     limited = [name for name in limited_joints(model) if model.joint(name).joint.is_additive]
     if limited and exact:
-        out.append(JointStop(limited, np.inf))
+        out.append(JointLimit(limited, np.inf))
     elif limited:
         inertia = _largest_inertias(mechanism)
-        stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
-        out.append(JointStop(limited, stiffness, dissipation))
+        stiffness = inertia[rates_of(model, limited)] * (np.pi / limit_time) ** 2
+        out.append(JointLimit(limited, stiffness, dissipation))
     return out
 
 
@@ -323,8 +323,8 @@ def _largest_inertias(mechanism: Model) -> Array:
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():
         raise InputError(
-            "from_ratings finds no configuration that closes the loops, so it is not known what "
-            "inertia hits the stops. Give them yourself:  forces.JointStop('elbow', stiffness)"
+            "from_model finds no configuration that closes the loops, so it is not known what "
+            "inertia hits the stops. Give them yourself:  forces.JointLimit('elbow', stiffness)"
         )
     own = np.diagonal(mass_matrix(tree, found[closed]), axis1=-2, axis2=-1)
     at = ConstraintMetric(mechanism.rows, found[closed])

@@ -362,7 +362,7 @@ def _suggest_near(plan: RowPlan) -> None:
         f"steps have {n:,} rows for {len(plan.contacts.pairs):,} pairs that may touch, and store "
         f"the admittance of all rows with each other: {8e-9 * n * n:.2g} GB, and code that takes "
         "long to compile. Take the pairs that are near at the start:\n"
-        "    pp.Contacts(model, near=pp.poses(model, q), within=0.1)"
+        "    pp.Contacts(model, broadphase_poses=pp.poses(model, q), broadphase_distance=0.1)"
     )
 
 

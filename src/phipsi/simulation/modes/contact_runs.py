@@ -63,7 +63,7 @@ _AT_ONCE = 100_000
 
 
 _SEPARATE = """sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
-    state = sim.start(q0, v0, separate=True)
+    state = sim.initial_state(q0, v0, resolve_penetration=True)
     sim.step(state)
     q0 = state.q"""
 
@@ -186,7 +186,7 @@ def simulate_steps(
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     pairs = system.contact_pairs
     names = ("q", "v", *(() if pairs is None else (IMPULSES,)), *(("tau",) if is_law else ()))
-    start = sim.start(q, v, separate=True)
+    start = sim.initial_state(q, v, resolve_penetration=True)
     sim.check_gaps(start, _SEPARATE)
     if controller is None or traced:
         run = sim.rollout(start, steps=steps, record=names, progress=progress)

@@ -168,7 +168,7 @@ def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = 
             "integrator='time_stepping' needs a system whose bodies may touch:\n"
             "    pp.System(model, contacts=pp.Contacts(model))\n"
             "or rigid stops or dry friction in joints:\n"
-            "    laws=[pp.forces.JointStop(None, np.inf)]"
+            "    laws=[pp.forces.JointLimit(None, np.inf)]"
         )
 
 

@@ -38,6 +38,7 @@ from phipsi.simulation.runs.rollout import empty_records, whole_rollout
 from phipsi.simulation.runs.rollout_arguments import rollout_arrays
 from phipsi.simulation.runs.run_gradient import RunGradient
 from phipsi.simulation.runs.user_functions import check_signature
+from phipsi.support import shapes_in_line
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
@@ -63,6 +64,9 @@ class RolloutGradient(NamedTuple):
     v0: Array
     tau: Array
     parameters: Array | None
+
+    def __repr__(self) -> str:
+        return shapes_in_line(self)
 
 
 @supports(loops=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
@@ -113,10 +117,11 @@ def rollout_gradient(
     >>> def swing(q, v):                            # how far the last state is from upright
     ...     error = q - np.array([np.pi / 2, 0.0])
     ...     return 0.5 * (error**2).sum(-1), error, None
-    >>> found = pp.rollout_gradient(arm, [0, 0.1], [0, 0], np.zeros((50, 2)), 0.01, 50, final=swing)
-    >>> found.tau.shape
+    >>> tau = np.zeros((50, 2))
+    >>> gradient = pp.rollout_gradient(arm, [0, 0.1], [0, 0], tau, 0.01, 50, final=swing)
+    >>> gradient.tau.shape
     (50, 2)
-    >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
+    >>> bool(gradient.tau[0, 0] < 0)                   # pushing up brings it closer
     True
     """
     model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
@@ -231,7 +236,8 @@ class _CostedMotion:
         """The states of the motion from one state on."""
         held = None if self._free is None else self._free == 0
         return whole_rollout(
-            self._mechanism, q, v, self.efforts(first, last), self._dt, last - first, every=every,
+            self._mechanism, q, v, self.efforts(first, last), self._dt, last - first,
+            record_every=every,
             per_step=True, integrator=self._integrator, threads=self._threads, prescribed=held,
         )  # fmt: skip
 

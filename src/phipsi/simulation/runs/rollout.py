@@ -47,7 +47,7 @@ def rollout(
     dt: float,
     steps: int,
     *,
-    every: int = 1,
+    record_every: int = 1,
     integrator: str = "rk4",
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
@@ -67,7 +67,7 @@ def rollout(
 
     **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
-    `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
+    `steps`, how many; `record_every`, steps between records; `integrator`: "rk4" (order 4);
     "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
     "linearly_implicit" (the same with elastic forces at the end of the step); "variational"
     (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
@@ -79,8 +79,8 @@ def rollout(
     steps use no fused multiply-add and none of NumPy's matrices: then they have the bits of
     ``Simulator(…, reproducible=True)`` on every processor, and a trajectory of a system that comes
     near a singular configuration stops with an error.
-    **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
-    first records being the initial states.
+    **Returns:** q (..., steps // record_every + 1, nq) and v (..., steps // record_every + 1, nv),
+    the first records being the initial states.
     **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
     "semi_implicit", "rk4" and "variational"; of a system O(N + rows · depth + rows³) each, and two
     or three for the projection. **Raises:** `SimulationError` naming the trajectory and the step if
@@ -91,13 +91,15 @@ def rollout(
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> q, v = pp.rollout(arm, np.zeros((1000, 2)), np.zeros(2), np.zeros(2), 1e-3, 50, every=10)
+    >>> q0, none = np.zeros((1000, 2)), np.zeros(2)
+    >>> q, v = pp.rollout(arm, q0, none, none, 1e-3, 50, record_every=10)
     >>> q.shape, v.shape
     ((1000, 6, 2), (1000, 6, 2))
     """
     try:
         return whole_rollout(
-            model, q0, v0, tau, dt, steps, every=every, integrator=integrator, threads=threads,
+            model, q0, v0, tau, dt, steps, record_every=record_every, integrator=integrator,
+            threads=threads,
             prescribed=prescribed, per_step=per_step, reproducible=reproducible,
         )  # fmt: skip
     except Interrupted as stop:
@@ -127,7 +129,7 @@ def whole_rollout(
     dt: float,
     steps: int,
     *,
-    every: int = 1,
+    record_every: int = 1,
     integrator: str = "rk4",
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
@@ -142,7 +144,7 @@ def whole_rollout(
     if not rows:
         model = tree
     dt = checked_time(dt, "dt")
-    steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+    steps, every = whole_number("steps", steps, 0), whole_number("record_every", record_every)
     threads = whole_number("threads", threads)
     reproducible = _checked_reproducible(
         reproducible, system=bool(rows), prescribed=prescribed is not None
@@ -408,7 +410,7 @@ def empty_records(
     batch: tuple[int, ...],
     steps: int,
     every: int,
-    advice: str = "fewer records, every=…, or parts that begin where the last one ended",
+    advice: str = "fewer records, record_every=…, or parts that begin where the last one ended",
 ) -> tuple[Array, Array]:
     """Memory for the recorded states, or an error that says how much it would be."""
     kept = steps // every + 1

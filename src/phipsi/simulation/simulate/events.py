@@ -22,7 +22,7 @@ from phipsi.errors import InputError
 from phipsi.simulation.runs.user_functions import check_signature, first_call
 from phipsi.simulation.simulate.equations import locked
 from phipsi.simulation.simulate.stepper import Diverged, TimeStep
-from phipsi.support import import_optional
+from phipsi.support import import_optional, one_line
 
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
@@ -83,6 +83,9 @@ class Event:
     direction: int = 0
     action: Action = None
     name: str = ""
+
+    def __repr__(self) -> str:
+        return one_line(self, self.function, self.direction, self.action, name=self.name)
 
     def __post_init__(self) -> None:
         if not callable(self.function):

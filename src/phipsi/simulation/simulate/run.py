@@ -69,7 +69,7 @@ def simulate(
     `output_times`, increasing times in s at which to record (default: every accepted step, every dt
     for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
-    model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
+    model are added by `forces.from_model(model)`; `prescribed`, ``{joint: acceleration}`` for
     joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
     `tau`; `quadratures`, name → function of (t, q, v) to be integrated with the motion, or a force
     element whose work is wanted: ``trajectory.quadratures``; `work`, whether to integrate the work

@@ -20,7 +20,7 @@ _UPPER = Allowed(lambda x: x > -np.inf, "a number, or inf for no limit")
 
 
 @final
-class JointStop(OnRates):
+class JointLimit(OnRates):
     """Limits of joints as compliant stops on both sides.
 
     Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
@@ -37,13 +37,13 @@ class JointStop(OnRates):
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
-    >>> stop = pp.forces.JointStop("joint1", 1e4, dissipation=0.3, lower=-1.0)
+    >>> stop = pp.forces.JointLimit("joint1", 1e4, dissipation=0.3, lower=-1.0)
     >>> fall = pp.simulate(arm, [0.0], [0.0], 0.6, forces=[stop], rtol=1e-6)
     >>> bool(-1.05 < fall.q.min() < -1.0)
     True
-    >>> rigid = pp.forces.JointStop("joint1", float("inf"), lower=-1.0)
+    >>> rigid = pp.forces.JointLimit("joint1", float("inf"), lower=-1.0)
     >>> sim = pp.Simulator(arm, [rigid], dt=1e-3, integrator="time_stepping")
-    >>> run = sim.rollout(sim.start([0.0]), steps=600)
+    >>> run = sim.rollout(sim.initial_state([0.0]), steps=600)
     >>> run.q.min().round(12), run.v[-1].round(12) + 0.0
     (np.float64(-1.0), array([0.]))
     """
@@ -115,18 +115,18 @@ class JointStop(OnRates):
     def _no_limits(self, why: str) -> str:
         return (
             f"{self!r}: {why}, so there is nothing to stop at. Give them:  "
-            f"JointStop(…, lower=-1.5, upper=1.5)"
+            f"JointLimit(…, lower=-1.5, upper=1.5)"
         )
 
-    def _join(self, other: JointStop) -> None:
+    def _join(self, other: JointLimit) -> None:
         names = ("_q", "_k", "_alpha", "_lower", "_upper", "_below", "_above", "_e", "_rigid")
         for name in names:
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
 
     def unchangeable(self) -> Mapping[str, tuple[Array, str]]:
         """What follows from which stops are rigid, and on which side."""
-        firm = "a rigid stop is no spring: make it compliant,  JointStop(…, stiffness=1e4)"
-        side = "a rigid stop without a limit on this side; give it one,  JointStop(…, {}={})"
+        firm = "a rigid stop is no spring: make it compliant,  JointLimit(…, stiffness=1e4)"
+        side = "a rigid stop without a limit on this side; give it one,  JointLimit(…, {}={})"
         return {
             "stiffness": (self._rigid, firm),
             "dissipation": (self._rigid, firm),

@@ -1,4 +1,4 @@
-"""Draws: the quantities that differ from run to run, from the number of the run alone.
+"""Distributions: the quantities that differ from run to run, from the number of the run alone.
 
 Every run has a point u in the unit cube, and each distribution turns its entries into values by the
 inverse of its distribution function. Points come in blocks: run i takes numbers i·d … i·d + d − 1
@@ -39,7 +39,7 @@ _WANTED_SHARE = 0.44
 
 
 @final
-class Draws:
+class Distributions:
     """What differs between runs.
 
     **Arguments:** `given`, by name: a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``,
@@ -48,8 +48,8 @@ class Draws:
     `seed`, a whole number; `sampling`, "random", "sobol", "latin_hypercube" or "saltelli".
 
     >>> from scipy.stats import norm
-    >>> draws = Draws({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
-    >>> draws.count, {n: x.shape for n, x in draws.values(0, 3).items()}
+    >>> distributions = Distributions({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
+    >>> distributions.count, {n: x.shape for n, x in distributions.values(0, 3).items()}
     (200, {'mass': (3,), 'friction': (3,)})
     """
 
@@ -61,7 +61,9 @@ class Draws:
         self._grids: dict[str, Array] = {}
         self._drawn: dict[str, _Distribution] = {}
         if not isinstance(cast(object, given), Mapping):
-            raise InputError(f"draws are given by name, {{'q.elbow': norm(0, 1)}}, not {given!r}")
+            raise InputError(
+                f"distributions are given by name, {{'q.elbow': norm(0, 1)}}, not {given!r}"
+            )
         for name, what in given.items():
             if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
                 self._grids[name] = _values(name, what)
@@ -74,8 +76,11 @@ class Draws:
         if sampling == "saltelli":
             self._check_groups()
 
+    def __repr__(self) -> str:
+        return f"<Distributions of {', '.join(self.names)}, {self.sampling}, {self.count} runs>"
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without the points that every process draws for itself."""
+        """Without the points that every process makes for itself."""
         return {name: x for name, x in self.__dict__.items() if name != "_hypercube"}
 
     def values(self, first: int, count: int) -> dict[str, Array]:
@@ -160,7 +165,7 @@ class Draws:
             **{name: x.to_dict() for name, x in self._drawn.items()},
         }
         head = {"runs": self.runs, "seed": self.seed, "sampling": self.sampling}
-        return {**head, "draws": {name: listed[name] for name in self.names}}
+        return {**head, "distributions": {name: listed[name] for name in self.names}}
 
 
 def _inside(u: Array) -> Array:
@@ -193,7 +198,7 @@ def _values(name: str, given: Any) -> Array:
     except (TypeError, ValueError):
         out = np.zeros(0)
     if out.ndim < 1 or not len(out) or not np.isfinite(out).all():
-        raise InputError(f"draws[{name!r}] must be finite numbers, at least one: {given!r}")
+        raise InputError(f"distributions[{name!r}] must be finite numbers, at least one: {given!r}")
     return out
 
 
@@ -218,8 +223,8 @@ class _Distribution:
             middle = np.asarray(frozen.ppf(0.5), dtype=float)
         if not np.isfinite(middle).all():
             raise InputError(
-                f"draws[{name!r}] has the median {middle}: a parameter of the distribution is not "
-                "finite or out of its range"
+                f"distributions[{name!r}] has the median {middle}: a parameter of the distribution "
+                "is not finite or out of its range"
             )
         self.shape, self.size = middle.shape, middle.size
 
@@ -257,23 +262,23 @@ def _distribution(name: str, given: Any) -> _Distribution:
     known = hasattr(given, "cov_object") or all(hasattr(given, x) for x in ("ppf", "dist", "args"))
     if not known:
         raise InputError(
-            f"draws[{name!r}] = {given!r} is neither a frozen distribution of SciPy nor a list of "
-            f"values. For example:\n    {{{name!r}: scipy.stats.norm(5.0, 0.5)}}"
+            f"distributions[{name!r}] = {given!r} is neither a frozen distribution of SciPy nor a "
+            f"list of values. For example:\n    {{{name!r}: scipy.stats.norm(5.0, 0.5)}}"
         )
     return _Distribution(name, given)
 
 
-# ---- what the names of draws mean ----------------------------------------------------------------
+# ---- what the names of samples mean --------------------------------------------------------------
 
 
 _WHOLE = ("q", "v", "t")
 
 
 @final
-class NamedDraws:
-    """Draws by name as the arguments of `Simulator.start`.
+class NamedSamples:
+    """Samples by name as the arguments of `Simulator.initial_state`.
 
-    **Arguments:** `simulator`; `names` of the draws; `q0` and `v0`, where runs start in what no
+    **Arguments:** `simulator`; `names` of the samples; `q0` and `v0`, where runs start in what no
     draw names: neutral and at rest if None.
     """
 
@@ -314,27 +319,29 @@ class NamedDraws:
                 listed = ", ".join([*plain, f"q.{joint}, v.{joint} and so on for other joints"])
                 hint = did_you_mean(name, options)
                 mass = name.startswith("mass.") and not self._bodies
-                more = " Masses need  pp.Simulator(…, given=('inertia',))." if mass else ""
+                more = " Masses need  pp.Simulator(…, per_trajectory=('inertia',))." if mass else ""
                 raise InputError(
-                    f"draws[{name!r}] is none of {listed}. {hint}{more} With start= draws may have "
-                    "any names"
+                    f"distributions[{name!r}] is none of {listed}. {hint}{more} With "
+                    "initial_state= samples may have any names"
                 )
             part, _, _ = name.partition(".")
             if name in self._joints and part in self._names:
-                raise InputError(f"draws has both {part!r}, all of it, and {name!r}, a part")
+                raise InputError(
+                    f"distributions have both {part!r}, all of it, and {name!r}, a part"
+                )
             if name in self._bodies and INERTIA in self._names:
-                raise InputError(f"draws has both {INERTIA!r} and {name!r}, a part of it")
+                raise InputError(f"distributions have both {INERTIA!r} and {name!r}, a part of it")
 
-    def arguments(self, draws: dict[str, Array]) -> dict[str, Any]:
-        """The arguments of `Simulator.start` for draws (n, *shape)."""
-        n = len(next(iter(draws.values())))
-        out: dict[str, Any] = {name: x for name, x in self._first.items() if name not in draws}
-        out |= {name: x for name, x in draws.items() if name in _WHOLE}
-        parameters = {n: self._whole(n, x) for n, x in draws.items() if n in self._shapes}
+    def arguments(self, samples: dict[str, Array]) -> dict[str, Any]:
+        """The arguments of `Simulator.initial_state` for samples (n, *shape)."""
+        n = len(next(iter(samples.values())))
+        out: dict[str, Any] = {name: x for name, x in self._first.items() if name not in samples}
+        out |= {name: x for name, x in samples.items() if name in _WHOLE}
+        parameters = {n: self._whole(n, x) for n, x in samples.items() if n in self._shapes}
         inertia: Array | None = None
         model = self._simulator.model
         rotors = model.description.added_inertia(model.nv)[0] if model.rotors else None
-        for name, x in draws.items():
+        for name, x in samples.items():
             if name in self._joints:
                 part, rows = self._joints[name]
                 if out[part].ndim == 1:
@@ -342,7 +349,7 @@ class NamedDraws:
                 size = rows.stop - rows.start
                 if x.reshape(n, -1).shape[1] != size:
                     raise InputError(
-                        f"draws[{name!r}] has shape {x.shape[1:]}, it has {size} numbers"
+                        f"distributions[{name!r}] has shape {x.shape[1:]}, it has {size} numbers"
                     )
                 out[part][:, rows] = x.reshape(n, size)
             elif name in self._bodies:
@@ -350,10 +357,14 @@ class NamedDraws:
                     nominal = np.asarray(self._simulator.parameters[INERTIA])
                     inertia = np.repeat(nominal.reshape(1, -1, 10), n, axis=0)
                 if x.size != n:
-                    raise InputError(f"draws[{name!r}] has shape {x.shape[1:]}, a mass is a number")
+                    raise InputError(
+                        f"distributions[{name!r}] has shape {x.shape[1:]}, a mass is a number"
+                    )
                 body = self._bodies[name]
                 if not inertia[0, body, 0]:
-                    raise InputError(f"draws[{name!r}]: the body has no mass that could grow")
+                    raise InputError(
+                        f"distributions[{name!r}]: the body has no mass that could grow"
+                    )
                 ratio = (x.reshape(n) / inertia[0, body, 0])[:, None]
                 if rotors is not None:  # of motors, which stay as they are
                     inertia[:, body] -= rotors[body]
@@ -373,7 +384,7 @@ class RareEvent(NamedTuple):
 
     `probability`, and its standard `error` relative to it; `levels` (k,), the limits in between;
     `runs`, how many were made; `points` (n, d), those of runs beyond the limit in the unit cube:
-    ``study.draws.at(points)`` has their draws; `values` (n,) of these runs.
+    ``study.distributions.at(points)`` has their samples; `values` (n,) of these runs.
     """
 
     probability: float
