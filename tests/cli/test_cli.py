@@ -142,7 +142,7 @@ def test_a_mesh_that_is_not_opened_is_no_failure(
     text = (DATA / "arm.urdf").read_text()
     path.write_text(text.replace("meshes/upper.stl", "file:///opt/upper.stl"))
     assert call("check", str(path)) == 0
-    assert "skip  meshes outside the package are not opened: 1 file\n" in capsys.readouterr().out
+    assert "skip  meshes outside the package were not opened: 1 file\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("few_identities")

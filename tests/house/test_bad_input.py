@@ -140,7 +140,7 @@ REFUSED = {
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
-    "proof on nothing": (lambda: pp.prove("H G", "arm"), "then a model"),
+    "proof on nothing": (lambda: pp.prove("H G", "arm"), "must be a model, not str"),
     "identify a model": (lambda: identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
     "noise": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
     "noise of NaN": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),
@@ -356,7 +356,10 @@ ALGEBRA = {
         r"pp\.prove\(identity, any_efforts=True",
     ),
     **{
-        f"prove, seed {seed}": (lambda seed=seed: pp.prove("phi = psi", seed=seed), "seed=0, not")
+        f"prove, seed {seed}": (
+            lambda seed=seed: pp.prove("phi = psi", seed=seed),
+            "must be a nonnegative integer, such as seed=0",
+        )
         for seed in (-1, "a", 1.5, None, True)
     },
     "dense, list": (lambda: pp.dense("M", ARM, O, given=["M"]), "given={'M': array}"),

@@ -25,7 +25,6 @@ from phipsi.support.limited_process import (
 )
 from phipsi.support.loopback_server import LoopbackServer as LoopbackServer
 from phipsi.support.one_line_text import (
-    one_line as one_line,
     shapes_in_line as shapes_in_line,
     value_in_line as value_in_line,
 )

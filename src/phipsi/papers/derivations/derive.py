@@ -416,7 +416,7 @@ def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
         found = [_claim(one, None, None, words)] if own else equations_named(one)
         for x in found:
             if (own or x not in book()) and not prove(x):
-                raise InputError(f"using=: {x} is false: {prove(x).reason}. Remove it")
+                raise InputError(f"using=: {x} is false: it fails {prove(x).reason}. Remove it")
         out += found
     return out
 
