@@ -10,7 +10,7 @@ q = np.array([0.0, 0.8, 0.0, 0.9, 0.0, 0.4, 0.0])
 rng = np.random.default_rng(0)
 
 # Inertias become an input of the program; each element of the batch has its own.
-hold = pp.compile(H @ phi @ M @ phi.T @ gravity, arm, given=("M",))
+hold = pp.compile(H @ phi @ M @ phi.T @ gravity, arm, inputs=("M",))
 inertias = np.repeat(arm.inertia_matrices[None], 1000, axis=0)
 inertias[:, -1] *= rng.uniform(1.0, 3.0, 1000)[:, None, None]
 torques = hold(q, inertias)

@@ -40,11 +40,11 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
-        "user_operators.own": ".",
+        "user_operators.custom": ".",
         "core.extensions": ".",
         "core.compiler": "compile explain",
         "core.backends.program": "Program",
-        "core.dense": "dense",
+        "core.dense": "evaluate_dense",
     },
     ("Derivatives", "derivatives.md"): {
         "core.calculus.differentiation": "diff vjp",

@@ -56,7 +56,7 @@ from phipsi.core import extensions
 from phipsi.core.backends.program import Program
 from phipsi.core.calculus.differentiation import diff, vjp
 from phipsi.core.compiler import compile, explain
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.model import attachments, joints
 from phipsi.core.model.builder import ModelBuilder
 from phipsi.core.model.flexible_inertia import FlexibleInertia
@@ -95,7 +95,7 @@ from phipsi.simulation.simulate.events import Event
 from phipsi.simulation.simulate.run import simulate
 from phipsi.simulation.trajectory.trajectory import Trajectory
 from phipsi.studies.study import Study
-from phipsi.user_operators import own
+from phipsi.user_operators import custom
 
 __version__: str
 __all__ = [
@@ -129,8 +129,8 @@ __all__ = [
     "contact_step",
     "control",
     "conventions",
+    "custom",
     "delassus_matrix",
-    "dense",
     "derive",
     "diagonal_dynamics",
     "diff",
@@ -138,6 +138,7 @@ __all__ = [
     "elastic_energy",
     "equilibrium",
     "errors",
+    "evaluate_dense",
     "examples",
     "explain",
     "export",
@@ -173,7 +174,6 @@ __all__ = [
     "natural_frequencies",
     "operational_space_inertia",
     "operators",
-    "own",
     "parse",
     "poses",
     "potential_energy",

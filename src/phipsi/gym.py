@@ -14,3 +14,15 @@ from phipsi.learning.environments import __all__ as __all__
 from phipsi.package_state import only_public
 
 __dir__ = only_public(__name__)
+
+
+def __getattr__(name: str) -> object:
+    """Answer what users of Gymnasium type first with what there is."""
+    text = f"module {__name__!r} has no attribute {name!r}"
+    if name in ("make", "make_vec", "Env", "envs"):
+        made = ", ".join(f"{x}(num_envs)" for x in sorted(__all__) if x.islower())
+        text += (
+            f": phipsi has no registry, and gymnasium.make no ids of it. Vector environments are "
+            f"{made}, and VectorEnvironment(simulator, …) for your own task"
+        )
+    raise AttributeError(text, name=name)

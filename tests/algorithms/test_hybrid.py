@@ -173,7 +173,7 @@ def test_placements_and_gravity_may_be_given(seed: int, backend: str):
         (FORWARD_DYNAMICS, pp.forward_dynamics, tau),
         (INVERSE_DYNAMICS, pp.inverse_dynamics, vdot),
     ):
-        program = pp.compile(form, model, given=("gravity", "placement"), backend=backend)
+        program = pp.compile(form, model, inputs=("gravity", "placement"), backend=backend)
         assert program.backend == backend
         got = program(q, v, third, gravity, places)
         for i, variant in enumerate(variants):

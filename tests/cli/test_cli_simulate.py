@@ -70,7 +70,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
     ("options", "message"),
     [
         ("seven_joint_arm", "--duration 2"),
-        ("seven_joint_arm --duration -1", "duration=-1.0 must be"),
+        ("seven_joint_arm --duration -1", "--duration -1.0 must be"),
         ("seven_joint_arm --duration 1 --set elbow=1", "Did you mean 'elbow_pitch'"),
         ("seven_joint_arm --duration 1 --set elbow_pitch", "write joint=value"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=1,5", "has 1 coordinate; 2 are given"),

@@ -44,7 +44,7 @@ def programs(arm: pp.Model) -> dict[str, pp.Program]:
     out = programs_named(arm, what, backend="native")
     out["several"] = pp.compile([ops.V, ops.logdet(ops.mass_matrix)], arm, backend="native")
     form = NAMED["forward_dynamics"].expression
-    out["with_gravity"] = pp.compile(form, arm, given=["gravity"], backend="native")
+    out["with_gravity"] = pp.compile(form, arm, inputs=["gravity"], backend="native")
     return out
 
 

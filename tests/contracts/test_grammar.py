@@ -131,7 +131,7 @@ WITH_CONTACTS = {
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
     "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
-    "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",
+    "contact_forces", "contact_step", "equilibrium", "evaluate_dense", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
     "to_mujoco", "to_pinocchio",

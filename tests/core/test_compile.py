@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import branching, chain, model_from_parents, random_tree
 
 import phipsi as pp
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.points import point_set
 from phipsi.errors import (
@@ -213,10 +213,10 @@ def test_values_that_are_no_numbers_are_refused(value: Any):
         (3, {}, InputError, "neither an operator expression"),
         (None, {}, InputError, "neither an operator expression"),
         ((mass_matrix, 3), {}, InputError, "3 is not an operator expression"),
-        (mass_matrix, {"given": ["phi"]}, InputError, "given='phi'"),
-        (mass_matrix, {"given": ["mass_matrix"]}, InputError, "given='mass_matrix'"),
-        (mass_matrix, {"given": ["tau"]}, InputError, "tau is already an input"),
-        (mass_matrix, {"given": ["Q"]}, InputError, "given='Q'"),
+        (mass_matrix, {"inputs": ["phi"]}, InputError, "inputs='phi'"),
+        (mass_matrix, {"inputs": ["mass_matrix"]}, InputError, "inputs='mass_matrix'"),
+        (mass_matrix, {"inputs": ["tau"]}, InputError, "tau is an input already"),
+        (mass_matrix, {"inputs": ["Q"]}, InputError, "inputs='Q'"),
         (J, {"points": None}, InputError, "needs points"),
         (J, {"points": []}, InputError, "needs points"),
         (B @ f0, {"points": None}, InputError, "needs points"),
@@ -285,7 +285,7 @@ def test_a_given_quantity_gives_the_same_result_as_computing_it(name: str, rewri
     at = draw()
     x = (FORWARD, Lambda @ f0, R @ V, Upsilon @ f_ext, logdet(mass_matrix), total(M @ V))
     value = call(GIVEN[name], at, mode="blocks")
-    program = compiled(x, MODEL, points=POINTS, given=[name], rewrite=rewrite)
+    program = compiled(x, MODEL, points=POINTS, inputs=[name], rewrite=rewrite)
     assert program.inputs[-1] == name
     results = program(**_needed({**at, name: value}, program))
     for got, want in zip(results, call(x, at, points=POINTS, rewrite=rewrite), strict=True):
@@ -295,7 +295,7 @@ def test_a_given_quantity_gives_the_same_result_as_computing_it(name: str, rewri
 def test_a_given_value_is_used_and_not_computed():
     at = draw()
     inertias = call(P, at, mode="blocks")
-    program = compiled(D, MODEL, mode="blocks", given=["P"])
+    program = compiled(D, MODEL, mode="blocks", inputs=["P"])
     assert all(f.op != "rec" for step in program.steps for f in step.fields)
     twice = program(**_needed({**at, "P": 2 * inertias}, program))
     armature = call(parse("Jr"), at, mode="blocks")
@@ -306,14 +306,14 @@ def test_hinge_axes_can_be_given_as_h_transposed():
     at = draw()
     axes = call(H.T, at, mode="blocks")
     assert axes.shape == (6, MODEL.nv)
-    program = compiled(mass_matrix @ vdot, MODEL, given="H")
+    program = compiled(mass_matrix @ vdot, MODEL, inputs="H")
     assert program.inputs == ("q", "vdot", "H")
     assert_allclose(program(at["q"], at["vdot"], axes), call(mass_matrix @ vdot, at), atol=1e-12)
 
 
 def test_several_quantities_can_be_given_in_the_order_named():
     at = draw()
-    program = compiled(FORWARD, MODEL, points=POINTS, given=["b", "P", "pose", "a"])
+    program = compiled(FORWARD, MODEL, points=POINTS, inputs=["b", "P", "pose", "a"])
     assert program.inputs == ("q", "tau", "f_ext", "f0", "b", "P", "pose", "a")
     values = {n: call(GIVEN[n], at, mode="blocks") for n in ("b", "P", "pose", "a")}
     want = call(FORWARD, at, points=POINTS)
@@ -322,7 +322,7 @@ def test_several_quantities_can_be_given_in_the_order_named():
 
 def test_given_quantities_are_batched_like_inputs():
     at = draw(batch=(4,))
-    program = compiled(mass_matrix.inv @ tau, MODEL, given=["P"])
+    program = compiled(mass_matrix.inv @ tau, MODEL, inputs=["P"])
     inertias = call(P, at, mode="blocks")
     got = program(at["q"], at["tau"], inertias)
     assert_allclose(got, call(mass_matrix.inv @ tau, at), rtol=1e-9, atol=1e-9)
@@ -463,7 +463,7 @@ def test_only_failed_elements_are_masked():
     assert compiled(logdet(D), model)(q, on_error="nan")[1].tolist() == [0, 0]
     inertias = call(P, {"q": q}, model, mode="blocks")
     inertias[1] = 0
-    program = compiled(mass_matrix.inv @ tau, model, given=["P"])
+    program = compiled(mass_matrix.inv @ tau, model, inputs=["P"])
     result, status = program(q, np.ones(3), inertias, on_error="nan")
     assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
     assert status[0] == 0 and status[1] > 0
@@ -477,7 +477,7 @@ def test_failed_elements_are_returned_with_their_numbers(backend: str):
     model = pp.examples.planar_arm(3)
     inertias = np.repeat(model.inertia_matrices[None], 2, axis=0)
     inertias[1] *= -1
-    program = pp.compile((logdet(mass_matrix), V), model, given=["M"], backend=backend)
+    program = pp.compile((logdet(mass_matrix), V), model, inputs=["M"], backend=backend)
     inputs = {"q": np.zeros((2, 3)), "v": np.ones((2, 3)), "M": inertias}
     (masked, nothing), status = program(**inputs, on_error="nan")
     (found, velocities), same = program(**inputs, on_error="best")
@@ -593,7 +593,7 @@ def test_points_are_bodies_frames_offsets_and_the_world():
     assert_array_equal(both[6:], matrices[0])
     for axes in ("world", "body", "spatial"):
         where = point_set(MODEL, POINTS, axes)
-        want = dense(J, MODEL, at["q"], points=where)
+        want = evaluate_dense(J, MODEL, at["q"], points=where)
         assert_allclose(call(J, at, points=where, mode="dense"), want, atol=1e-12)
 
 
@@ -663,7 +663,7 @@ def test_a_joint_without_freedom_in_a_composite():
     model = model_from_parents([-1, 0, 1], 0, ["revolute", fixed, "prismatic"])
     at = draw(model)
     for x in (mass_matrix, mass_matrix.inv, K, cross(V)):
-        want = dense(x, model, at["q"], at["v"])
+        want = evaluate_dense(x, model, at["q"], at["v"])
         got = call(x, at, model, mode="dense")
         assert_allclose(got, want, atol=1e-10)
 

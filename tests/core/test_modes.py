@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import model_from_parents, random_tree
 
 import phipsi as pp
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions.node import Expr, identity, zero
 from phipsi.core.expressions.spaces import EFFORTS, FORCES, MOTIONS, RATES
 from phipsi.errors import InputError, LoweringError
@@ -78,7 +78,7 @@ def run(x: Any, at: dict[str, Any], **options: Any) -> Any:
 
 
 def matrix(x: Expr, at: dict[str, Any]) -> np.ndarray:
-    return dense(x, MODEL, points=POINTS, **at)
+    return evaluate_dense(x, MODEL, points=POINTS, **at)
 
 
 SHAPES = {"joint": (NV,), "body": (N, 6), "point": (NC, 6), "world": (6,), "one": ()}

@@ -253,7 +253,7 @@ def test_what_has_no_sweeps_is_refused_and_never_wrong(make: Callable[[Generator
                 case.check(rewrite)
                 outcomes["right"] += 1
             except LoweringError as e:
-                assert "no O(N) form" in str(e) and "pp.dense" in str(e)
+                assert "no O(N) form" in str(e) and "pp.evaluate_dense" in str(e)
                 outcomes["refused"] += 1
             except SingularMatrixError:
                 outcomes["singular"] += 1

@@ -71,7 +71,7 @@ class Bench:
         u = self.u[wrt]
         if wrt == "inertia":
             moved = {"M": self.model.inertia_matrices + 1j * STEP * inertia_of(u)}
-            return self.run(expr, moved, given=("M",)).imag / STEP
+            return self.run(expr, moved, inputs=("M",)).imag / STEP
         change = self.model.qdot(self.values["q"], u) if wrt == "q" else u
         return self.run(expr, {wrt: self.values[wrt] + 1j * STEP * change}).imag / STEP
 

@@ -112,7 +112,7 @@ def claims(row: Row) -> list[Identity]:
     """The equations in a row: a = b = c are two of them."""
     out: list[Identity] = []
     for text in row.typed:
-        sides = [parse(side, paper=row.paper) for side in text.split(" = ")]
+        sides = [parse(side, notation=row.paper) for side in text.split(" = ")]
         out += [Identity(a, b, name=text) for a, b in zip(sides, sides[1:], strict=False)]
     return out
 
@@ -131,7 +131,7 @@ def test_what_is_typed_holds(row: Row):
         holds += [bool(pp.prove(claim, model)) for model in models]
     assert not all(holds) if row.kind == "erratum" else all(holds), (row.typed, holds)
     for text in [t for t in row.typed if " = " not in t]:
-        computed(parse(text, paper=row.paper))
+        computed(parse(text, notation=row.paper))
 
 
 def computed(x: Expr) -> None:
@@ -148,7 +148,7 @@ def computed(x: Expr) -> None:
     inputs: dict[str, Any] = {name: given[name] for name in program.inputs}
     got = program(**inputs)
     operand = inputs.pop("x", None)
-    want = pp.dense(x, model, **where, **inputs)
+    want = pp.evaluate_dense(x, model, **where, **inputs)
     if operand is not None:
         want = want @ np.ravel(operand)
     assert np.allclose(np.ravel(got), np.ravel(want), rtol=1e-9, atol=1e-9)
@@ -183,8 +183,10 @@ def test_the_library_says_at_every_number_what_the_page_says(page: str):
             here = printed()[paper, number]
             names = re.findall(r"`([^`]+)`", row.book)
             assert list(here.names) == names and str(here) == asked(page, number)
-            texts |= {parse(x, paper=paper) for t in here.texts for x in t.split(" = ")}
-        assert texts == {parse(x, paper=row.paper) for t in row.typed for x in t.split(" = ")}, row
+            texts |= {parse(x, notation=paper) for t in here.texts for x in t.split(" = ")}
+        assert texts == {parse(x, notation=row.paper) for t in row.typed for x in t.split(" = ")}, (
+            row
+        )
 
 
 def test_every_number_of_the_papers_can_be_asked_for():
@@ -222,7 +224,7 @@ def test_derivations_and_rewriting_by_number():
     [
         (
             "SOA 0.26",
-            'has 6 equations. Prove one of them:\n    pp.prove("D = H P H*", paper="SOA")',
+            'has 6 equations. Prove one of them:\n    pp.prove("D = H P H*", notation="SOA")',
         ),
         ("SOA 0.9", "SOA 0.9 is not an equation to prove. In phipsi it is defined"),
         ("SOA 0.99", "there is no identity 'SOA 0.99'"),

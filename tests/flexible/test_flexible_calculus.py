@@ -1,7 +1,7 @@
 """Derivatives of expressions with modes: expressions against complex steps of the dense oracle.
 
-`pp.dense` has formulas of its own, which are compared here with nodes with mass (`flexible_oracle`)
-and, along complex steps, with compiled derivatives.
+`pp.evaluate_dense` has formulas of its own, which are compared here with nodes with mass
+(`flexible_oracle`) and, along complex steps, with compiled derivatives.
 """
 
 import numpy as np
@@ -62,7 +62,7 @@ class Case:
     def dense(self, x, **changed):
         """The value of an expression by full matrices."""
         inputs = self.inputs | changed
-        return pp.dense(x, self.model, inputs.pop("q"), inputs.pop("v"), **inputs)
+        return pp.evaluate_dense(x, self.model, inputs.pop("q"), inputs.pop("v"), **inputs)
 
     def along(self, x, wrt):
         """The change of a vector along dq or dv, by a complex step of the dense oracle."""

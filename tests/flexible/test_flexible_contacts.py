@@ -177,8 +177,8 @@ def test_the_inertia_of_rotors_can_be_given_with_modes():
     q, more = np.array([0.3, 0.01, -0.002]), np.array([0.5, 0.2, 0.1])
     blocks = np.zeros((2, 3, 3))
     blocks[0] = np.diag(more)
-    program = pp.compile(mass_matrix.inv, model, mode="dense", given=("Jr",))
+    program = pp.compile(mass_matrix.inv, model, mode="dense", inputs=("Jr",))
     inverse = np.linalg.inv(pp.mass_matrix(model, q) + np.diag(more))
     assert_allclose(program(q, Jr=blocks), inverse, rtol=1e-10, atol=1e-12)
     with pytest.raises(pp.errors.InputError, match="only gravity, scalars and the inertia of rot"):
-        pp.compile(mass_matrix.inv, model, given=("M",))
+        pp.compile(mass_matrix.inv, model, inputs=("M",))

@@ -74,7 +74,7 @@ def along(expr, wrt, rates):
     at, step = {"q": Q, "v": V, "tau": X, "vdot": X}, 1e-30
     rates = MODEL.qdot(Q, rates) if wrt == "q" else rates
     at[wrt] = at[wrt] + 1j * step * rates
-    return np.imag(pp.dense(expr, MODEL, at.pop("q"), at.pop("v"), **at)) / step
+    return np.imag(pp.evaluate_dense(expr, MODEL, at.pop("q"), at.pop("v"), **at)) / step
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward"])

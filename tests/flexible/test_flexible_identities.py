@@ -1,7 +1,7 @@
 """The identities of the papers with blocks of 6 + n: they hold as they are printed.
 
-Both sides as full matrices (`pp.dense`), whose formulas share nothing with the sweeps. The shift
-and its weight, the gauge between two pairs (a, b) and cross products are of rigid bodies.
+Both sides as full matrices (`pp.evaluate_dense`), whose formulas share nothing with the sweeps. The
+shift and its weight, the gauge between two pairs (a, b) and cross products are of rigid bodies.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ NUMBERS = {
     "f0": _RNG.normal(size=(2, 6)),
     "free": np.ones(MODEL.nv),
 }
-NUMBERS["tau"] = pp.dense(
+NUMBERS["tau"] = pp.evaluate_dense(
     mass_matrix @ vdot + H @ phi @ (M @ phi.T @ (a + gravity) + b + B @ f0), MODEL, Q,
     points=POINTS, **{name: NUMBERS[name] for name in ("v", "vdot", "f0")},
 )  # fmt: skip
@@ -48,7 +48,10 @@ NUMBERS["f_ext"] = np.zeros((MODEL.n_bodies, 6))
 
 
 def sides(identity):
-    return [pp.dense(x, MODEL, Q, points=POINTS, **NUMBERS) for x in (identity.lhs, identity.rhs)]
+    return [
+        pp.evaluate_dense(x, MODEL, Q, points=POINTS, **NUMBERS)
+        for x in (identity.lhs, identity.rhs)
+    ]
 
 
 def test_the_identities_of_the_papers_hold():
@@ -72,7 +75,7 @@ def test_the_identities_of_the_papers_hold():
 
 def test_a_false_one_does_not():
     wrong = pp.Identity("H psi G", "I + H psi K")
-    left, right = (pp.dense(x, MODEL, Q) for x in (wrong.lhs, wrong.rhs))
+    left, right = (pp.evaluate_dense(x, MODEL, Q) for x in (wrong.lhs, wrong.rhs))
     assert np.abs(left - right).max() > 1e-3
     assert identity_named("D^1/2") is not None
 
@@ -80,12 +83,14 @@ def test_a_false_one_does_not():
 @pytest.mark.parametrize("operator", [Omega, R, P, Upsilon, phi], ids=str)
 def test_sweeps_give_the_same_matrices(operator):
     program = pp.compile(operator, MODEL, mode="dense", backend="reference")
-    assert_allclose(program(Q), pp.dense(operator, MODEL, Q), atol=1e-10)
+    assert_allclose(program(Q), pp.evaluate_dense(operator, MODEL, Q), atol=1e-10)
 
 
 def test_order_and_axes():
-    forward = pp.dense(phi, MODEL, Q)
+    forward = pp.evaluate_dense(phi, MODEL, Q)
     assert_allclose(np.triu(forward), forward)
-    assert_allclose(np.tril(pp.dense(phi, MODEL, Q, order="tip_to_base")).sum(), forward.sum())
-    turned = pp.dense(M, MODEL, Q, axes="inertial")
-    assert_allclose(np.linalg.eigvalsh(turned), np.linalg.eigvalsh(pp.dense(M, MODEL, Q)))
+    assert_allclose(
+        np.tril(pp.evaluate_dense(phi, MODEL, Q, order="tip_to_base")).sum(), forward.sum()
+    )
+    turned = pp.evaluate_dense(M, MODEL, Q, axes="inertial")
+    assert_allclose(np.linalg.eigvalsh(turned), np.linalg.eigvalsh(pp.evaluate_dense(M, MODEL, Q)))

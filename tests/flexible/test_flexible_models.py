@@ -161,15 +161,15 @@ def test_the_body_frame_of_a_flexible_parent_does_not_move_with_its_modes():
 
 
 def test_values_cannot_be_given_and_operators_of_rigid_bodies_are_rejected():
-    with pytest.raises(pp.errors.PhipsiError, match="cannot be given"):
-        pp.compile("V", MODEL, given=["P"])
+    with pytest.raises(pp.errors.PhipsiError, match="only gravity, scalars"):
+        pp.compile("V", MODEL, inputs=["P"])
     with pytest.raises(pp.errors.PhipsiError, match="known for rigid bodies only"):
         pp.compile("cross(V) V", MODEL)
     with pytest.raises(pp.errors.PhipsiError, match="known for rigid bodies only"):
         pp.compile("shift", MODEL)
     with pytest.raises(pp.errors.PhipsiError, match="known for rigid bodies only"):
         pp.compile("angular V", MODEL)
-    drag = pp.own.operator("drag", "motions -> forces", np.eye(6), symmetric=True)
+    drag = pp.custom.operator("drag", "motions -> forces", np.eye(6), symmetric=True)
     with pytest.raises(pp.errors.PhipsiError, match="known for rigid bodies only"):
         pp.compile(drag, MODEL)
 

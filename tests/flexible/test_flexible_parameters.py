@@ -49,7 +49,7 @@ def moved(s):
 CASES = {
     "inverse dynamics": (INVERSE_DYNAMICS, lambda m: pp.inverse_dynamics(m, Q, RATES, X)),
     "forward dynamics": (FORWARD_DYNAMICS, lambda m: pp.forward_dynamics(m, Q, RATES, X)),
-    "energy": (0.5 * (V.T @ M @ V), lambda m: pp.dense(0.5 * (V.T @ M @ V), m, Q, RATES)),
+    "energy": (0.5 * (V.T @ M @ V), lambda m: pp.evaluate_dense(0.5 * (V.T @ M @ V), m, Q, RATES)),
     "determinant": (
         ops.logdet(mass_matrix),
         lambda m: np.linalg.slogdet(pp.mass_matrix(m, Q))[1],
@@ -69,7 +69,7 @@ def test_derivatives_by_parameters(name):
     found = program(*(VALUES[x] for x in program.inputs))
     assert_allclose(found, there, **size)
     inputs = {x: VALUES[x] for x in ("vdot", "tau", "dinertia")}
-    dense = pp.dense(change, MODEL, Q, RATES, **inputs)
+    dense = pp.evaluate_dense(change, MODEL, Q, RATES, **inputs)
     assert_allclose(found, dense, rtol=1e-11, atol=1e-12 * np.abs(dense).max())
     gradient = pp.vjp(form, MODEL, "inertia")
     weight = np.linspace(-1, 1, MODEL.nv) if np.shape(there) else 1.0

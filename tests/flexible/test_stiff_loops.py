@@ -212,7 +212,7 @@ def test_linearly_implicit_accelerations_by_the_inertia_of_rotors():
     model, h, nv = two_bars(300.0, 0.05).model, 5e-3, 6
     q, v = bent(two_bars(300.0, 0.05))
     form = loaded(linearly_implicit, external=False)
-    callee = ProgramCall((form,), model, given=(STEP_LENGTH.name, "Jr"))
+    callee = ProgramCall((form,), model, inputs=(STEP_LENGTH.name, "Jr"))
     shapes = callee.native.program.input_shapes
     inputs = {name: ops.input(name, tuple(shapes[name])) for name in callee.inputs}
     weights = ops.input("weights", (nv,))

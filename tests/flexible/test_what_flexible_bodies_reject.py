@@ -62,7 +62,9 @@ def test_derivatives_without_a_part_that_knows_bodies_are_those_with_modes(expr)
     assert change is pp.diff(expr, "q", along="dq", modes=True)
     if "M" in str(expr):
         assert "Ṁ" in str(change)
-    rigid = pp.dense(change, ARM.with_rigid_bodies(), Q[[0, 1, 3]], V[[0, 1, 3]], dq=np.ones(3))
+    rigid = pp.evaluate_dense(
+        change, ARM.with_rigid_bodies(), Q[[0, 1, 3]], V[[0, 1, 3]], dq=np.ones(3)
+    )
     assert np.abs(rigid).max() < 1e-14
 
 
@@ -142,4 +144,4 @@ def test_couplings_with_bodies_without_mass_between():
 
 def test_what_is_for_rigid_bodies_says_so():
     with pytest.raises(pp.errors.PhipsiError, match=r"rigid bodies|flexible bodies"):
-        pp.compile(M, ARM, given=("M",))
+        pp.compile(M, ARM, inputs=("M",))

@@ -178,7 +178,9 @@ def test_the_spin_row_is_the_relative_spin_about_the_objects_normal(seed):
 
     for expression in (A @ J, Adot @ B.T @ V + A @ B.T @ pp.parse("phi* a")):
         exact = (
-            pp.dense(expression, grasp, at, v) if expression is not A @ J else grasp.jacobian(at)
+            pp.evaluate_dense(expression, grasp, at, v)
+            if expression is not A @ J
+            else grasp.jacobian(at)
         )
         for backend in ("reference", "native"):
             if expression is A @ J:

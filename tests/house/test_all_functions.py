@@ -248,16 +248,18 @@ def test_the_model_comes_first(name, wrong):
         CALLS[name](function, given, LOOPS.state)
 
 
-@pytest.mark.parametrize("function", [pp.compile, pp.explain, pp.dense], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [pp.compile, pp.explain, pp.evaluate_dense], ids=lambda f: f.__name__
+)
 def test_points_of_operators(function):
     """Those of a system are its closure frames; others are not dropped without a word."""
-    more = (Q,) if function is pp.dense else ()
+    more = (Q,) if function is pp.evaluate_dense else ()
     with pytest.raises(
         pp.errors.InputError, match=r"frames of its closures.*compile for system\.model"
     ):
         function(pp.parse("Lambda"), SYSTEM, *more, points=TIP)
     ours, theirs = (function(pp.parse("Lambda"), m, *more, points=TIP) for m in (FREE, ARM))
-    if function is pp.dense:
+    if function is pp.evaluate_dense:
         assert_array_equal(ours, theirs)
     else:
         assert str(ours) == str(theirs)

@@ -181,7 +181,7 @@ REFUSED = {
     "path": (lambda: pp.load(3), "not int"),
     "model to write": (lambda: pp.save_urdf(SYSTEM, "a.urdf"), "system.model"),
     "gravity": (
-        lambda: pp.compile(LOAD, ARM, given=["gravity"])(O, [0, 0, np.nan]),
+        lambda: pp.compile(LOAD, ARM, inputs=["gravity"])(O, [0, 0, np.nan]),
         r"gravity is nan at index \[2\]"),
     "wrong input": (lambda: pp.vjp(mass_matrix.inv @ tau, ARM, "q")(O, O, O, w=O), "no input 'w'"),
 }  # fmt: skip
@@ -344,10 +344,10 @@ ALGEBRA = {
     "expand, no place": (lambda: mass_matrix.expand("mass_matrix", at=3.3), r"at=\(0, 1\)"),
     "expand, no path": (lambda: mass_matrix.expand("mass_matrix", at=3), r"at=\(3,\)"),
     "simplify": (lambda: pp.simplify(3), "simplify needs an expression or a string"),
-    "parse, paper": (lambda: pp.parse("phi", paper=3), "paper='SOA', not 3"),
-    "parse, own text": (lambda: pp.parse("phi", own="C"), r"own=\[C\]"),
-    "parse, own number": (lambda: pp.parse("phi", own=3), r"own=\[C\]"),
-    "parse, own numbers": (lambda: pp.parse("phi", own=[3]), r"own=\[C\]"),
+    "parse, paper": (lambda: pp.parse("phi", notation=3), "notation='SOA', not 3"),
+    "parse, own text": (lambda: pp.parse("phi", custom="C"), r"custom=\[C\]"),
+    "parse, own number": (lambda: pp.parse("phi", custom=3), r"custom=\[C\]"),
+    "parse, own numbers": (lambda: pp.parse("phi", custom=[3]), r"custom=\[C\]"),
     "parse, equation": (lambda: pp.parse("H G = I"), r'pp\.prove\("H G = I"\).*pp\.Identity\("H G'),
     "text": (lambda: phi.text("unicode"), "'greek', 'ascii', 'latex'"),
     "Identity": (lambda: pp.Identity("H", "H", 3), "a condition is a str"),
@@ -362,15 +362,15 @@ ALGEBRA = {
         )
         for seed in (-1, "a", 1.5, None, True)
     },
-    "dense, list": (lambda: pp.dense("M", ARM, O, given=["M"]), "given={'M': array}"),
-    "dense, number": (lambda: pp.dense("M", ARM, O, given={3: 1}), "given={'M': array}"),
+    "dense, list": (lambda: pp.evaluate_dense("M", ARM, O, inputs=["M"]), "inputs={'M': array}"),
+    "dense, number": (lambda: pp.evaluate_dense("M", ARM, O, inputs={3: 1}), "inputs={'M': array}"),
     "vjp": (lambda: pp.vjp(LOAD, ARM, 3), r"pp\.vjp\(expr, model, \('q', 'v'\)\)"),
-    "recursion": (lambda: pp.own.operator(*_STEP, recursion=3), "recursion=lambda X_own: "),
+    "recursion": (lambda: pp.custom.operator(*_STEP, recursion=3), "recursion=lambda X_own: "),
     "recursion of nothing": (
-        lambda: pp.own.operator(*_STEP, recursion=lambda: M),
+        lambda: pp.custom.operator(*_STEP, recursion=lambda: M),
         "of one argument",
     ),
-    "latex": (lambda: pp.own.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
+    "latex": (lambda: pp.custom.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
 }
 
 
@@ -386,7 +386,7 @@ def test_an_error_in_a_recursion_stays_what_it_is():
         raise TypeError("mine")
 
     with pytest.raises(TypeError, match="^mine$"):
-        pp.own.operator(*_STEP, recursion=wrong)
+        pp.custom.operator(*_STEP, recursion=wrong)
 
 
 # ---- numbers that are not real -------------------------------------------------------------------

@@ -202,14 +202,14 @@ WORDS = {
     ),
     "axes of a force": lambda x: pp.forces.Wrench(TIP, np.zeros(6), axes=x),
     "axes of a signal": lambda x: pp.signals.expression("J", [TIP], axes=x),
-    "axes of matrices": lambda x: pp.dense(M, ARM, Q, axes=x),
-    "order": lambda x: pp.dense(M, ARM, Q, order=x),
+    "axes of matrices": lambda x: pp.evaluate_dense(M, ARM, Q, axes=x),
+    "order": lambda x: pp.evaluate_dense(M, ARM, Q, order=x),
     "mode": lambda x: pp.compile(M, ARM, mode=x),
     "rewriting": lambda x: pp.compile(M, ARM, rewrite=x),
     "backend": lambda x: pp.compile(M, ARM, backend=x),
-    "paper": lambda x: pp.parse("phi", paper=x),
+    "paper": lambda x: pp.parse("phi", notation=x),
     "side": lambda x: pp.parse("phi M V + phi b").collect("phi", side=x),
-    "structure": lambda x: pp.own.operator(
+    "structure": lambda x: pp.custom.operator(
         "X", "body motions -> body forces", recursion="X = M + E_phi X E_phi*", structure=x
     ),
     "derivative": lambda x: pp.sensitivities.log_det_mass_matrix_gradient(ARM, Q, wrt=x),
@@ -287,7 +287,7 @@ TRUTHS = {
     "any_efforts": lambda x: pp.prove("H G = I", any_efforts=x),
     "show": lambda x: M.expand(show=x),
     "reverse": lambda x: pp.parse("(I - H psi K) H phi B f0").rewrite("Lemma 0.4", reverse=x),
-    "symmetric": lambda x: pp.own.operator("C", "rates -> efforts", 0.5, symmetric=x),
+    "symmetric": lambda x: pp.custom.operator("C", "rates -> efforts", 0.5, symmetric=x),
     "internal": lambda x: pp.constraints.Gear(
         name="g", driver="a", driven="b", teeth=(20, 40), internal=x
     ),

@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "log det and solve": ((ops.logdet(ops.mass_matrix), ops.mass_matrix.inv), {}),
     "compliance": (ops.Lambda, {"mode": "dense", "points": HANDS}),
     "regressor": (REGRESSOR, {"mode": "dense"}),
-    "inertias given": (FORWARD_DYNAMICS, {"given": ("M",)}),
+    "inertias given": (FORWARD_DYNAMICS, {"inputs": ("M",)}),
 }
 
 
@@ -86,7 +86,7 @@ def test_programs_have_the_bits_of_machine_code(name: str, tmp_path: Path):
     model = tree()
     program = pp.compile(x, model, backend="native", reproducible=True, **options)
     args = inputs_of(program, model)
-    if "given" in options:
+    if "inputs" in options:
         args[program.inputs.index("M")] = np.stack([model.inertia_matrices] * COUNT)
     compare(program, as_c(program, tmp_path, optimise="-O2" if name in OPTIMISED else "-O0"), args)
 

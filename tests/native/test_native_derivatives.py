@@ -87,7 +87,7 @@ def test_products_of_matrices():
         close(got[0], expected[0])
         close(native(q[0], v[0])[0], expected[0][0])
         close(got[0], -2 * got[1] @ pp.compile(rates, model, mode="dense")(q, v))
-        close(pp.dense(product, model, q[0], v[0]), expected[0][0])
+        close(pp.evaluate_dense(product, model, q[0], v[0]), expected[0][0])
 
 
 def test_picks_and_point_derivatives():

@@ -197,7 +197,7 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "articulated inertias": (ops.P, {"mode": "blocks"}),
     "hinge inertias": (ops.D, {"mode": "blocks"}),
     "two at once": ((FORWARD, ops.V), {}),
-    "inertias given": (FORWARD, {"given": ("M",)}),
+    "inertias given": (FORWARD, {"inputs": ("M",)}),
 }
 
 
@@ -233,7 +233,7 @@ def test_every_joint_type_equals_the_reference(name: str, tree: Model):
     x, options = NAMED[name]
     rng = np.random.default_rng(5)
     inputs = draw_inputs(tree, rng, len(options.get("points", ())), 6)
-    if "given" in options:
+    if "inputs" in options:
         factors = rng.uniform(0.5, 2.0, (6, tree.n_bodies, 1, 1))
         inputs["M"] = factors * tree.inertia_matrices
     got, want = both(x, tree, inputs, rng, **options)
@@ -268,7 +268,7 @@ def test_model_quantities_may_be_batched_inputs(given: str):
         "Jr": widths,
         "gravity": rng.standard_normal((batch, 3)),
     }
-    got, want = both(FORWARD, model, inputs, rng, given=(given,))
+    got, want = both(FORWARD, model, inputs, rng, inputs=(given,))
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
     assert np.ptp(got, axis=0).min() > 0
 
@@ -292,7 +292,7 @@ def test_placements_may_be_batched_inputs():
     inputs = draw_inputs(model, rng, 0, 9)
     order = [int(name[1:]) for name in model.body_names]
     inputs["placement"] = np.array([[poses[i].matrix for i in order] for poses in placements])
-    got, want = both(FORWARD, model, inputs, rng, given=("placement",))
+    got, want = both(FORWARD, model, inputs, rng, inputs=("placement",))
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
     for i, poses in enumerate(placements):
         alone = pp.compile(FORWARD, built(poses), backend="native")

@@ -157,7 +157,7 @@ def test_singular_blocks_name_their_body():
 
 def test_log_det_of_nothing_positive():
     model = random_tree(0, 3, ("revolute",))
-    program = pp.compile(ops.logdet(ops.mass_matrix), model, given=("M",), backend="native")
+    program = pp.compile(ops.logdet(ops.mass_matrix), model, inputs=("M",), backend="native")
     M = np.broadcast_to(model.inertia_matrices, (3, 3, 6, 6)).copy()
     M[1] *= -1
     q = np.zeros((3, 3))

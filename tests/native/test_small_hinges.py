@@ -60,7 +60,7 @@ def test_inertias_that_are_given_have_their_own_size():
     model = pp.examples.planar_arm(2)
     light = 1e-20 * model.inertia_matrices
     for backend in BACKENDS:
-        solve = pp.compile(mass_matrix.inv, model, given=["M"], backend=backend)
+        solve = pp.compile(mass_matrix.inv, model, inputs=["M"], backend=backend)
         args = {"q": np.array([0.1, 0.2]), "M": light, "x": np.array([1e-20, 0.0])}
         found = solve(*(args[name] for name in solve.inputs))
         np.testing.assert_allclose(

@@ -449,15 +449,19 @@ def test_operators_at_bodies_are_those_of_the_tree(tmp_path: Path):
     frame, body = 7, 4
     q = run.at(times[frame])[0]
     at = unpacked(blocks["P"]).reshape(len(times), -1, 6, 6)[frame, body]
-    np.testing.assert_allclose(at, pp.dense(P, flyer, q)[24:30, 24:30], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        at, pp.evaluate_dense(P, flyer, q)[24:30, 24:30], rtol=1e-5, atol=1e-6
+    )
     squares = np.cumsum([0, *(n * n for n in sizes)])
     hinge = unpacked(blocks["D"]).reshape(len(times), -1)[frame]
-    whole = pp.dense(D, flyer, q)
+    whole = pp.evaluate_dense(D, flyer, q)
     assert hinge[squares[body]] == pytest.approx(whole[9, 9], rel=1e-5)
     np.testing.assert_allclose(hinge[:36].reshape(6, 6), whole[:6, :6], rtol=1e-4, atol=1e-4)
     gain = unpacked(blocks["G"]).reshape(len(times), -1)[frame]
     column = gain[6 * 9 : 6 * 10]
-    np.testing.assert_allclose(column, pp.dense(G, flyer, q)[24:30, 9], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        column, pp.evaluate_dense(G, flyer, q)[24:30, 9], rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_joint_with_nothing_to_move_has_no_operators(tmp_path: Path):

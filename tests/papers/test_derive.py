@@ -33,7 +33,7 @@ def test_no_derivation_rests_on_itself():
     """Without its premises a claim cannot be derived; with none, Lemma 0.4 is not reached."""
     row = next(row for row in DERIVATIONS if row.name == "H G")
     assert row.derivation().names[-1] == "Jr = 0"
-    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], most=2000)
+    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], max_forms=2000)
     assert not short and "no chain of identities was found" in short.reason
 
 
@@ -53,7 +53,7 @@ def test_text_and_latex():
 
 
 def test_a_chain_that_is_not_found_is_not_typeset_as_one():
-    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], most=10)
+    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], max_forms=10)
     assert r"\text{no chain was found}" in short.latex() and " ≠ " not in str(short)
 
 
@@ -120,9 +120,9 @@ def test_errors(arguments, error, text: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"most": "x"}, "most=30000, not 'x'"),
-        ({"most": -5}, "not -5"),
-        ({"most": 2.5}, "not 2.5"),
+        ({"max_forms": "x"}, "max_forms=30000, not 'x'"),
+        ({"max_forms": -5}, "not -5"),
+        ({"max_forms": 2.5}, "not 2.5"),
         ({"using": "Omega"}, r"using=\['Omega'\]"),
         ({"using": 3}, "using=3 must be a list"),
         ({"through": "phi"}, r"through=\['phi'\]"),
@@ -187,13 +187,13 @@ def test_a_change_inside_a_letter_that_is_more_than_its_identity_is_noticed():
         replace(found, steps=tuple(steps)).check()
 
 
-W = pp.own.operator("W", "motions -> forces", {"link": 2.0}, symmetric=True)
-WHITEN = pp.own.operator("U1", "efforts -> forces", parse("psi K"), source="own")
+W = pp.custom.operator("W", "motions -> forces", {"link": 2.0}, symmetric=True)
+WHITEN = pp.custom.operator("U1", "efforts -> forces", parse("psi K"), source="own")
 OWN = [
     W,
     WHITEN,
-    pp.own.operator("U2", "efforts -> efforts", parse("I - H U1", own=[WHITEN])),
-    pp.own.operator("S1", "motions -> forces", recursion="S1 = W + E_phi S1 E_phi*", own=[W]),
+    pp.custom.operator("U2", "efforts -> efforts", parse("I - H U1", custom=[WHITEN])),
+    pp.custom.operator("S1", "motions -> forces", recursion="S1 = W + E_phi S1 E_phi*", custom=[W]),
 ]
 
 
@@ -207,7 +207,7 @@ OWN = [
     ],
 )
 def test_operators_of_ones_own_are_unfolded(claim: str, names: list[str]):
-    found = pp.derive(claim, own=OWN)
+    found = pp.derive(claim, custom=OWN)
     assert found.names == names and all(map(_follows, found.steps))
 
 
@@ -216,5 +216,5 @@ def _follows(step) -> bool:
 
 
 def test_a_chain_does_not_return_to_where_it_was():
-    found = pp.derive("I - H U1 = (I + H phi K)^-1", own=OWN)
+    found = pp.derive("I - H U1 = (I + H phi K)^-1", custom=OWN)
     assert len({str(step.expression) for step in found.steps}) == len(found.steps)

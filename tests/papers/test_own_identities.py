@@ -208,11 +208,11 @@ def test_a_counterexample_that_is_announced_is_there(text):
 
 
 def test_a_counterexample_with_operators_of_ones_own():
-    k = pp.own.vector("k", "efforts", 1.0)
+    k = pp.custom.vector("k", "efforts", 1.0)
     proof = pp.prove(pp.Identity(k, 2 * k))
     assert proof.counterexample is not None and "counterexample" in proof.reason
     assert _printed(proof.counterexample.code, k=k) == [1.0, 2.0]
-    of_a_model = pp.own.vector("k", "efforts", {"link1": 1.0})  # not a body of the samples
+    of_a_model = pp.custom.vector("k", "efforts", {"link1": 1.0})  # not a body of the samples
     proof = pp.prove(pp.Identity(of_a_model, 2 * of_a_model))
     assert not proof and proof.counterexample is None and "counterexample" not in proof.reason
 

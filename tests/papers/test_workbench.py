@@ -61,7 +61,9 @@ def test_values_agree_with_dense(text: str):
 def test_a_value_that_is_off_is_said_to_be(monkeypatch: pytest.MonkeyPatch):
     from phipsi.papers.workbench import answers
 
-    monkeypatch.setattr(answers, "dense", lambda *a, **k: (1 + 1e-6) * pp.dense(*a, **k))
+    monkeypatch.setattr(
+        answers, "evaluate_dense", lambda *a, **k: (1 + 1e-6) * pp.evaluate_dense(*a, **k)
+    )
     found = answer("value", "mass_matrix")
     assert found["difference"] > 1e-7 * found["scale"]
 

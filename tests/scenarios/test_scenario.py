@@ -306,7 +306,7 @@ def test_the_command_line_changes_a_scenario(tmp_path: Path, capsys: pytest.Capt
     assert app(["simulate", str(file), "--out", str(other)], result_action="return_value") == 0
     assert pp.Trajectory.load(other).q[0, 3] == 1 and saved.t[-1] == 0.1
     assert app(["simulate", str(file), "--base", "free"], result_action="return_value") == 2
-    assert "in a scenario say it in the file" in capsys.readouterr().err
+    assert "set it in the scenario file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.name)

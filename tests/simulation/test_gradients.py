@@ -204,7 +204,7 @@ class Motion:
         every = (np.eye(steps * n) * 1j * STEP).reshape(-1, steps, n)
         self.by_tau = total(q, v, tau + every).imag / STEP
 
-        given = pp.compile(FORWARD_DYNAMICS, model, given=("M",), backend="reference")
+        given = pp.compile(FORWARD_DYNAMICS, model, inputs=("M",), backend="reference")
         count = 10 * model.n_bodies
         M = np.stack([model.inertia_matrices + 0j] * count)
         for i in range(count):

@@ -65,7 +65,7 @@ def test_equal_to_dense_matrices(seed):
 
 
 def test_rotors_of_every_trajectory():
-    """`given=("Jr",)`: damping is added to rotors that trajectories have of their own."""
+    """`per_trajectory=("Jr",)`: damping is added to rotors that trajectories have of their own."""
     model = random_tree(4, 4)
     sim = pp.Simulator(
         model, damped(model.nv, 30.0), H, integrator="implicit_damping", per_trajectory=("Jr",)

@@ -175,7 +175,7 @@ def test_given_inertias_are_inputs():
     q, model = system.model.random_configuration(rng), system.model
     half = rng.standard_normal((3, 6, 6))
     M, rotors = half @ half.swapaxes(1, 2), rng.random((3, 1, 1))
-    program = pp.compile(pp.operators.mass_matrix, model, mode="dense", given=("M", "Jr"))
+    program = pp.compile(pp.operators.mass_matrix, model, mode="dense", inputs=("M", "Jr"))
     known = {"q": q, "M": M, "Jr": rotors}
     wanted = program(*(known[x] for x in program.inputs))
     np.testing.assert_allclose(values(found.mass, **known), wanted, rtol=1e-12)

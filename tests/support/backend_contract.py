@@ -269,11 +269,11 @@ class BackendContract:
             want = self.run(x, model, at, points=where)
             given = dict(zip(blocks, results, strict=True))
             for name in ("P", "D", "G"):
-                got = self.run(x, model, {**at, **given}, points=where, given=[name])
+                got = self.run(x, model, {**at, **given}, points=where, inputs=[name])
                 assert_allclose(got, want, rtol=1e-8, atol=1e-8 * max(1, np.abs(want).max()))
             poses, velocities = self.run((pose, V), model, at)
             got = self.run(
-                x, model, {**at, "pose": poses, "V": velocities}, points=where, given=["pose", "V"]
+                x, model, {**at, "pose": poses, "V": velocities}, points=where, inputs=["pose", "V"]
             )
             assert_allclose(got, want, rtol=1e-8, atol=1e-8 * max(1, np.abs(want).max()))
 
@@ -395,7 +395,7 @@ class BackendContract:
         q = np.random.default_rng(0).uniform(-1, 1, (5, 3))
         inertias = pp.compile(P, model, mode="blocks", backend="reference")(q)
         inertias[3] = 0
-        program = self.compile(mass_matrix.inv @ tau, model, given=["P"])
+        program = self.compile(mass_matrix.inv @ tau, model, inputs=["P"])
         result, status = program(q, np.ones(3), inertias, on_error="nan")
         assert (status != 0).tolist() == [False, False, False, True, False]
         assert np.isnan(result[3]).all() and np.isfinite(np.delete(result, 3, 0)).all()

@@ -182,9 +182,9 @@ def _of_control(mixed: pp.Model) -> list[Case]:
         "PDGravity": (lambda **a: c.PDGravity(arm, **a), {"reference": o, "kp": ones, "kd": ones}),
         "lqr": (line.lqr, {"Q": np.eye(4), "R": np.eye(2)}),
         "complete": (base.complete, {"values": base.values()}),
-        "dense": (lambda **a: pp.dense(ops.mass_matrix, mixed, **a), {"q": at["q"]}),
+        "dense": (lambda **a: pp.evaluate_dense(ops.mass_matrix, mixed, **a), {"q": at["q"]}),
         "dense, v": (
-            lambda **a: pp.dense(ops.a, mixed, **a), {"q": at["q"], "v": at["v"]}),
+            lambda **a: pp.evaluate_dense(ops.a, mixed, **a), {"q": at["q"], "v": at["v"]}),
         "prove": (
             lambda **a: pp.prove("H G", arm, **a), {"q": o, "v": ones}),
         "armature": (lambda **a: arm.with_body("link1", **a), {"armature": np.ones(1)}),
@@ -258,11 +258,11 @@ def programs(model: pp.Model, backend: str) -> list[Case]:
     forms: dict[str, tuple[Any, dict[str, Any], dict[str, np.ndarray]]] = {
         "mass matrix": (o.mass_matrix, {"mode": "dense"}, {"q": at["q"]}),
         "its inverse": (o.mass_matrix.inv, {}, {"q": at["q"], "x": at["v"]}),
-        "given M": (o.mass_matrix, {"mode": "dense", "given": ["M"]}, {"q": at["q"], "M": spd}),
-        "given P": (o.D, {"mode": "blocks", "given": ["P"]}, {"q": at["q"], "P": spd}),
-        "given D": (o.mass_matrix.inv, {"given": ["D"]}, {"q": at["q"], "D": hinge, "x": at["v"]}),
+        "given M": (o.mass_matrix, {"mode": "dense", "inputs": ["M"]}, {"q": at["q"], "M": spd}),
+        "given P": (o.D, {"mode": "blocks", "inputs": ["P"]}, {"q": at["q"], "P": spd}),
+        "given D": (o.mass_matrix.inv, {"inputs": ["D"]}, {"q": at["q"], "D": hinge, "x": at["v"]}),
         "given gravity": (
-            o.H @ o.phi @ o.M @ o.phi.T @ o.gravity, {"given": ["gravity"]},
+            o.H @ o.phi @ o.M @ o.phi.T @ o.gravity, {"inputs": ["gravity"]},
             {"q": at["q"], "gravity": np.array([0.0, 0, -9.8])}),
     }  # fmt: skip
     for name, (expr, options, arrays) in forms.items():

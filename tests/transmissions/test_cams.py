@@ -85,7 +85,7 @@ def test_random_laws_have_rows_and_derivatives(seed):
     by_q = pp.compile(pp.diff(ROW_ACCELERATIONS, "q"), system, mode="dense")
     values = {"q": q, "v": v, "vdot": vdot}
     found = by_q(*(values[x] for x in by_q.inputs))
-    dense = pp.dense(pp.diff(ROW_ACCELERATIONS, "q"), system, q, v=v, vdot=vdot)
+    dense = pp.evaluate_dense(pp.diff(ROW_ACCELERATIONS, "q"), system, q, v=v, vdot=vdot)
     assert_allclose(found, dense, atol=1e-10 * abs(dense).max())
     one, h = pp.compile(ROW_ACCELERATIONS, system), 1e-6
 
@@ -279,7 +279,7 @@ def test_rows_are_the_same_on_all_backends(engine):
     q = np.random.default_rng(1).uniform(-2, 2, (7, 2))
     found = [pp.compile(A @ J, engine, mode="dense", backend=b)(q) for b in ("native", "reference")]
     assert_allclose(*found, atol=1e-15)
-    assert_allclose(found[0][0], pp.dense(A @ J, engine, q[0]), atol=1e-15)
+    assert_allclose(found[0][0], pp.evaluate_dense(A @ J, engine, q[0]), atol=1e-15)
     root = c.Cam(lambda x, y: y - np.sqrt(x), name="root", joints=("shaft", "valve"))
     with pytest.raises(pp.errors.PhipsiError, match="root"):
         pp.System(engine.model, [root]).project([-1.0, 0], [0, 0])

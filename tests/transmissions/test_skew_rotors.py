@@ -248,7 +248,7 @@ def test_second_derivatives_and_the_oracle(which, request):
     by_q = pp.diff(BIAS_FORCES, "q", modes=True)
     twice = pp.diff(by_q @ ops.dq, "q", ops.vdot, modes=True)  # has δ³M
     at = {"q": q, "v": v, "dq": direction, "vdot": v}
-    found = pp.dense(twice, model, **at)
+    found = pp.evaluate_dense(twice, model, **at)
     assert_allclose(pp.compile(twice, model, backend="reference")(**at), found, atol=1e-11)
     matrix, h = pp.compile(by_q, model, mode="dense"), 1e-4
     slopes = [matrix(model.integrate(q, s * h * v), v) @ direction for s in (1, -1)]
@@ -256,7 +256,7 @@ def test_second_derivatives_and_the_oracle(which, request):
     for expr in (ops.b, ops.mass_matrix @ ops.v, ops.P @ ops.V):
         args = {"q": q, "v": v}
         sweeps = pp.compile(expr, model, backend="native")(**args)
-        flat = pp.dense(expr, model, **args)
+        flat = pp.evaluate_dense(expr, model, **args)
         rows = [slice(0, 6), slice(6, 12), slice(len(flat) - 6, len(flat))]
         flat = flat if sweeps.ndim == 1 else np.stack([flat[at] for at in rows])
         assert_allclose(sweeps, flat, atol=1e-12)
@@ -318,7 +318,7 @@ def test_the_identities_of_the_papers_hold(which, request):
         if None in sides or unmet(identity.condition, model):
             continue
         try:
-            left, right = (pp.dense(x, model, q, **numbers) for x in sides)
+            left, right = (pp.evaluate_dense(x, model, q, **numbers) for x in sides)
         except (LoweringError, InputError):  # of rigid bodies, of points, of other inputs
             continue
         size = max(1.0, np.abs(right).max(initial=0.0))
@@ -376,7 +376,7 @@ def test_the_regressor_knows_that_rotors_do_not_depend_on_the_bodies(which, requ
     assert_allclose(
         pp.compile(by, model, mode="dense", backend="reference")(**inputs), Y, atol=1e-12
     )
-    assert_allclose(pp.dense(by, model, **inputs), Y, atol=1e-12)
+    assert_allclose(pp.evaluate_dense(by, model, **inputs), Y, atol=1e-12)
 
 
 def test_functions_of_constant_inertias_say_so(skew):

@@ -18,7 +18,7 @@ from phipsi.core.model import (
     register,
 )
 from phipsi.errors import ParseError
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 if TYPE_CHECKING:
     from phipsi.attached.shapes import BodyShape, Material
@@ -95,7 +95,7 @@ class LinkShape:
     family: str = ""
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 @final

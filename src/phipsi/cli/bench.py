@@ -33,7 +33,7 @@ Function = Callable[[], Any]
 def bench(
     file: Path, /, *, batch: int = 1024, peer: bool = True, source: ModelSource = SOURCE
 ) -> int:
-    """Time the named algorithms on a robot: one call, a batch, and steps of a rollout.
+    """Measure the speed of the dynamics of a robot: single calls, batches and rollouts.
 
     For example
 
@@ -41,18 +41,18 @@ def bench(
 
         phipsi bench panda.urdf --base free --batch 4096
 
-    Times are the best of many runs on one thread of this machine, calls from Python included. If
-    pinocchio is installed and reads the file, the same is timed there, after the results have been
+    Times are the best of many repetitions on one thread, including the call from Python. If
+    Pinocchio is installed and reads the file, it is measured too, after its results have been
     compared.
 
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+        A robot file (URDF, SDF or MJCF), or the name of a robot that ships with phipsi.
     batch
         Configurations in one batched call, and trajectories in the rollout.
     peer
-        Also time Pinocchio if it is installed.
+        Also measure Pinocchio, if it is installed.
     """
     import platform
 

@@ -9,7 +9,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError
 
@@ -17,10 +17,12 @@ from phipsi.cli.bench import bench
 from phipsi.cli.common import (
     BAD_USAGE,
     INTERRUPTED,
+    OUT,
     READING,
     SOURCE,
     Files,
     ModelSource,
+    Out,
     Reading,
     aligned,
     command,
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
 
 app = App(
     name="phipsi",
-    help="""Multibody dynamics on the Spatial Operator Algebra.
+    help="""Multibody dynamics: load, simulate, view and export robots.
 
-    FILE is a robot file (URDF, SDF or MJCF) or a robot that ships with phipsi:
+    FILE is a robot file (URDF, SDF or MJCF), or the name of a robot that ships with phipsi:
     seven_joint_arm, free_flyer, quadruped or humanoid. Try
 
         phipsi info seven_joint_arm
@@ -49,7 +51,7 @@ app = App(
 
         phipsi explain "(H φ M φ* H* + Jr)⁻¹"
 
-    and --help after any command.
+    Add --help to any command for its options and examples.
     """,
     help_format="markdown",
     version_flags=["--version"],
@@ -58,10 +60,9 @@ app = App(
 
 @command
 def info(file: Path | None = None, /, *, frames: bool = False, source: ModelSource = SOURCE) -> int:
-    """Show the tree of a robot file; without a file, the versions of phipsi and its packages.
+    """Show the bodies and joints of a robot; without a file, the versions of phipsi and packages.
 
-    The tree has names, joints, degrees of freedom and masses. The versions belong in the report of
-    a bug. For example
+    The tree has names, degrees of freedom and masses. Bug reports need the versions. For example
 
         phipsi info seven_joint_arm --frames
 
@@ -70,9 +71,9 @@ def info(file: Path | None = None, /, *, frames: bool = False, source: ModelSour
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+        A robot file (URDF, SDF or MJCF), or the name of a robot that ships with phipsi.
     frames
-        Also show the frames fixed in each body.
+        Also show the frames that are fixed to each body.
     """
     if file is None:
         return _versions(source, frames)
@@ -112,16 +113,20 @@ def _versions(source: ModelSource, frames: bool) -> int:
 
 @command
 def check(file: Path, /, *, seed: int = 0, source: ModelSource = SOURCE) -> int:
-    """Check a robot file: its inertias, its dynamics, and every operator identity on it.
+    """Check a robot file: inertias, dynamics, and every operator identity for this robot.
+
+    For example
+
+        phipsi check arm.urdf
 
     The exit code is 0 if all checks pass, 1 if one fails, 2 if the file cannot be read.
 
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+        A robot file (URDF, SDF or MJCF), or the name of a robot that ships with phipsi.
     seed
-        Of the random state at which dynamics is checked.
+        Seed of the random state at which the dynamics are checked.
     """
     from phipsi.papers import check_model
 
@@ -147,11 +152,12 @@ def explain(
     mode: Literal["apply", "dense"] = "apply",
     points: list[str] | None = None,
     as_written: bool = False,
+    notation: str = "",
     reading: Reading = READING,
 ) -> int:
-    """Show how an operator expression is computed: rewrites, recursion and cost.
+    """Show the O(N) recursion that an operator expression compiles to, and its cost.
 
-    Type it as in the papers or in ASCII; * or .T is the adjoint, ⁻¹ or .inv the inverse:
+    Write the expression in Greek or in ASCII; * or .T is the adjoint, ⁻¹ or .inv the inverse:
 
         phipsi explain "H φ M φ* H*"
 
@@ -159,7 +165,7 @@ def explain(
 
         phipsi explain "(H @ phi @ M @ phi.T @ H.T + Jr).inv" --latex
 
-    With a robot the flops are counted for it, and the whole matrix can be asked for:
+    With --model the flops are those of one robot, and --mode dense computes the whole matrix:
 
         phipsi explain "mass_matrix" --model seven_joint_arm --mode dense
 
@@ -172,15 +178,17 @@ def explain(
     expression
         Operators and vectors of the algebra; docs/expressions.md lists them.
     model
-        A robot file, or a robot that ships with phipsi.
+        A robot file, or the name of a robot that ships with phipsi.
     latex
-        Print LaTeX.
+        Print the recursion as LaTeX.
     mode
-        apply: to a vector; dense: the matrix, which needs a model.
+        apply: the product with a vector; dense: the matrix (needs --model).
     points
-        Bodies or frames that B and J refer to; by default the last body.
+        Bodies or frames at which B and J are evaluated (needs --model); by default the last body.
     as_written
-        Do not rewrite; only share and fuse.
+        Do not rewrite the expression; only share common parts and fuse sweeps.
+    notation
+        Read the expression in the letters of a paper: SOA, MM, MC, 88-11, "88-11 II" or MS.
     """
     from phipsi.core.compiler import explain as explained
     from phipsi.core.operators import parse
@@ -191,7 +199,7 @@ def explain(
         raise InputError(
             f"{what} needs a robot: add  --model FILE, for example  --model seven_joint_arm"
         )
-    expr = parse(expression)
+    expr = parse(expression, notation)
     robot = None if model is None else reading.load(model)
     rewrite = "as_written" if as_written else "full"
     print_line(str(explained(expr, robot, latex=latex, mode=mode, points=points, rewrite=rewrite)))
@@ -209,7 +217,7 @@ def workbench(
     open: bool = True,
     reading: Reading = READING,
 ) -> int:
-    """Serve a page on which expressions are typed, explained, proved and derived.
+    """Open a web page to type, explain, prove and derive expressions.
 
     It shows the spaces, every rewrite, the recursion, the blocks, the cost, the code and the value
     of what you type, in Greek, ASCII or LaTeX:
@@ -218,18 +226,18 @@ def workbench(
 
         phipsi workbench --model arm.urdf --no-open
 
-    The page is for this machine only: its address holds a token, and Ctrl-C ends it.
+    Only this machine can open the page: its address has a token. Ctrl-C stops the server.
 
     Parameters
     ----------
     expression
-        What the page begins with.
+        The expression that the page shows first.
     model
-        A robot file, offered beside the robots that ship with phipsi.
+        A robot file, listed next to the robots that ship with phipsi.
     port
-        The port to listen on; 0 takes any that is free.
+        The port to listen on; 0 takes any free port.
     seconds
-        The longest that one answer may take.
+        Time limit for one answer, s.
     open
         Open the page in the browser.
     """
@@ -246,19 +254,19 @@ def workbench(
 
 
 @command
-def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
-    """Load an arm, explain its dynamics, simulate it, check it, and write a report.
+def demo(*, out: Annotated[Path, OUT] = Path("phipsi-demo"), open: bool = False) -> int:
+    """Load an arm, simulate it, check energy and momentum, and write an HTML report.
 
     For example
 
         phipsi demo --open
 
-    The report is one HTML file with an animation and plots that opens without a network.
+    The report is one HTML file with an animation and plots. It needs no network.
 
     Parameters
     ----------
     out
-        Folder for the robot file, the recording and the report; created if it does not exist.
+        Folder for the robot file, the trajectory and the report; created if necessary.
     open
         Open the report in the browser.
     """
@@ -275,7 +283,7 @@ def view(
     file: Path,
     /,
     *,
-    out: Path | None = None,
+    out: Out = None,
     set: Several = None,
     joint_properties: bool = False,
     ground: bool = False,
@@ -285,7 +293,7 @@ def view(
     open: bool = True,
     source: ModelSource = SOURCE,
 ) -> int:
-    """Write a live page: sliders, a hand that pulls, and the compiled dynamics in the browser.
+    """Write an interactive web page that simulates a robot in the browser.
 
     For example
 
@@ -293,25 +301,27 @@ def view(
 
         phipsi view humanoid --joint-properties --out humanoid.html --no-open
 
-    The page is one file that needs no network. It stands still at first; the space bar lets time go
-    on. A scenario (.toml) runs with its springs and controllers, without its events.
+    The page has sliders for the joints, and bodies can be dragged with the mouse. It is one file
+    that needs no network. The simulation is paused at first; the space bar starts it. A scenario
+    (.toml) runs with its springs and controllers, but without its events.
 
     Parameters
     ----------
     file
-        A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
+        A robot file (URDF, SDF or MJCF), the name of a robot that ships with phipsi, or a scenario
+        (.toml).
     out
-        The page to write, by default the name of the file with -live.html behind it.
+        The HTML file to write; by default NAME-live.html, where NAME is that of the robot file.
     set
-        Initial coordinate of a joint, in rad or m, as for phipsi simulate.
+        Initial position of a joint, in rad or m, such as elbow=30deg; see phipsi simulate --help.
     joint_properties
-        Apply damping, friction and joint limits that the file gives.
+        Apply the damping, friction and joint limits of the file.
     ground
-        Bodies with shapes touch each other and the ground z = 0.
+        Add the ground z = 0, and contacts between all bodies that have collision shapes.
     gravity
-        Three numbers, m/s², world axes; by default those of the robot.
+        Gravity as three numbers, m/s², in world axes; by default that of the robot.
     dt
-        The step, s; by default 1e-3, with contacts 2e-3.
+        Time step, s; by default 0.001, with contacts 0.002.
     meshes
         Draw the meshes of the file.
     open
@@ -345,15 +355,16 @@ def _to_view(
 
     if file.suffix.lower() == ".npz":
         raise InputError(
-            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
-            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
-            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
+            f"{file} is a trajectory; phipsi view simulates a robot or a scenario. For a video:\n"
+            f"    phipsi render {file} {file.stem}.mp4\n"
+            "For a page with plots and an animation, simulate with an .html file as output:\n"
+            f"    phipsi simulate FILE --duration 2 --out {file.stem}.html"
         )
     scenario = scenario_of(file, source, assignments(stated or (), "--set"), {})
     model, laws = scenario.model, scenario.laws
     dt = scenario.dt if dt is None else dt
     if scenario.events:
-        print_error("the events of the scenario are not on the page")
+        print_error("warning: the page has no events; those of the scenario are left out")
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
@@ -385,7 +396,7 @@ def render(
     theme: str = "light",
     package_dirs: Files = None,
 ) -> int:
-    """Draw a recorded run as a video (.mp4, .webm, .gif) or as a picture (.png).
+    """Render a trajectory as a video (.mp4, .webm, .gif) or as a picture (.png).
 
     For example
 
@@ -395,26 +406,27 @@ def render(
 
         phipsi render fall.npz fall.png --time 1.5 --size 1920x1080
 
-    Chromium or Chrome draws, without a screen; ffmpeg encodes videos, Pillow GIFs.
+    Rendering needs Chromium or Chrome, videos need ffmpeg, and GIFs need Pillow. No screen is
+    needed.
 
     Parameters
     ----------
     file
-        A recording (.npz) of phipsi simulate or of trajectory.save.
+        A trajectory (.npz), written by phipsi simulate --out FILE.npz or by Trajectory.save.
     out
-        The file to write.
+        The video or picture to write.
     fps
-        Pictures per second of the video.
+        Frames per second of the video.
     speed
-        1 is real time, 0.5 half of it.
+        Playback speed: 1 is real time, 0.5 is half speed.
     size
-        Pixels, width x height.
+        Width and height in pixels, such as 1920x1080.
     time
-        Of the picture, s; by default the last one.
+        Time of the picture, s; by default the end of the trajectory.
     theme
-        light or dark.
+        Color theme: light or dark.
     package_dirs
-        Folders with meshes that the file names outside of its own folder.
+        More folders from which meshes may be read; by default only the folder of the robot file.
     """
     from phipsi.errors import InputError
     from phipsi.pages import render as draw
@@ -425,10 +437,11 @@ def render(
         raise InputError(f"--size {size}: write it as 1280x720")
     pixels = int(wide), int(high)
     if file.suffix.lower() in (".urdf", ".sdf", ".xml", ".mjcf", ".toml"):
+        duration = "" if file.suffix.lower() == ".toml" else "--duration 2 "
         raise InputError(
-            f"{file}: this is a mechanism or a scenario; render draws a recorded run of it:  "
-            f"phipsi simulate {file} --out {file.stem}.npz  and then  "
-            f"phipsi render {file.stem}.npz {out}"
+            f"{file} is a robot or a scenario; phipsi render needs a trajectory of it:\n"
+            f"    phipsi simulate {file} {duration}-o {file.stem}.npz\n"
+            f"    phipsi render {file.stem}.npz {out}"
         )
     run = Trajectory.load(file, package_dirs=package_dirs or ())
     written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
@@ -443,7 +456,7 @@ def export(
     *,
     what: str | None = None,
     target: str = "host",
-    out: Path | None = None,
+    out: Out = None,
     name: str = "robot",
     scratch: str = "caller",
     precision: str = "double",
@@ -454,7 +467,7 @@ def export(
     dt: float = 1e-3,
     source: ModelSource = SOURCE,
 ) -> int:
-    """Write functions of a robot as an object file with a C interface, or as WebAssembly.
+    """Generate code for the dynamics of a robot: object files, C, WebAssembly or an FMU.
 
     For example
 
@@ -467,33 +480,33 @@ def export(
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+        A robot file (URDF, SDF or MJCF), or the name of a robot that ships with phipsi.
     what
-        Names of functions, joined by commas: forward_dynamics, inverse_dynamics, bias_forces,
-        gravity_forces, mass_matrix, mass_matrix_inverse, poses, and with points behind a
-        colon, joined by +, jacobian:POINT and poses:POINT. By default forward and inverse
+        Names of functions, separated by commas: forward_dynamics, inverse_dynamics,
+        bias_forces, gravity_forces, mass_matrix, mass_matrix_inverse, poses; and with points,
+        separated by +: jacobian:POINT, poses:POINT+POINT. By default forward and inverse
         dynamics.
     target
-        The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32 and
-        others; a wrong one lists them all. c writes C99, nvptx64 PTX.
+        The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32
+        and others (an unknown name lists them all); c for C99 source, nvptx64 for PTX.
     out
-        The folder to write, by default the name with the target behind it.
+        The folder to write; by default NAME-TARGET.
     name
-        What everything in C begins with.
+        Prefix of all names in C.
     scratch
-        Whose the work memory is: caller, or static for memory inside the object.
+        Working memory: caller (passed by the caller) or static (inside the object file).
     precision
-        The numbers: double, or single for arrays of float; errors are measured and printed.
+        double, or single for arrays of float; rounding errors are then measured and printed.
     shared
-        Also link a shared library, for this machine.
+        Also link a shared library for this machine.
     reproducible
-        Give the same bits on every target, without fused multiply-add.
+        Give bitwise identical results on every target (no fused multiply-add).
     fmu
-        Write the robot as an FMU instead, for other simulation tools: the name of the file.
+        Write an FMU for Simulink, Modelica tools and others instead, to this file.
     fmi
-        The version of FMI: 3.0 or 2.0.
+        FMI version: 3.0 or 2.0.
     dt
-        The step of the FMU in co-simulation, s.
+        Time step of the FMU in co-simulation, s.
     """
     if fmu is not None:
         return _export_fmu(source.robot(file), fmu, fmi, dt)
@@ -502,22 +515,22 @@ def export(
     robot = source.robot(file)
     programs = programs_named(robot, what, reproducible=reproducible)
     folder = out or Path(f"{name}-{target}")
-    found = write(
+    package = write(
         programs, folder, name=name, target=target, scratch=scratch, precision=precision,
         shared=shared,
     )  # fmt: skip
-    rows = [("function", "takes", "gives", "bytes of work")]
-    for f in found.functions:
+    rows = [("function", "inputs", "outputs", "bytes of working memory")]
+    for f in package.functions:
         takes, gives = (", ".join(a.name for a in part) for part in (f.inputs, f.outputs))
         rows.append((f.name, takes, gives, str(f.work_bytes)))
     for line in aligned(rows):
         print_line(line)
-    for f in found.functions:
+    for f in package.functions:
         if f.accuracy is not None:
             print_line(f"{f.name}: errors of single precision: {f.accuracy}")
-    print_line(f"{found.folder}: {', '.join(found.files)}")
-    size = f"{found.code_bytes} bytes of code and tables"
-    print_line(f"{size} for {found.target}; README.md says how to use it")
+    print_line(f"{package.folder}: {', '.join(package.files)}")
+    size = f"{package.code_bytes} bytes of code and tables"
+    print_line(f"{size} for {package.target}; README.md says how to use it")
     return 0
 
 

@@ -17,13 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
 
 from cyclopts import Parameter
 
+from phipsi.cli.advice import for_the_command_line
+
 if TYPE_CHECKING:
     from phipsi.core.model import Model
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 Base = Literal["fixed", "free"]
+OUT = Parameter(name=("--out", "-o"), negative=())
 Files = Annotated[list[Path] | None, Parameter(negative=())]
+Out = Annotated[Path | None, OUT]
+Outs = Annotated[list[Path] | None, OUT]
 P = ParamSpec("P")
 
 
@@ -37,7 +42,8 @@ def command(function: Callable[P, int]) -> Callable[P, int]:
         try:
             return function(*args, **kwargs)
         except PhipsiError as error:
-            print_error("\n".join([str(error), *error.__notes__]))
+            notes = "\n".join([str(error), *error.__notes__])
+            print_error(for_the_command_line(notes))
             failures = (LoweringError, ArithmeticError, RuntimeError)
             return FAILED if isinstance(error, failures) else BAD_USAGE
         except ImportError as error:  # an extra that is not installed, with the command to do it
@@ -65,9 +71,9 @@ class Reading:
     Parameters
     ----------
     base
-        Weld the base to the world or let it float; by default what the format says.
+        Whether the base is fixed to the world or floats; by default as the file format says.
     package_dirs
-        Folders that contain the packages of package:// paths.
+        Folders that contain the packages named in package:// paths.
     """
 
     base: Base | None = None
@@ -105,7 +111,7 @@ class ModelSource(Reading):
     Parameters
     ----------
     model
-        One of several models of an SDF file, by name.
+        The name of a model, for SDF files with several models.
     """
 
     model: str | None = None
@@ -120,7 +126,9 @@ class ModelSource(Reading):
 
         for name, value in {"base": self.base, "model": self.model, **more}.items():
             if value is not None:
-                raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
+                raise InputError(
+                    f"--{name} is for robot files. Remove it, and set it in the scenario file"
+                )
 
 
 READING, SOURCE = Reading(), ModelSource()  # of commands without such options

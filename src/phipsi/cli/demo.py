@@ -46,7 +46,7 @@ def run(folder: Path, *, open_report: bool = False) -> int:
     rng = np.random.default_rng(0)
     q, v, effort = arm.random_configuration(rng), *rng.standard_normal((2, arm.nv))
     compiled = pp.compile(mass_matrix.inv, arm)(q, effort)
-    dense = np.linalg.solve(pp.dense(mass_matrix, arm, q), effort)
+    dense = np.linalg.solve(pp.evaluate_dense(mass_matrix, arm, q), effort)
     _agree(results, "ℳ⁻¹ τ: O(N) sweeps and dense O(N³) solve", compiled, dense)
     many = arm.random_configuration(rng, (1000,))
     vdot = pp.compile(FORWARD_DYNAMICS, arm)(many, v, effort)

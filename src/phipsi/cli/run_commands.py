@@ -21,8 +21,8 @@ from phipsi.cli.common import (
     FAILED,
     INTERRUPTED,
     SOURCE,
-    Files,
     ModelSource,
+    Outs,
     aligned,
     command,
     print_error,
@@ -50,18 +50,18 @@ class Changes:
     Parameters
     ----------
     duration
-        Seconds to simulate.
+        Time to simulate, s. Required for robots.
     integrator
-        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
-        (fixed).
+        Adaptive steps: dopri (default), radau, lsoda. Fixed steps: rk4, semi_implicit,
+        implicit_midpoint, variational.
     dt
-        Step of the fixed-step integrators, s.
+        Time step of the fixed-step integrators, s.
     rtol
-        Relative tolerance of the others.
+        Relative tolerance of the adaptive integrators.
     atol
-        Absolute tolerance of the others.
+        Absolute tolerance of the adaptive integrators.
     every
-        Seconds between recorded samples; by default every step is recorded.
+        Time between recorded samples, s; by default every step is recorded.
     """
 
     duration: float | None = None
@@ -94,44 +94,47 @@ def simulate(
     changes: Changes = _CHANGES,
     set: Several = None,
     set_velocity: Several = None,
-    out: Files = None,
+    out: Outs = None,
     joint_properties: bool | None = None,
     gravity: Vector = None,
     source: ModelSource = SOURCE,
 ) -> int:
-    """Simulate a robot or a scenario, report the result, and write it to files.
+    """Simulate a robot or a scenario, print a summary, and write the trajectory to files.
 
-    An arm that falls for two seconds, kept with its model and as a page to look at:
+    Let an arm fall for two seconds; save the trajectory, and a report with plots and animation:
 
-        phipsi simulate seven_joint_arm --set shoulder_pitch=60deg --duration 2 --out fall.npz --out fall.html
+        phipsi simulate seven_joint_arm --set shoulder_pitch=60deg --duration 2 -o fall.npz -o fall.html
 
-    Fixed steps, recorded every 10 ms as a table; damping and limits as the file says:
+    Use fixed steps, and record a table every 10 ms, with the damping and joint limits of the file:
 
-        phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --joint-properties --out run.csv
+        phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --joint-properties -o run.csv
 
-    Springs, controllers and events are for scenarios (docs/scenarios.md); options change them:
+    Run a scenario, a TOML file that adds springs, controllers and events (docs/scenarios.md); options
+    override its settings:
 
         phipsi simulate swing.toml --duration 20
 
-    Ctrl-C ends the run and keeps what there is (exit code 130). A run that diverges keeps
-    everything before (exit code 1). Wrong names and options are exit code 2.
+    Ctrl-C stops the simulation and writes the trajectory up to then (exit code 130). If the
+    simulation diverges, the trajectory before is written (exit code 1). Wrong names and options
+    give exit code 2.
 
     Parameters
     ----------
     file
-        A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
+        A robot file (URDF, SDF or MJCF), the name of a robot that ships with phipsi, or a scenario
+        (.toml).
     set
-        Initial coordinate of a joint, in rad or m: elbow=0.5, elbow=30deg, or one number per
-        coordinate: base=1,0,0,0,0,0,0.8. Several times for several joints; the others are neutral.
+        Initial position of a joint, in rad or m: elbow=0.5, elbow=30deg, or one number per
+        coordinate: base=1,0,0,0,0,0,0.8. Repeat it for several joints; by default neutral.
     set_velocity
-        Initial rate of a joint, in rad/s or m/s, in the same way; the others rest.
+        Initial velocity of a joint, in rad/s or m/s, in the same way; by default 0.
     out
-        File to write: .npz (everything), .csv (table), .html (report with plots and animation),
-        .png, .svg or .pdf (figure). Several times for several files.
+        File to write: .npz (the whole trajectory), .csv (table), .html (report with plots and
+        animation), .png, .svg or .pdf (figure). Repeat it for several files.
     joint_properties
-        Apply damping, friction and joint limits that the file gives.
+        Apply the damping, friction and joint limits of the file.
     gravity
-        Three numbers, m/s², world axes; by default those of the robot.
+        Gravity as three numbers, m/s², in world axes; by default that of the robot.
     """  # noqa: E501
     from phipsi.errors import InputError
     from phipsi.files import assignments
@@ -142,7 +145,7 @@ def simulate(
     outputs = tuple(checked_output(path) for path in out or ())
     is_scenario = file.suffix.lower() == ".toml"
     if not is_scenario and changes.duration is None:
-        raise InputError("say how long to simulate, in seconds:  --duration 2")
+        raise InputError("a robot needs the time to simulate, in seconds: add  --duration 2")
     only_robots = {"gravity": gravity, "joint_properties": joint_properties} if is_scenario else {}
     scenario = scenario_of(file, source, q, v, **only_robots)
     if gravity is not None:
@@ -290,7 +293,7 @@ def _numbers(values: Any) -> str:
 
 study_app = App(
     name="study",
-    help="""Run a Monte Carlo study: many simulations with random samples, and their analysis.
+    help="""Monte Carlo studies: run many simulations with random samples, and analyse them.
 
     FILE is a Python file that defines `study = pp.Study(…)`, or a scenario with a table `[study]`.
     """,
@@ -311,26 +314,27 @@ def run(
     memory_limit: int | None = None,
     shared_folder: bool = False,
 ) -> int:
-    """Run what is missing of a study; one that was interrupted goes on.
+    """Run a study, or resume it: only runs without results are computed.
 
     Parameters
     ----------
     file
         A Python file that defines `study = pp.Study(…)`, or a scenario (.toml) with `[study]`.
     folder
-        Where results are kept; by default beside the file, with its name.
+        Folder for the results; by default NAME.study next to the file.
     workers
-        Processes.
+        Number of worker processes.
     executor
-        local, dask, or the address of a scheduler of dask.distributed (tls://…).
+        local, dask, or the address of a Dask scheduler (tls://…).
     retries
-        How often a block is tried again whose process died.
+        How often a block of runs is retried after its process has died.
     time_limit
-        Seconds that a block may take.
+        Time limit for one block of runs, s.
     memory_limit
-        Bytes that a worker may have.
+        Memory limit of one worker, bytes.
     shared_folder
-        The workers of a cluster write blocks into the folder: they see it at the same path.
+        Let the workers of a cluster write results directly; they must see the folder at the same
+        path.
     """
     with _plain_warnings():
         study = _study_of(file)
@@ -347,12 +351,12 @@ def run(
 
 @command
 def status(folder: Path, /) -> int:
-    """Show how far a study is, also while it runs.
+    """Show the progress and the results so far of a study; it may still be running.
 
     Parameters
     ----------
     folder
-        The folder of a study.
+        The results folder of a study.
     """
     from phipsi.studies import load_results
 
@@ -364,14 +368,14 @@ def status(folder: Path, /) -> int:
 
 @command
 def report(folder: Path, page: Path | None = None, /) -> int:
-    """Write a page about the results of a study: distributions, bands over time, what matters.
+    """Write an HTML report of a study: distributions, bands over time, sensitivities.
 
     Parameters
     ----------
     folder
-        The folder of a study.
+        The results folder of a study.
     page
-        The HTML file; by default report.html in the folder.
+        The HTML file to write; by default report.html in the folder.
     """
     from phipsi.pages import study_report
     from phipsi.studies import load_results
@@ -385,16 +389,16 @@ def report(folder: Path, page: Path | None = None, /) -> int:
 
 @command
 def show(file: Path, number: int, page: Path | None = None, /) -> int:
-    """Run one run of a study again by its number, with the same bits, and write its report.
+    """Repeat one run of a study, bitwise identically, and write its HTML report.
 
     Parameters
     ----------
     file
         The file of the study.
     number
-        The number of the run, such as that of the worst one.
+        The number of the run, such as the worst one.
     page
-        The HTML file; by default beside the file.
+        The HTML file to write; by default NAME-run-NUMBER.html next to the file.
     """
     from phipsi.pages import report
 

@@ -112,6 +112,10 @@ class ExportedFunction:
     rollout: str = ""
     accuracy: Accuracy | None = None
 
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(a.name for a in x) for x in (self.inputs, self.outputs))
+        return f"<ExportedFunction {self.name}: ({takes}) to ({gives})>"
+
     @property
     def inputs(self) -> tuple[ExportedArray, ...]:
         """The arrays that are read."""

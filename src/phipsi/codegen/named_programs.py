@@ -168,7 +168,7 @@ def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -
     for name, shape in zip(program.inputs, shapes, strict=False):
         units, text = _INPUTS.get(name, ("", ""))
         if not text:
-            given = name in program.request.given
+            given = name in program.request.inputs
             text = f"value of {name}" if given else "operand"
         out.append(ExportedArray(numbered_name(identifier(name), taken), shape, units, "in", text))
     known = [n.result for n in NAMED.values() if _is(expressions, modes, n)]

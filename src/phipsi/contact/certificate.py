@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -92,7 +92,7 @@ class Certificate:
     turns: bool = False
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     @classmethod
     def of(
@@ -181,7 +181,7 @@ class EventCertificate:
     turns: bool = False
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     @property
     def is_clean(self) -> bool:

@@ -38,7 +38,7 @@ from phipsi.core.model import WORLD, as_floats
 from phipsi.core.operators import frame_pose
 from phipsi.errors import InputError
 from phipsi.native import CustomKernel, graph_after_program, graph_function
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 _MANY, _TOO_MANY = 500, 50_000  # pairs
@@ -58,7 +58,7 @@ class ContactPoints(NamedTuple):
     point_b: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) -> ContactPoints:
@@ -106,7 +106,7 @@ class Distances(NamedTuple):
     point_b: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 def distances(

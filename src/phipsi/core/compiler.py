@@ -59,14 +59,14 @@ def compile(
     columns: bool = False,
     points: Sequence[Any] | PointSet | None = None,
     axes: str | None = None,
-    given: Sequence[str] = (),
+    inputs: Sequence[str] = (),
     rewrite: str = "full",
     backend: str | Backend | None = None,
     reproducible: bool = False,
     same_operand: bool = False,
     rules: Sequence[Identity | str] = (),
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Program:
     """Turn operator expressions, or text that `parse` reads, into a program for one model.
 
@@ -77,14 +77,14 @@ def compile(
     ``[(body_or_frame, offset), …]`` for B and J, whose motions and forces are at the point in world
     axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
     world's origin, in world axes). An expression without a part at points does not ask for them.
-    Quantities named in `given` become inputs instead of being computed. For a `System` the points
-    are the frames of its closures, with the constraint rows A on them, and the other operators are
-    those of its tree. ``rewrite="as_written"`` keeps the form and only shares and fuses. `backend`
-    is "native", "reference", or a `Backend` of your own. `same_operand` applies all operators of a
-    tuple to one and the same operand. `rules` are identities (`pp.Identity`), names or claims as
-    text that are used from left to right, here only, before the rules of the library; each is
-    proved on this model first, and rejected if that fails. `paper` and `own` say how text is read,
-    as for `parse`.
+    Quantities named in `inputs` become inputs of the program instead of being computed. For a
+    `System` the points are the frames of its closures, with the constraint rows A on them, and the
+    other operators are those of its tree. ``rewrite="as_written"`` keeps the form and only shares
+    and fuses. `backend` is "native", "reference", or a `Backend` of your own. `same_operand`
+    applies all operators of a tuple to one and the same operand. `rules` are identities
+    (`pp.Identity`), names or claims as text that are used from left to right, here only, before the
+    rules of the library; each is proved on this model first, and rejected if that fails. `notation`
+    and `custom` say how text is read, as for `parse`.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -106,7 +106,7 @@ def compile(
     reproducible = true_or_false("reproducible", reproducible)
     where = point_set(model, points, axes)
     request = Request.make(
-        expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
+        expr, mode, blocks, columns, inputs, rewrite, where, same_operand, rules, notation, custom
     )
     if axes is not None and points is None and not any(map(about_points, request.expressions)):
         raise InputError(
@@ -245,7 +245,7 @@ def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, 
     """The rules of a request, proved; the proofs are a later layer, and loaded on use."""
     if not request.rules:
         return ()
-    return view("proved rules")(request.rules, mechanism, request.given, request.points)
+    return view("proved rules")(request.rules, mechanism, request.inputs, request.points)
 
 
 def build(
@@ -286,20 +286,20 @@ def explain(
     mode: str | Sequence[str] = "apply",
     points: Sequence[Any] | PointSet | None = None,
     axes: str | None = None,
-    given: Sequence[str] = (),
+    inputs: Sequence[str] = (),
     rules: Sequence[Identity | str] = (),
     plan: bool = False,
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
     The expression may be text that `parse` reads.
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
-    `points`, `axes`, `given`, `rules`, `paper` and `own` are those of `compile`; without points,
-    those of B and J are any. With `plan`, the forms that were compared on the model are listed with
-    their costs.
+    `points`, `axes`, `inputs`, `rules`, `notation` and `custom` are those of `compile`; without
+    points, those of B and J are any. With `plan`, the forms that were compared on the model are
+    listed with their costs.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -321,18 +321,27 @@ def explain(
         )
     if model is not None:
         tree, at = forest_of(model, points, axes)
-        names = {leaf.name for x in _tuple(expr, paper, own) for leaf in leaves_of(x)}
+        names = {leaf.name for x in _tuple(expr, notation, custom) for leaf in leaves_of(x)}
         if at is None and names & NEEDS_POINTS and tree.n_bodies:
             points = [tree.body_names[-1]]
         program = compile(
-            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, given=given,
-            rules=rules, paper=paper, own=own,
+            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, inputs=inputs,
+            rules=rules, notation=notation, custom=custom,
         )  # fmt: skip
         return program.explain(latex=latex, plan=plan)
     _reject_what_needs_a_model(points, plan, mode)
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(
-        expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own
+        expr,
+        mode,
+        None,
+        False,
+        inputs,
+        rewrite,
+        where,
+        rules=rules,
+        notation=notation,
+        custom=custom,
     )
     return _explained_of_any_tree(request, latex)
 
@@ -373,9 +382,9 @@ def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
 
 
 def _tuple(
-    expr: Expr | str | Sequence[Expr | str], paper: str, own: Sequence[Expr]
+    expr: Expr | str | Sequence[Expr | str], notation: str, custom: Sequence[Expr]
 ) -> tuple[Expr, ...]:
     """The expressions among the arguments; `compile` rejects the others."""
     some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
     texts = (x for x in some if isinstance(cast(object, x), Expr | str))
-    return tuple(as_expression(x, paper, own) for x in texts)
+    return tuple(as_expression(x, notation, custom) for x in texts)

@@ -7,8 +7,9 @@
 
 A feature is a room of the library, such as the rotors of `transmissions`, or a package of your own.
 What it registers is in the same tables as what the core has, so that it composes with everything:
-expressions, text, rules, derivatives, `pp.dense`, printed recursions, machine code. Registering is
-done when its module is imported. Constraints need no table: a class with `closure(model)` is one.
+expressions, text, rules, derivatives, `pp.evaluate_dense`, printed recursions, machine code.
+Registering is done when its module is imported. Constraints need no table: a class with
+`closure(model)` is one.
 
 `check` compares the formulas of a leaf with each other.
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions import (
     GENERAL,
     MEMORYLESS,
@@ -203,8 +204,8 @@ def _check_formulas(row: Row, blocks: Callable[[Any, Expr], Any] | None) -> None
         )
     if row.matrix is None:
         raise InputError(
-            f"leaf {name!r} has no formula for pp.dense, which programs are checked against. Give "
-            "its matrix at one configuration, for example\n"
+            f"leaf {name!r} has no formula for pp.evaluate_dense, which programs are checked "
+            "against. Give its matrix at one configuration, for example\n"
             f"    extensions.leaf({name!r}, …, matrix=lambda at: at.diagonal(lambda k: …))"
         )
     if blocks is None and not Operation.exists(name):
@@ -301,7 +302,8 @@ def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -
     """Raise an error unless programs, matrix and differential of a leaf agree on a mechanism.
 
     The leaf stands between operators of the catalogue that take it to joints. Its programs on both
-    backends are compared with `pp.dense`, and its derivatives by q and v with complex steps of it.
+    backends are compared with `pp.evaluate_dense`, and its derivatives by q and v with complex
+    steps of it.
 
     **Arguments:** `seed` of a random state; `tolerance`, relative to the largest number.
     """
@@ -311,7 +313,7 @@ def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -
     at |= {name: rng.standard_normal(model.nv) for name in ("v", "vdot", "tau", "dq", "dv")}
 
     def full(y: Expr, **other: Any) -> Any:
-        return dense(y, model, **(at | other))
+        return evaluate_dense(y, model, **(at | other))
 
     wanted = full(whole)
     for backend in ("reference", "native"):
@@ -333,7 +335,7 @@ def _between_joints(x: Expr) -> Expr:
     if x.gives.name not in after or (x.takes is not ONE and x.takes.name not in before):
         raise InputError(
             f"check knows leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
-            f"{x.gives.phrase}. Compare pp.compile with pp.dense yourself"
+            f"{x.gives.phrase}. Compare pp.compile with pp.evaluate_dense yourself"
         )
     out = after[x.gives.name] @ x
     return out if x.takes is ONE else out @ before[x.takes.name]

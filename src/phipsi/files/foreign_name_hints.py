@@ -21,7 +21,7 @@ _ELSEWHERE = {
     "pp.identification": "base_parameters identify inertial_parameters kinetic_energy_regressor "
     "parameter_names potential_energy_regressor regressor",
     "pp.laws": "policy table",
-    "pp.own": "operator riccati scalar vector",
+    "pp.custom": "operator riccati scalar vector",
     "pp.topology": "contact_events",
     "phipsi.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
@@ -74,6 +74,8 @@ _BEFORE = {
     "center_of_mass_jacobian": "pp.centroidal.com_jacobian",
     "centroidal_momentum_matrix": "pp.centroidal.momentum_matrix",
     "centroidal_momentum_matrix_dot": "pp.centroidal.momentum_matrix_dot",
+    "own": "pp.custom",
+    "dense": "pp.evaluate_dense",
     "equal": "pp.prove(pp.Identity(x, y), any_efforts=True)",
     "SimulatorRun": "phipsi.simulation.compiled.simulator_results.Rollout",
     "JointStop": "pp.forces.JointLimit",
@@ -173,6 +175,49 @@ _DRAKE = {
     "InverseKinematics": "inverse_kinematics",
     "Linearize FirstOrderTaylorApproximation": "linearize",
 }
+# What people type first, and what to write.
+_FIRST = {
+    "fk FK forward_kinematics": "pp.poses(model, q) and pp.velocities(model, q, v)",
+    "ik IK": "pp.inverse_kinematics(model, {'hand': pose})",
+    "fd forwardDynamics": "pp.forward_dynamics(model, q, v, tau)",
+    "id inverseDynamics": "pp.inverse_dynamics(model, q, v, vdot)",
+    "load_urdf load_mjcf load_sdf from_urdf from_mjcf from_sdf load_model load_robot": (
+        "pp.load('robot.urdf'), for URDF, SDF and MJCF files"
+    ),
+    "Robot RobotModel": "pp.load('robot.urdf'), or pp.ModelBuilder() to build a pp.Model",
+    "World Environment Scene": (
+        "pp.Simulator(model, dt=1e-3) for a mechanism with forces, controllers and contacts. "
+        "Gymnasium environments are in phipsi.gym"
+    ),
+    "Sim Simulation": "pp.Simulator(model, dt=1e-3), or pp.simulate(model, q, v, duration)",
+    "step": "pp.Simulator(model, dt=1e-3).step(state, tau), or pp.simulate(model, q, v, duration)",
+    "make": "phipsi.gym.cart_pole_swing_up(num_envs), after  import phipsi.gym",
+    "plot": "trajectory.plot(), or pp.report(trajectory, 'run.html')",
+    "viz visualize visualise view": (
+        "pp.show(model), pp.report(trajectory, 'run.html'), pp.live_page(model, 'live.html') or "
+        "pp.render(trajectory, 'run.mp4')"
+    ),
+    "interop": "pp.conventions, which converts states to and from Pinocchio, MuJoCo and Drake",
+    "pid PID": "pp.laws.pid('elbow', target, kp=20.0, ki=1.0, kd=2.0)",
+    "lqr LQR": "pp.linearize(model, q).lqr(Q, R)",
+    "FreeFlyer Floating FloatingBase": "pp.joints.Free()",
+    "Hinge": "pp.joints.Revolute(axis)",
+    "Slide": "pp.joints.Prismatic(axis)",
+    "Ball": "pp.joints.Spherical()",
+    "Weld": "pp.joints.Fixed()",
+}
+_TO_CONTROL = "pp.linearize(model, q).to_control()"
+# What there is not, and what comes nearest.
+_NOT_HERE = {
+    "kalman Kalman kalman_filter ekf EKF lqe": (
+        "phipsi has no state estimators. Linearize the model, and use python-control: "
+        f"control.lqe({_TO_CONTROL}, QN, RN)"
+    ),
+    "mpc MPC": (
+        "phipsi has no model-predictive control. pp.rollout_gradient and pp.step_derivatives give "
+        f"the derivatives that an optimizer needs, {_TO_CONTROL} a linear model"
+    ),
+}
 _NO_DATA = "Data createData MjData mj_makeData mj_resetData CreateDefaultContext Context".split()
 
 
@@ -180,6 +225,12 @@ def name_here(name: str) -> str:
     """What to say behind "has no attribute": the name here, or nothing."""
     if name in _BEFORE:
         return f": it is {_BEFORE[name]} now"
+    for names, answer in _FIRST.items():
+        if name in names.split():
+            return f": write {answer}"
+    for names, answer in _NOT_HERE.items():
+        if name in names.split():
+            return f": {answer}"
     for where, names in _ELSEWHERE.items():
         if name in names.split():
             return f": it is {where}.{name}"

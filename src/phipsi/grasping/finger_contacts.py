@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.constraints import Constraint, End, Revolute, Spherical, Weld, check_name, z_along
 from phipsi.core.model import Closure, Model, fill, unit_axis
 from phipsi.errors import ModelError, number_of
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ class Cone(NamedTuple):
     unit: str = "N"
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     def margin(self, wrench: Array) -> Array:
         """How far the inequality is from being broken (...); negative where it is."""

@@ -27,7 +27,7 @@ from phipsi.core.model import Model, entries_of
 from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.grasping.finger_contacts import Cone, Contact
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ class GraspCheck:
     forces: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     @property
     def broken(self) -> tuple[str, ...]:

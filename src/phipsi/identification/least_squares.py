@@ -19,7 +19,7 @@ from phipsi.core.model import Model
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.identification.minimal_parameters import BaseParameters
 from phipsi.identification.regressors import inertial_parameters
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ class Identification:
     condition: float
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     @property
     def deviations(self) -> Array:

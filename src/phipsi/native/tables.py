@@ -77,8 +77,8 @@ class Tables:
 
     `link_codes` are the pieces of code that links need: (form, side). `selections` are the names of
     the sets of bodies that points are marked with, bit by bit. `own` says where the constant blocks
-    of own operators begin: in the row of a body, or for own scalars behind gravity. `shared` is
-    `doubles` with equal rows once, if that is how code finds them (`shared_rows`).
+    of custom operators begin: in the row of a body, or for custom scalars behind gravity. `shared`
+    is `doubles` with equal rows once, if that is how code finds them (`shared_rows`).
     """
 
     codes: tuple[JointCode, ...]
@@ -263,7 +263,7 @@ def model_tables(
     more_rows: bool = True,
     fields: int = 0,
 ) -> Tables:
-    """The tables of a model, its points, and the constant blocks of own operators.
+    """The tables of a model, its points, and the constant blocks of custom operators.
 
     `dtype` is what the numbers are rounded to; `more_rows` and `fields` as for `joint_codes`.
     """

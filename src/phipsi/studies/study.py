@@ -74,8 +74,8 @@ class Study:
     many for every combination of listed values; `initial_state(samples)`, a function from arrays
     (n, *shape) of samples by name to the arguments of `Simulator.initial_state`; without it the
     names of samples are "q", "v", "t", "q.JOINT", "v.JOINT", those of parameters of the simulator,
-    and with given=("inertia",) "mass.BODY", kg, by which all inertia of a body grows; a scenario is
-    also given "gravity"; `record`, quantities of `rollout`, every `record_every` steps; `save`,
+    and with per_trajectory=("inertia",) "mass.BODY", kg, by which all inertia of a body grows; a
+    scenario is also given "gravity"; `record`, quantities of `rollout`, every `record_every` steps; `save`,
     what is saved of each: "final", "smallest", "largest", "mean" over time, "trajectory"; `events`
     of `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had it,
     linear between records, or infinity, and "event.NAME.count"; `metrics(rollout, samples)`, a

@@ -12,9 +12,8 @@ __getattr__ = offer_within(
         ),
         "limited_process": "Ended LimitedProcess Message NotStarted TooSlow serve",
         "loopback_server": "LoopbackServer",
-        "one_line_text": "one_line shapes_in_line value_in_line",
         "optional_imports": "import_optional",
         "progress": "Progress make_progress",
-        "short_texts": "one_line",
+        "short_texts": "fields_in_line one_line shapes_in_line value_in_line",
     },
 )

@@ -24,12 +24,13 @@ from phipsi.support.limited_process import (
     serve as serve,
 )
 from phipsi.support.loopback_server import LoopbackServer as LoopbackServer
-from phipsi.support.one_line_text import (
+from phipsi.support.optional_imports import import_optional as import_optional
+from phipsi.support.progress import Progress as Progress, make_progress as make_progress
+from phipsi.support.short_texts import (
+    fields_in_line as fields_in_line,
+    one_line as one_line,
     shapes_in_line as shapes_in_line,
     value_in_line as value_in_line,
 )
-from phipsi.support.optional_imports import import_optional as import_optional
-from phipsi.support.progress import Progress as Progress, make_progress as make_progress
-from phipsi.support.short_texts import one_line as one_line
 
 __all__ = []

@@ -22,7 +22,7 @@ from phipsi.core.constraints import (
 )
 from phipsi.core.model import Model, fill
 from phipsi.errors import InputError, ModelError, number_of
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -130,7 +130,7 @@ class Spans(NamedTuple):
     turn: float
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 def belt_spans(centres: Array, radii: Array) -> Spans | None:

@@ -17,7 +17,7 @@ from phipsi.core.constraints import Array, Constraint, check_name, one_coordinat
 from phipsi.core.model import MOST_COORDINATES, Closure, Model, Pose, fill
 from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError, number_of
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 from phipsi.transmissions.discontinuities import COORDINATES, jump_of
 from phipsi.user_operators import RateLaw, TracedLaw, traced_law
 
@@ -61,7 +61,7 @@ class Cam(Constraint):
     traced: Any = field(init=False, repr=False, default=None)
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     def __post_init__(self) -> None:
         check_name(self.name, "Cam")

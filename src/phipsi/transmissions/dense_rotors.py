@@ -1,4 +1,4 @@
-"""Blocks of bodies behind rotors on skew axes as full matrices for `pp.dense`.
+"""Blocks of bodies behind rotors on skew axes as full matrices for `pp.evaluate_dense`.
 
 Nothing is shared with the operations (`rotor_blocks.py`, `rotor_operations.py`), which use dual
 numbers. A vector g of the parent is C = R* g in body axes, and along rates d of the joint,

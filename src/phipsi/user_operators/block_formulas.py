@@ -1,4 +1,4 @@
-"""Formulas of one body: blocks of own operators and vectors in plain arithmetic.
+"""Formulas of one body: blocks of custom operators and vectors in plain arithmetic.
 
 A formula is a graph of entries for every width of a joint. Its derivatives are formulas again.
 """

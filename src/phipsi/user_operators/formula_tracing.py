@@ -104,7 +104,7 @@ def _arguments(
                 f"{did_you_mean(p.name, fitting)}\n"
                 "Matrices of a body are M, H, P, D, G, R and the like; vectors q, v, vdot, tau (of "
                 "its joint), V, a, b, gravity and f_ext (of the body).\n"
-                f"Operators, vectors and scalars of your own are given as own=[{p.name}], and "
+                f"Pass custom operators, vectors and scalars with custom=[{p.name}], and "
                 f"numbers as default values:  {p.name}=0.5"
             )
         why = _obstacle(known[p.name])
@@ -115,7 +115,7 @@ def _arguments(
         raise InputError(
             f"{place}a formula needs a quantity of the body as an argument, such as M or D. "
             "Constant blocks are given as numbers: block=np.eye(6), and a number of other numbers "
-            'as an expression: pp.own.scalar("h2", h @ h)'
+            'as an expression: pp.custom.scalar("h2", h @ h)'
         )
     return args, constants
 

@@ -1,4 +1,4 @@
-"""Constant blocks of own operators and vectors: one per body, or one for all bodies."""
+"""Constant blocks of custom operators and vectors: one per body, or one for all bodies."""
 
 from __future__ import annotations
 

@@ -87,14 +87,14 @@ def check(kept: ArticulatedCache, mechanism: Mechanism, dense: bool) -> None:
     if not dense:
         return
     for leaf, blocks in zip(ARTICULATED[:2], found, strict=False):
-        matrix = pp.dense(leaf, model, q)
+        matrix = pp.evaluate_dense(leaf, model, q)
         for k, name in enumerate(model.body_names):
             at = slice(6 * k, 6 * k + 6) if leaf is ARTICULATED[0] else model.v_slices[k]
             exact = matrix[at, at]
             size = max(1.0, np.abs(exact).max(initial=0))
             here = blocks[k][: len(exact), : len(exact)]
             assert_allclose(here, exact, rtol=0, atol=1e-12 * size, err_msg=name)
-    gain = pp.dense(ARTICULATED[2], model, q)
+    gain = pp.evaluate_dense(ARTICULATED[2], model, q)
     for k in range(model.n_bodies):
         at, width = model.v_slices[k], model.joints[k].nv
         exact = gain[6 * k : 6 * k + 6, at]

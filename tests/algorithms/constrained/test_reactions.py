@@ -155,7 +155,7 @@ def test_the_bodies_obey_newton_and_euler(seed):
     gravity = np.hstack([np.cross(first, model.gravity), mass[:, None] * model.gravity])
     # what is left are the closures: G* f of the least multipliers, by the rows of A B*
     closures = rate - gravity - left
-    rows = pp.dense(pp.parse("B A*"), system, q)
+    rows = pp.evaluate_dense(pp.parse("B A*"), system, q)
     f_rows = pp.constraint_forces(system, q, v, tau, f_ext)
     loads = world_wrenches(system, q, (rows @ f_rows).reshape(-1, 6))
     size = max(1.0, np.abs(wrenches).max(), np.abs(rate).max())

@@ -80,7 +80,7 @@ def test_programs_with_given_quantities_do_not_sweep_for_them():
         (Upsilon, {"mode": "blocks"}),
         (psi @ pick, {"mode": "dense", "points": ["tool"]}),
     ):
-        text = str(pp.compile(x, arm, given=GIVEN, **options).explain())
+        text = str(pp.compile(x, arm, inputs=GIVEN, **options).explain())
         assert "P(k) =" not in text and "D(k) =" not in text
 
 

@@ -171,7 +171,7 @@ def test_force_elements_and_formulas_cannot_catch_errors_either():
             return np.diag(v)
 
     with pytest.raises(InputError, match="catches this error"):
-        pp.own.operator("F_caught", "rates -> efforts", formula)
+        pp.custom.operator("F_caught", "rates -> efforts", formula)
 
 
 def test_simulate_calls_a_law_that_cannot_be_traced_as_it_is():
@@ -325,7 +325,7 @@ def test_elements_formulas_and_couplings_with_chance_are_rejected():
     with pytest.raises(LawError, match="random numbers"):
         pp.Simulator(ARM, [Shaken()])
     with pytest.raises(InputError, match="random numbers"):
-        pp.own.operator(
+        pp.custom.operator(
             "F_coin", "rates -> efforts", lambda v: np.diag(v) * (GENERATOR.random() > 0.5)
         )
     with pytest.raises(ModelError, match="random numbers"):
@@ -351,7 +351,7 @@ def test_a_profiler_of_the_user_is_left_alone():
 
 
 _FIRST = {
-    "a formula": 'pp.own.operator("C", "rates -> efforts", lambda v: np.diag(v * v))',
+    "a formula": 'pp.custom.operator("C", "rates -> efforts", lambda v: np.diag(v * v))',
     "a cam": """
 b = pp.ModelBuilder()
 for name in "ab":

@@ -1,4 +1,4 @@
-"""`given=`: every quantity that can be given, in every named expression, on both backends.
+"""`inputs=`: every quantity that can be an input, in every named expression, on both backends.
 
     PHIPSI_GIVEN_NATIVE=1 pytest tests/core/backends/test_given.py   every quantity in machine code
 
@@ -71,7 +71,7 @@ UNUSED = (
 
 def can_be_given(name: str) -> bool:
     try:
-        pp.compile(ops.M, pp.examples.planar_arm(1), given=(name,))
+        pp.compile(ops.M, pp.examples.planar_arm(1), inputs=(name,))
     except InputError:
         return False
     return True
@@ -132,7 +132,7 @@ def run(
     **options: Any,
 ) -> Any:
     given = given or {}
-    program = pp.compile(x, model, points=where, given=tuple(given), **options)
+    program = pp.compile(x, model, points=where, inputs=tuple(given), **options)
     values = {**at, **given}
     return program(**{name: values[name] for name in program.inputs})
 
@@ -163,7 +163,7 @@ def applied(
     """The operators that, applied to a vector, give another than their matrices would."""
     operators = [n for n in names if not EXPRESSIONS[n].is_vector]
     some = tuple(EXPRESSIONS[n] for n in operators)
-    program = pp.compile(some, model, points=where, given=tuple(given), backend="reference")
+    program = pp.compile(some, model, points=where, inputs=tuple(given), backend="reference")
     shapes, rng = program.input_shapes, np.random.default_rng(1)
     operands = {f"x{i}": rng.standard_normal(shapes[f"x{i}"]) for i in range(len(some))}
     values = {**at, **given, **operands}
@@ -292,14 +292,14 @@ def test_gravity_and_placements_are_those_of_a_model_built_with_them():
 @pytest.mark.parametrize("name", ["dq", "free", "operand", "v", "unit_rate", "dHT", "dA", "phi"])
 def test_what_is_no_quantity_cannot_be_given(name: str):
     with pytest.raises(InputError, match=name):
-        pp.compile(ops.M, mechanism(armature=False)[0], given=(name,))
+        pp.compile(ops.M, mechanism(armature=False)[0], inputs=(name,))
 
 
 def test_velocities_given_are_not_brought_in():
     """φ* H* v is computed, V is given: the rule that calls the one by the other's name is off."""
     model, where, at = mechanism(armature=False)
     x = EXPRESSIONS["carried cross product"]
-    program = pp.compile(x, model, mode="dense", given=("V",))
+    program = pp.compile(x, model, mode="dense", inputs=("V",))
     assert "V" not in {leaf.name for leaf in leaves_of(program.rewriting.expressions[0])}
     again = pp.compile(x, model, mode="dense")
     assert "V" in {leaf.name for leaf in leaves_of(again.rewriting.expressions[0])}
@@ -308,7 +308,7 @@ def test_velocities_given_are_not_brought_in():
 @pytest.mark.parametrize("backend", ["native", "reference"])
 def test_a_symmetric_quantity_must_be_given_symmetric(backend: str):
     arm = pp.examples.seven_joint_arm()
-    program = pp.compile(ops.M @ ops.V, arm, given=["M"], backend=backend)
+    program = pp.compile(ops.M @ ops.V, arm, inputs=["M"], backend=backend)
     q, v = arm.random_configuration(0), np.ones(7)
     good = pp.compile(ops.M, arm, mode="blocks")()
     np.testing.assert_allclose(program(q, v, good), pp.compile(ops.M @ ops.V, arm)(q, v))
@@ -324,7 +324,7 @@ def test_a_symmetric_quantity_must_be_given_symmetric(backend: str):
 def test_machine_code_and_numpy_agree_about_symmetry():
     """The shortest way takes a call exactly if the blocks pass the check of the longest one."""
     robot = pp.examples.quadruped()  # hinges of one and of six rates: D is padded
-    program = pp.compile(ops.mass_matrix.inv, robot, given=["P", "D"], backend="native")
+    program = pp.compile(ops.mass_matrix.inv, robot, inputs=["P", "D"], backend="native")
     blocks = pp.compile((ops.P, ops.D), robot, mode="blocks")
     rng, taken = np.random.default_rng(3), []
     for _ in range(60):

@@ -78,7 +78,7 @@ def test_numbers_that_it_does_not_know_go_to_the_reference():
 def test_failures_are_explained():
     model = pp.examples.planar_arm(2)
     weightless = model.inertia_matrices * 0
-    program = pp.compile(mass_matrix.inv, model, given=("M",), backend=Counting())
+    program = pp.compile(mass_matrix.inv, model, inputs=("M",), backend=Counting())
     with pytest.raises(SingularHingeError, match="has no inertia to move"):
         program(np.zeros(2), weightless, np.ones(2))
     _, status = program(np.zeros(2), weightless, np.ones(2), on_error="nan")

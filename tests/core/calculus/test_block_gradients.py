@@ -69,7 +69,7 @@ def run(program, values):
 def derivative(expr, model, values, wrt, u):
     """By a complex step along u; inertial parameters change by those of another inertia M."""
     given = ("M",) if wrt == "inertia" else ()
-    program = pp.compile(expr, model, backend="reference", given=given)
+    program = pp.compile(expr, model, backend="reference", inputs=given)
     if wrt == "inertia":
         moved = {"M": model.inertia_matrices + 1j * STEP * inertia_of(u)}
     else:
@@ -107,7 +107,9 @@ def test_gradients_as_expressions(name, model, seed):
     for wrt in ("q", "inertia"):
         found = run(pp.vjp(expr, model, wrt), {**values, "x": c})
         values.pop("x", None)
-        oracle = pp.dense(gradient(expr, wrt), model, **values, given={operand(expr.gives.dual): c})
+        oracle = pp.evaluate_dense(
+            gradient(expr, wrt), model, **values, inputs={operand(expr.gives.dual): c}
+        )
         close(found.reshape(-1), oracle, 1e-9)
 
 
@@ -145,13 +147,13 @@ OPERATORS = {
 def test_operators_by_inertial_parameters(name, model, seed):
     expr, values = OPERATORS[name], state(model, seed)
     u = directions(model, seed, "inertia")
-    program = pp.compile(expr, model, mode="dense", given=("M",), backend="reference")
+    program = pp.compile(expr, model, mode="dense", inputs=("M",), backend="reference")
     moved = model.inertia_matrices + 1j * STEP * inertia_of(u)
     expected = program(values["q"], moved).imag / STEP
     change = pp.diff(expr, "inertia", along="dinertia")
     along = pp.compile(change, model, mode="dense", backend="reference")
     close(along(values["q"], u), expected)
-    close(pp.dense(change, model, values["q"], dinertia=u), expected)
+    close(pp.evaluate_dense(change, model, values["q"], dinertia=u), expected)
 
 
 def test_families_over_inertial_parameters():

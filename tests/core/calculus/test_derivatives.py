@@ -87,7 +87,7 @@ def test_vectors(name, model, seed, wrt):
     along = pp.diff(expr, wrt, along=DIRECTION[wrt])
     close(run(along, model, {**values, DIRECTION[wrt]: u}), expected)
     where = points_of(model)
-    oracle = pp.dense(L, model, points=where, **values) @ u
+    oracle = pp.evaluate_dense(L, model, points=where, **values) @ u
     close(oracle, expected.reshape(oracle.shape))
 
 
@@ -102,7 +102,7 @@ def test_points_in_all_axes(axes, expr, model, seed, wrt):
     L = pp.diff(expr, wrt)
     close(run(L, model, {**values, "x": u}, axes=axes), expected)
     where = pp.core.model.points.point_set(model, points_of(model), axes)
-    close(pp.dense(L, model, points=where, **values) @ u, expected.reshape(-1))
+    close(pp.evaluate_dense(L, model, points=where, **values) @ u, expected.reshape(-1))
     along = pp.diff(expr, wrt, along=DIRECTION[wrt])
     close(run(along, model, {**values, DIRECTION[wrt]: u}, axes=axes), expected)
     second = pp.diff(along, "q", along="v")
@@ -141,7 +141,7 @@ def test_operators(name, model, seed):
     u = direction(model, seed, "q", values)
 
     def value(expr, **values):
-        return pp.dense(expr, model, values["q"], values["v"], points=points, **directions)
+        return pp.evaluate_dense(expr, model, values["q"], values["v"], points=points, **directions)
 
     directions = {}
     expected = value(expr, **moved(model, values, "q", u)).imag / STEP
@@ -208,7 +208,7 @@ def test_one_degree_of_freedom_and_families():
             one = pp.diff(ops.mass_matrix, f"q[{joint}, {i}]")
             expected = tensor[:, :, hinge.start + i]
             close(pp.compile(one, model, mode="dense")(q), expected)
-            close(pp.dense(family.along(joint, i), model, q), expected)
+            close(pp.evaluate_dense(family.along(joint, i), model, q), expected)
     w = rng.standard_normal(model.nv)
     close(pp.compile(family.contract(ops.v), model, mode="dense")(q, w), tensor @ w)
     batch = family.compile(model)(np.stack([q, model.neutral()]))

@@ -33,7 +33,7 @@ def test_applied_twice(expr, model, seed):
     second = pp.diff(first, "q")
     expected = by_complex_steps(model, q, first.compile(model, **options))
     close(second.compile(model, **options)(q), expected)
-    close(second.dense(model, q, **options), expected)
+    close(second.evaluate_dense(model, q, **options), expected)
     one = second.along(model.joint_names[0])  # the last derivative by the first dof of a joint
     assert isinstance(one, Family)
     close(one.compile(model, **options)(q), expected[..., 0])
@@ -107,7 +107,7 @@ def test_what_does_not_occur_gives_zeros():
         family = pp.diff(mass_matrix, wrt)
         found = family.compile(model)()
         assert found.shape == (n, n, n) and not found.any()
-        dense = family.dense(model, model.neutral())
+        dense = family.evaluate_dense(model, model.neutral())
         assert dense.shape == (n, n, n) and not dense.any()
 
 
@@ -126,7 +126,7 @@ def test_operators_between_bodies_are_applied():
 def test_nothing_to_move():
     model = pp.examples.planar_arm(0)
     assert pp.diff(mass_matrix, "q").compile(model)([]).shape == (0, 0, 0)
-    assert pp.diff(mass_matrix, "q").dense(model, []).shape == (0, 0, 0)
+    assert pp.diff(mass_matrix, "q").evaluate_dense(model, []).shape == (0, 0, 0)
     assert pp.diff(pp.diff(mass_matrix, "q"), "q").compile(model)(np.zeros((2, 0))).shape == (
         2, 0, 0, 0, 0,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def test_one_component_of_every_variable(backend):
                 column = program(**{name: values[name] for name in program.inputs})
                 close(column, matrix[:, s.stop - 1])
                 if backend == "reference":
-                    oracle = pp.dense(one, model, **values)
+                    oracle = pp.evaluate_dense(one, model, **values)
                     close(oracle, matrix[:, s.stop - 1])
 
 
@@ -192,11 +192,12 @@ def test_refusals_say_what_to_write():
         (lambda: family.contract("tau"), SpaceError, "vector of joint rates"),
         (lambda: pp.compile(family, arm), InputError, r"\.compile\(model\)"),
         (lambda: pp.explain(family, arm), InputError, r"\.explain\(\)"),
-        (lambda: pp.dense(family, arm, [0, 0]), InputError, r"\.dense\(model, q\)"),
-        (lambda: pp.diff("mass_matrix", "q"), InputError, "pp.parse"),
+        (lambda: pp.evaluate_dense(family, arm, [0, 0]), InputError, r"\.evaluate_dense\(model"),
+        (lambda: pp.diff(3, "q"), InputError, "pp.diff differentiates"),
         (lambda: pp.diff(mass_matrix, "q", along=np.ones(2)), InputError, "along='dq'"),
         (lambda: pp.diff(ops.phi @ ops.f_ext, "f_ext[link1]"), InputError, "single components"),
-        (lambda: pp.vjp("mass_matrix", arm), InputError, "pp.vjp differentiates"),
+        (lambda: pp.vjp(3, arm), InputError, "pp.vjp differentiates"),
+        (lambda: pp.vjp("mass_matrix", arm), SpaceError, "vjp needs a vector"),
         (lambda: pp.vjp(dynamics.FORWARD_DYNAMICS, arm, ()), InputError, "by what"),
     ):
         with pytest.raises(error, match=message):
@@ -222,7 +223,7 @@ def test_expressions_that_are_nested_too_deeply():
     for call in (
         lambda: pp.diff(y, "q"),
         lambda: pp.vjp(y @ ops.f_ext, arm, "q"),
-        lambda: pp.dense(y, arm, [0.0]),
+        lambda: pp.evaluate_dense(y, arm, [0.0]),
         lambda: pp.compile(y, arm),
         lambda: str(y),
     ):

@@ -155,7 +155,7 @@ def test_text_goes_where_expressions_go():
     assert str(pp.explain(text)) == str(pp.explain(mass_matrix.inv))
     assert str(pp.explain(text, ARM)) == str(pp.explain(mass_matrix.inv, ARM))
     q = [0.3, 0.5]
-    assert (pp.dense(text, ARM, q) == pp.dense(mass_matrix.inv, ARM, q)).all()
+    assert (pp.evaluate_dense(text, ARM, q) == pp.evaluate_dense(mass_matrix.inv, ARM, q)).all()
     several = pp.compile((text, D), ARM, mode="dense")
     assert several.request.expressions == (mass_matrix.inv, D)
     for function in (pp.compile, pp.explain):
@@ -192,7 +192,7 @@ def test_a_power_has_the_value_of_the_product():
     for text in ("(I + H φ K)^6", "((I − H ψ K) H φ K)^5", "(φ E_φ)^7", "(ℳ⁻¹ D)^5"):
         x, q = parse(text), [0.3, 0.5]
         got = pp.compile(x, ARM, mode="dense", backend="reference")(q)
-        want = pp.dense(x, ARM, q)
+        want = pp.evaluate_dense(x, ARM, q)
         assert abs(got - want).max(initial=0) <= 1e-12 * max(1.0, abs(want).max(initial=0))
 
 

@@ -14,7 +14,7 @@ from random_expressions import Generator, with_adjoints
 from random_models import branching
 
 import phipsi as pp
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions.node import Expr, identity, total_of
 from phipsi.core.expressions.spaces import FORCES
 from phipsi.core.expressions.structure import Structure
@@ -79,7 +79,7 @@ def blocks_outside(x: Expr, value: np.ndarray) -> float:
     "x", with_adjoints([H, phi, psi, E_phi, E_psi, K, M, P, D, G, Upsilon, Omega, mass_matrix])
 )
 def test_the_structure_of_the_leaves(x: Expr):
-    assert blocks_outside(x, dense(x, MODEL, MODEL.neutral())) == 0
+    assert blocks_outside(x, evaluate_dense(x, MODEL, MODEL.neutral())) == 0
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -89,7 +89,7 @@ def test_the_structure_of_random_products(seed: int):
     x = g.chain(FORCES, int(rng.integers(1, 5)))
     q, rates = MODEL.random_configuration(rng), rng.standard_normal(MODEL.nv)
     names = {name: rates for name in ("v", "vdot", "tau")}
-    value = dense(x, MODEL, q, f_ext=np.ones((MODEL.n_bodies, 6)), **names)
+    value = evaluate_dense(x, MODEL, q, f_ext=np.ones((MODEL.n_bodies, 6)), **names)
     assert blocks_outside(x, value) <= 1e-9 * max(1.0, float(np.abs(value).max()))
 
 
@@ -266,10 +266,10 @@ def test_expressions_cannot_be_damaged():
 def test_dense_refuses_what_is_no_expression_and_no_model(x: Any):
     if isinstance(x, Expr):
         with pytest.raises(InputError, match="needs a model"):
-            pp.dense(x, None, [0, 0, 0])  # type: ignore[arg-type]
+            pp.evaluate_dense(x, None, [0, 0, 0])  # type: ignore[arg-type]
     else:
         with pytest.raises(InputError, match="not an operator expression"):
-            pp.dense(x, ARM, [0, 0, 0])
+            pp.evaluate_dense(x, ARM, [0, 0, 0])
 
 
 RUBBISH = [

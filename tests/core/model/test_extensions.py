@@ -74,7 +74,9 @@ def test_it_is_compiled_with_other_operators(backend):
     assert program.backend == backend
     found = program(q, v)
     for i in range(9):
-        assert_allclose(found[i], pp.dense(damped, model, q[i], v[i]), rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            found[i], pp.evaluate_dense(damped, model, q[i], v[i]), rtol=1e-9, atol=1e-12
+        )
 
 
 def test_its_derivatives_are_those_of_differences():
@@ -87,9 +89,20 @@ def test_its_derivatives_are_those_of_differences():
     assert np.abs(by_q).max() > 1e-5
     for i, e in enumerate(np.eye(model.nv)):
         ahead, behind = (model.integrate(q, s * h * e) for s in (1, -1))
-        slope = (pp.dense(efforts, model, ahead, v) - pp.dense(efforts, model, behind, v)) / 2 / h
+        slope = (
+            (
+                pp.evaluate_dense(efforts, model, ahead, v)
+                - pp.evaluate_dense(efforts, model, behind, v)
+            )
+            / 2
+            / h
+        )
         assert_allclose(by_q[:, i], slope, atol=1e-9)
-        slope = (pp.dense(power, model, ahead, v) - pp.dense(power, model, behind, v)) / 2 / h
+        slope = (
+            (pp.evaluate_dense(power, model, ahead, v) - pp.evaluate_dense(power, model, behind, v))
+            / 2
+            / h
+        )
         values = {"q": q, "v": v, "x": 1.0}
         found = gradient(**{name: values[name] for name in gradient.inputs})
         assert_allclose(found[i], slope, atol=1e-9)
@@ -104,7 +117,7 @@ def test_it_takes_energy_away():
 
 def test_own_operators_have_other_names():
     with pytest.raises(InputError, match=r"'eddy' is the name of an operator .* \(damping by eddy"):
-        pp.own.operator("eddy", "motions -> forces", 1.0)
+        pp.custom.operator("eddy", "motions -> forces", 1.0)
 
 
 def test_texts_name_it_and_recursions_print_it():
@@ -124,8 +137,8 @@ def test_its_value_can_be_given():
     rng = np.random.default_rng(3)
     q, v = model.random_configuration(rng), rng.standard_normal(model.nv)
     blocks = np.stack([np.diag(rng.uniform(size=6)) for _ in range(model.n_bodies)])
-    program = pp.compile(H @ phi @ EDDY @ V, model, given=["eddy"])
-    wanted = pp.dense(H @ phi @ EDDY @ V, model, q, v, given={"eddy": blocks})
+    program = pp.compile(H @ phi @ EDDY @ V, model, inputs=["eddy"])
+    wanted = pp.evaluate_dense(H @ phi @ EDDY @ V, model, q, v, inputs={"eddy": blocks})
     assert_allclose(program(q=q, v=v, eddy=blocks), wanted, atol=1e-12)
 
 
@@ -161,7 +174,7 @@ def test_a_vector_with_an_operation_of_its_own_name():
     model = random_tree(8, 5)
     rng = np.random.default_rng(4)
     q, v = model.random_configuration(rng), rng.standard_normal(model.nv)
-    u = pp.dense(V, model, q, v).reshape(-1, 6)
+    u = pp.evaluate_dense(V, model, q, v).reshape(-1, 6)
     wanted = np.zeros_like(u)
     wanted[:, :3] = np.sin((u[:, :3] * u[:, 3:]).sum(-1))[:, None] * u[:, :3]
     for backend in ("reference", "native"):
@@ -176,7 +189,9 @@ def test_a_leaf_with_a_definition_needs_nothing_more():
     model = random_tree(9, 4)
     q = model.random_configuration(0)
     assert_allclose(
-        pp.dense(weight, model, q), pp.dense(M @ ops.angular @ M.inv, model, q), atol=1e-12
+        pp.evaluate_dense(weight, model, q),
+        pp.evaluate_dense(M @ ops.angular @ M.inv, model, q),
+        atol=1e-12,
     )
     extensions.check(weight, model)
 
@@ -220,7 +235,7 @@ def test_an_operation_that_is_registered_again_is_compiled_again(tmp_path, monke
         for backend in ("reference", "native"):
             program = pp.compile(vector, model, backend=backend)
             v = np.ones(model.nv)
-            wanted = number * pp.dense(V, model, q, v).reshape(-1, 6)
+            wanted = number * pp.evaluate_dense(V, model, q, v).reshape(-1, 6)
             assert_allclose(program(q, v), wanted, atol=1e-12)
 
 
@@ -237,7 +252,10 @@ def test_an_operation_that_is_registered_again_is_compiled_again(tmp_path, monke
         ({"symbol": "ψ"}, "'ψ' is the name of an operator or input already"),
         ({"name": "2x"}, "'2x': a name must be an ASCII identifier"),
         ({"differential": None}, "reads q and has no differential, so that no derivative"),
-        ({"matrix": None}, "has no formula for pp.dense, which programs are checked against"),
+        (
+            {"matrix": None},
+            "has no formula for pp.evaluate_dense, which programs are checked against",
+        ),
         ({"blocks": None}, "has no blocks for programs. Register an operation of this name"),
         ({"spaces": "motions -> force"}, "'force' is no space. Did you mean 'forces'"),
         ({"spaces": "a -> b -> c"}, "must read 'motions -> forces', or 'forces'"),

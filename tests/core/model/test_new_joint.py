@@ -64,7 +64,7 @@ def state(model, batch=()):
 
 
 def complex_step(expr, model, q, v, u):
-    return np.imag(pp.dense(expr, model, q + 1e-30j * model.qdot(q, u), v)) / 1e-30
+    return np.imag(pp.evaluate_dense(expr, model, q + 1e-30j * model.qdot(q, u), v)) / 1e-30
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
@@ -78,7 +78,7 @@ def test_it_is_compiled(model, expr, backend):
     assert program.backend == backend
     found = program(**{name: values[name] for name in program.inputs})
     for i in range(9):
-        wanted = pp.dense(expr, model, q[i], v[i], vdot=vdots[i], tau=vdots[i])
+        wanted = pp.evaluate_dense(expr, model, q[i], v[i], vdot=vdots[i], tau=vdots[i])
         assert_allclose(np.ravel(found[i]), np.ravel(wanted), rtol=0, atol=1e-9)
 
 
@@ -97,7 +97,7 @@ def test_it_is_differentiated(model):
     q, v, u = state(model)
     efforts, weights = H @ phi @ M @ V, np.linspace(-1, 1, model.nv)
     wanted = complex_step(efforts, model, q, v, u)
-    along = pp.dense(pp.diff(efforts, "q", along="dq"), model, q, v, dq=u)
+    along = pp.evaluate_dense(pp.diff(efforts, "q", along="dq"), model, q, v, dq=u)
     assert_allclose(along, wanted, atol=1e-9)
     assert_allclose(pp.compile(pp.diff(efforts, "q"), model)(q, v, u), wanted, atol=1e-9)
     by_q = pp.vjp(efforts, model, "q")(q, v, weights)
@@ -161,13 +161,15 @@ def test_classes_with_one_name_do_not_share_code(monkeypatch, tmp_path, joints):
     for joint in (Cam, _Steeper, Cam):
         model = one_body(*joints(joint))
         q = np.linspace(0.7, 0.9, model.nq)
-        assert_allclose(pp.mass_matrix(model, q), pp.dense(mass_matrix, model, q), atol=1e-12)
+        assert_allclose(
+            pp.mass_matrix(model, q), pp.evaluate_dense(mass_matrix, model, q), atol=1e-12
+        )
 
 
 def test_two_classes_with_one_name_in_a_model():
     model = one_body(Cam(0.2), _Steeper(0.3), Cam(0.4))
     q = np.array([0.7, 0.8, 0.9])
-    assert_allclose(pp.mass_matrix(model, q), pp.dense(mass_matrix, model, q), atol=1e-12)
+    assert_allclose(pp.mass_matrix(model, q), pp.evaluate_dense(mass_matrix, model, q), atol=1e-12)
 
 
 def test_stored_code_of_other_processes_is_not_used(monkeypatch):

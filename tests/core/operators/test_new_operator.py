@@ -83,7 +83,7 @@ state = partial(random_state, rates=3)
 
 def along(expr: Expr, model: pp.Model, q: Any, v: Any, u: Any) -> Any:
     """The change of an expression by a complex step along u, with plain linear algebra."""
-    return pp.dense(expr, model, q + 1j * STEP * model.qdot(q, u), v).imag / STEP
+    return pp.evaluate_dense(expr, model, q + 1j * STEP * model.qdot(q, u), v).imag / STEP
 
 
 def close(x: Any, y: Any) -> None:
@@ -98,18 +98,18 @@ def test_it_is_compiled(expr: Expr, backend: str, model: pp.Model):
     values = {"q": q, "v": v}
     program = pp.compile(expr, model, backend=backend)
     got = program(**{name: values[name] for name in program.inputs})
-    close(got, pp.dense(expr, model, q, v))
+    close(got, pp.evaluate_dense(expr, model, q, v))
 
 
 @pytest.mark.parametrize("expr", [GAMMA, *VECTORS.values(), *BLOCKS.values()], ids=str)
 def test_along_a_direction(expr: Expr, model: pp.Model):
     q, v, u, _ = state(model)
     change = pp.diff(expr, "q", along="dq")
-    close(pp.dense(change, model, q, v, dq=u), along(expr, model, q, v, u))
+    close(pp.evaluate_dense(change, model, q, v, dq=u), along(expr, model, q, v, u))
     twice = pp.diff(change, "q", along="v")
     step = q + 1j * STEP * model.qdot(q, v)
-    expected = pp.dense(change, model, step, v, dq=u).imag / STEP
-    close(pp.dense(twice, model, q, v, dq=u), expected)
+    expected = pp.evaluate_dense(change, model, step, v, dq=u).imag / STEP
+    close(pp.evaluate_dense(twice, model, q, v, dq=u), expected)
 
 
 @pytest.mark.parametrize("expr", VECTORS.values(), ids=str)

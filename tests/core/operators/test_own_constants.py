@@ -23,17 +23,17 @@ def square(n: int) -> np.ndarray:
     return half @ half.T
 
 
-C = pp.own.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping")
-W = pp.own.operator("W", "motions -> forces", square(6), symmetric=True)
-N = pp.own.operator(
+C = pp.custom.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping")
+W = pp.custom.operator("W", "motions -> forces", square(6), symmetric=True)
+N = pp.custom.operator(
     "N", "forces -> forces", {b: RNG.normal(size=(6, 6)) for b in TREE.body_names}, inverse=True
 )
-S = pp.own.operator("S", ("forces", "efforts"), {
+S = pp.custom.operator("S", ("forces", "efforts"), {
     b: RNG.normal(size=(j.nv, 6)) for b, j in zip(TREE.body_names, TREE.joints, strict=True)
 })  # fmt: skip
-k = pp.own.vector("k_s", "efforts", RNG.normal(size=TREE.nv), symbol="κ", latex=r"\kappa")
-h = pp.own.scalar("h", 0.25)
-g = pp.own.vector("g_b", "motions", {TREE.body_names[1]: [1.0, 2, 3, 4, 5, 6]})
+k = pp.custom.vector("k_s", "efforts", RNG.normal(size=TREE.nv), symbol="κ", latex=r"\kappa")
+h = pp.custom.scalar("h", 0.25)
+g = pp.custom.vector("g_b", "motions", {TREE.body_names[1]: [1.0, 2, 3, 4, 5, 6]})
 
 EXPRESSIONS = [
     C + mass_matrix,
@@ -41,7 +41,7 @@ EXPRESSIONS = [
     (C + H @ phi @ (M + W) @ phi.T @ H.T).inv,
     S @ phi @ N @ M @ phi.T @ S.T,
     H @ phi @ N.inv @ phi.T.T @ M @ phi.T @ H.T,
-    pp.own.riccati(M=W, J=C).Omega,
+    pp.custom.riccati(M=W, J=C).Omega,
     mass_matrix.inv @ (tau - k) @ h,
     k.T @ mass_matrix.inv @ k @ h,
     H @ phi @ W @ phi.T @ g,
@@ -61,7 +61,7 @@ CASES = [(x, "reference") for x in EXPRESSIONS] + [(EXPRESSIONS[i], "native") fo
 @pytest.mark.parametrize(("x", "backend"), CASES, ids=str)
 def test_programs_agree_with_dense(x, backend):
     needs = {"tau": X} if "τ" in str(x) else {}
-    value = pp.dense(x, TREE, Q, **needs)
+    value = pp.evaluate_dense(x, TREE, Q, **needs)
     program = pp.compile(x, TREE, backend=backend)
     given = inputs(program)
     expected = value if x.is_vector else value @ given["x"].ravel()
@@ -75,12 +75,14 @@ def test_programs_agree_with_dense(x, backend):
 @pytest.mark.parametrize("backend", ["reference", "native"])
 def test_given_values_replace_the_constants(backend):
     x = (C + H @ phi @ W @ phi.T @ H.T).inv @ k @ h
-    program = pp.compile(x, TREE, backend=backend, given=[W, "k_s", h])
+    program = pp.compile(x, TREE, backend=backend, inputs=[W, "k_s", h])
     other = np.array([square(6) for _ in TREE.body_names])
     values = {"W": other, "k_s": X, "h": np.array(2.0)}
     assert program.inputs == ("q", "W", "k_s", "h")
-    assert program(q=Q, **values) == pytest.approx(pp.dense(x, TREE, Q, given=values), rel=1e-9)
-    assert program(q=Q, **values) != pytest.approx(pp.dense(x, TREE, Q), rel=1e-3)
+    assert program(q=Q, **values) == pytest.approx(
+        pp.evaluate_dense(x, TREE, Q, inputs=values), rel=1e-9
+    )
+    assert program(q=Q, **values) != pytest.approx(pp.evaluate_dense(x, TREE, Q), rel=1e-3)
 
 
 def test_derivatives_by_own_vectors_and_scalars():
@@ -88,7 +90,7 @@ def test_derivatives_by_own_vectors_and_scalars():
     kinks = np.asarray(k.row.value.blocks[None])
 
     def at(given):
-        return pp.dense(y, TREE, Q, tau=X, given=given)
+        return pp.evaluate_dense(y, TREE, Q, tau=X, inputs=given)
 
     by_k = pp.diff(y, k).compile(TREE)(Q)
     for i, unit in enumerate(np.eye(TREE.nv)):
@@ -105,11 +107,11 @@ def test_derivatives_by_own_vectors_and_scalars():
 
 
 def test_derivatives_through_an_own_family():
-    f = pp.own.riccati(M=M + W, J=C)
+    f = pp.custom.riccati(M=M + W, J=C)
     along = np.linspace(-1, 1, TREE.nv)
     moved = pp.compile(pp.diff(f.D.inv, "q", along="dq"), TREE, mode="dense")(Q, along)
-    ahead = pp.dense(f.D.inv, TREE, _moved(Q, along, 1e-6))
-    behind = pp.dense(f.D.inv, TREE, _moved(Q, along, -1e-6))
+    ahead = pp.evaluate_dense(f.D.inv, TREE, _moved(Q, along, 1e-6))
+    behind = pp.evaluate_dense(f.D.inv, TREE, _moved(Q, along, -1e-6))
     assert moved == pytest.approx((ahead - behind) / 2e-6, rel=1e-5, abs=1e-6)
 
 
@@ -124,28 +126,28 @@ def test_printing():
     text = str(pp.explain((mass_matrix + C).inv @ k @ h, TREE))
     assert "D{H; E_φ; M; C" in text and "κ(k) h" in text
     assert "N⁻¹(k)" in str(pp.explain(N.inv @ phi @ W))
-    assert pp.parse("C + H phi W phi* H*", own=[C, W]) is C + H @ phi @ W @ phi.T @ H.T
-    assert pp.parse("2 κ", own=[k]) is 2 * k
+    assert pp.parse("C + H phi W phi* H*", custom=[C, W]) is C + H @ phi @ W @ phi.T @ H.T
+    assert pp.parse("2 κ", custom=[k]) is 2 * k
 
 
 def k_forces():
-    return pp.operators.phi @ pp.own.vector("g_b", "forces", 1.0)
+    return pp.operators.phi @ pp.custom.vector("g_b", "forces", 1.0)
 
 
 def test_equal_contents_are_one_value():
-    assert pp.own.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping") is C
-    assert pp.own.operator("C", "rates -> efforts", 0.31, symmetric=True) is not C
+    assert pp.custom.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping") is C
+    assert pp.custom.operator("C", "rates -> efforts", 0.31, symmetric=True) is not C
     for x in (*EXPRESSIONS, N, h):
         assert pickle.loads(pickle.dumps(x)) is x
     first = pp.compile(C, TREE)
-    assert pp.compile(pp.own.operator("C", "rates → efforts", 0.3, symmetric=True,
+    assert pp.compile(pp.custom.operator("C", "rates → efforts", 0.3, symmetric=True,
                                   meaning="damping"), TREE) is first  # fmt: skip
 
 
 def test_constants_do_not_change_the_code():
     texts = []
     for number in (1.0, 2.0):
-        U = pp.own.operator("U_x", "rates -> efforts", number, symmetric=True)
+        U = pp.custom.operator("U_x", "rates -> efforts", number, symmetric=True)
         unit = pp.compile((mass_matrix + U).inv, TREE, backend="native").native.unit
         texts.append(unit.key())
     assert texts[0] == texts[1]
@@ -153,7 +155,7 @@ def test_constants_do_not_change_the_code():
 
 def test_an_own_inertia_is_an_inertia():
     inertias = dict(zip(TREE.body_names, TREE.inertia_matrices, strict=True))
-    own = pp.own.operator("M_own", "motions -> forces", inertias, symmetric=True)
+    own = pp.custom.operator("M_own", "motions -> forces", inertias, symmetric=True)
     built_in, mine = H @ phi @ M @ phi.T @ H.T + Jr, H @ phi @ own @ phi.T @ H.T + Jr
     for mode in ("apply", "dense"):
         a, b = (pp.compile(x, TREE, mode=mode, backend="native") for x in (built_in, mine))
@@ -165,45 +167,49 @@ def test_an_own_inertia_is_an_inertia():
 
 
 def test_proofs_are_about_any_blocks():
-    f = pp.own.riccati(M=W, J=C)
+    f = pp.custom.riccati(M=W, J=C)
     whiten = pp.operators.I - f.H @ f.psi @ f.K
     true = pp.Identity((C + H @ phi @ W @ phi.T @ H.T).inv, whiten.T @ f.D.inv @ whiten)
     proof = pp.prove(true, TREE)
     assert proof and proof.in_general.method == "exact"
     assert pp.prove(true).holds and not pp.prove(pp.Identity(W @ phi.T, phi @ W)).holds
-    assert not pp.prove(pp.Identity(f.P, pp.own.riccati(M=W).P), TREE)
-    same = pp.own.operator("C2", "rates -> efforts", 0.3, symmetric=True)
+    assert not pp.prove(pp.Identity(f.P, pp.custom.riccati(M=W).P), TREE)
+    same = pp.custom.operator("C2", "rates -> efforts", 0.3, symmetric=True)
     chance = pp.prove(pp.Identity(C, same), TREE)
     assert chance and not chance.in_general.holds
-    asymmetric = pp.own.operator("N2", "motions -> forces", np.diag(np.arange(6.0)))
+    asymmetric = pp.custom.operator("N2", "motions -> forces", np.diag(np.arange(6.0)))
     assert not pp.prove(pp.Identity(asymmetric, asymmetric.T), TREE).in_general.holds
 
 
 WRONG = {
-    "taken": (lambda: pp.own.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_own'"),
-    "symbol": (lambda: pp.own.operator("U2", "forces -> forces", 1.0, symbol="ψ"),
+    "taken": (lambda: pp.custom.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_own'"),
+    "symbol": (lambda: pp.custom.operator("U2", "forces -> forces", 1.0, symbol="ψ"),
                "'ψ' is the name"),
-    "input": (lambda: pp.own.vector("q", "rates", 1.0), "'q' is the name"),
-    "word": (lambda: pp.own.operator("2U", "forces -> forces", 1.0), "identifier"),
-    "space": (lambda: pp.own.operator("U2", "force -> forces", 1.0), "forces"),
-    "one space": (lambda: pp.own.operator("U2", "forces", 1.0), "motions -> forces"),
-    "points": (lambda: pp.own.operator("U2", "point_forces -> forces", 1.0), "one for each body"),
-    "shape": (lambda: pp.own.operator("U2", "motions -> forces", np.eye(3)), r"\(3, 3\).*\(6, 6\)"),
-    "finite": (lambda: pp.own.operator("U2", "motions -> forces", {"a": np.full((6, 6), np.nan)}),
+    "input": (lambda: pp.custom.vector("q", "rates", 1.0), "'q' is the name"),
+    "word": (lambda: pp.custom.operator("2U", "forces -> forces", 1.0), "identifier"),
+    "space": (lambda: pp.custom.operator("U2", "force -> forces", 1.0), "forces"),
+    "one space": (lambda: pp.custom.operator("U2", "forces", 1.0), "motions -> forces"),
+    "points": (lambda: pp.custom.operator("U2", "point_forces -> forces", 1.0),
+               "one for each body"),
+    "shape": (lambda: pp.custom.operator("U2", "motions -> forces", np.eye(3)),
+              r"\(3, 3\).*\(6, 6\)"),
+    "finite": (lambda: pp.custom.operator("U2", "motions -> forces",
+                                          {"a": np.full((6, 6), np.nan)}),
                "'a' of U2 has nan"),
-    "text": (lambda: pp.own.operator("U2", "motions -> forces", "much"), "must be numbers"),
-    "complex": (lambda: pp.own.operator("U2", "rates -> efforts", 1j), "must be numbers"),
-    "symmetry": (lambda: pp.own.operator("U2", "motions -> forces", np.triu(np.ones((6, 6))),
+    "text": (lambda: pp.custom.operator("U2", "motions -> forces", "much"), "must be numbers"),
+    "complex": (lambda: pp.custom.operator("U2", "rates -> efforts", 1j), "must be numbers"),
+    "symmetry": (lambda: pp.custom.operator("U2", "motions -> forces", np.triu(np.ones((6, 6))),
                                      symmetric=True), r"\(0, 1\) is 1.0 and entry \(1, 0\)"),
-    "dual": (lambda: pp.own.operator("U2", "forces -> forces", 1.0, symmetric=True),
+    "dual": (lambda: pp.custom.operator("U2", "forces -> forces", 1.0, symmetric=True),
              "cannot be sym"),
-    "singular": (lambda: pp.own.operator("U2", "motions -> forces", {"a": np.zeros((6, 6))},
+    "singular": (lambda: pp.custom.operator("U2", "motions -> forces", {"a": np.zeros((6, 6))},
                                      inverse=True), "'a' of U2 is singular"),
-    "no inverse": (lambda: pp.own.operator("U2", "motions -> forces", np.eye(6),
+    "no inverse": (lambda: pp.custom.operator("U2", "motions -> forces", np.eye(6),
                                        inverse=2 * np.eye(6)), "differs from I by 1"),
-    "number": (lambda: pp.own.scalar("h2", [1.0, 2.0]), r"shape \(2,\)"),
-    "declared": (lambda: pp.own.operator("U2", "motions -> forces", phi), "declared body motions"),
-    "unsymmetric": (lambda: pp.own.operator("U2", "motions -> forces", phi @ M, symmetric=True),
+    "number": (lambda: pp.custom.scalar("h2", [1.0, 2.0]), r"shape \(2,\)"),
+    "declared": (lambda: pp.custom.operator("U2", "motions -> forces", phi),
+                 "declared body motions"),
+    "unsymmetric": (lambda: pp.custom.operator("U2", "motions -> forces", phi @ M, symmetric=True),
                     "not the same as its adjoint"),
     "compose": (lambda: C @ phi, "cannot compose"),
 }  # fmt: skip
@@ -221,44 +227,44 @@ def test_wrong_operators_are_rejected(case):
     (np.zeros((2, 6, 6)), r"\(2, 6, 6\).*\(5, 6, 6\)"),
 ])  # fmt: skip
 def test_blocks_that_do_not_fit_the_model(block, text):
-    U = pp.own.operator("U3", "motions -> forces", block)
-    for run in (lambda: pp.compile(U, TREE), lambda: pp.dense(U, TREE, Q)):
+    U = pp.custom.operator("U3", "motions -> forces", block)
+    for run in (lambda: pp.compile(U, TREE), lambda: pp.evaluate_dense(U, TREE, Q)):
         with pytest.raises((InputError, SpaceError), match=f"(?s){text}"):
             run()
-    wide = pp.own.operator("U4", "rates -> efforts", {TREE.joint_names[0]: np.eye(5)})
+    wide = pp.custom.operator("U4", "rates -> efforts", {TREE.joint_names[0]: np.eye(5)})
     with pytest.raises(SpaceError, match=repr(TREE.body_names[0])):
         pp.compile(wide, TREE)
 
 
 def test_one_name_means_one_operator():
-    other = pp.own.operator("C", "rates -> efforts", 0.4, symmetric=True)
-    for run in (lambda: pp.compile(C + other, TREE), lambda: pp.dense(C + other, TREE, Q),
+    other = pp.custom.operator("C", "rates -> efforts", 0.4, symmetric=True)
+    for run in (lambda: pp.compile(C + other, TREE), lambda: pp.evaluate_dense(C + other, TREE, Q),
                 lambda: pp.explain(C + other)):  # fmt: skip
-        with pytest.raises(InputError, match="called C, with different contents"):
+        with pytest.raises(InputError, match="named C, with different contents"):
             run()
-    named = pp.own.operator("hidden", "rates -> efforts", other)
-    with pytest.raises(InputError, match="called C"):
+    named = pp.custom.operator("hidden", "rates -> efforts", other)
+    with pytest.raises(InputError, match="named C"):
         pp.compile(C + named, TREE)
 
 
 def test_riccati_weights_must_be_symmetric():
     weight = 3 * np.eye(6) + np.triu(np.ones((6, 6)), 1)
-    lopsided = pp.own.operator("W_n", "motions -> forces", weight)
+    lopsided = pp.custom.operator("W_n", "motions -> forces", weight)
     with pytest.raises(pp.errors.SpaceError, match="symmetric=True"):
-        pp.own.riccati(M=lopsided)
-    even = pp.own.operator("W_s", "motions -> forces", weight + weight.T, symmetric=True)
+        pp.custom.riccati(M=lopsided)
+    even = pp.custom.operator("W_s", "motions -> forces", weight + weight.T, symmetric=True)
     arm = pp.examples.planar_arm(2)
-    family = pp.own.riccati(M=even)
+    family = pp.custom.riccati(M=even)
     q = arm.random_configuration(0)
     found = pp.compile(family.P, arm, mode="dense")(q)
-    np.testing.assert_allclose(found, pp.dense(family.P, arm, q), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found, pp.evaluate_dense(family.P, arm, q), rtol=0, atol=1e-11)
 
 
 def test_a_proof_on_a_model_knows_its_bodies():
     from phipsi.operators import H, mass_matrix, phi
 
     arm = pp.examples.seven_joint_arm()
-    spelt = pp.own.operator("Q_1", "motions -> forces", {"elbow": np.eye(6)}, symmetric=True)
+    spelt = pp.custom.operator("Q_1", "motions -> forces", {"elbow": np.eye(6)}, symmetric=True)
     claim = pp.Identity(mass_matrix + H @ phi @ spelt @ phi.T @ H.T, mass_matrix)
     with pytest.raises(pp.errors.InputError, match="elbow_pitch"):
         pp.prove(claim, arm)
@@ -268,7 +274,7 @@ def test_a_proof_on_a_model_knows_its_bodies():
 
 
 def _own(*args, **words):
-    return pp.own.operator("C_two", "rates -> efforts", *args, **words)
+    return pp.custom.operator("C_two", "rates -> efforts", *args, **words)
 
 
 @pytest.mark.parametrize(
@@ -291,14 +297,14 @@ def _own(*args, **words):
             ["mul(1.5, …) in ", "mul(2.5, …) in "],
         ),
         (
-            pp.own.scalar("C_two", 1.0),
-            pp.own.scalar("C_two", 2.0),
+            pp.custom.scalar("C_two", 1.0),
+            pp.custom.scalar("C_two", 2.0),
             ["is the number 1.0", "is the number 2.0"],
         ),
     ],
 )
 def test_two_operators_of_one_name_say_how_they_differ(one, other, words):
-    with pytest.raises(pp.errors.PhipsiError, match="are called C_two") as error:
+    with pytest.raises(pp.errors.PhipsiError, match="are named C_two") as error:
         pp.compile(one + other, pp.examples.planar_arm(1))
     _, *lines, last = str(error.value).splitlines()
     assert all(word in "\n".join(lines) for word in words) and len(set(lines)) == len(lines)
@@ -308,13 +314,13 @@ def test_two_operators_of_one_name_say_how_they_differ(one, other, words):
 @pytest.mark.parametrize("block", [0.4, lambda D: 2 * D], ids=["table", "formula"])
 def test_an_inverse_asks_for_the_declaration_of_symmetry(block):
     arm, q = pp.examples.planar_arm(2), np.array([0.3, -0.2])
-    plain = pp.own.operator("C_sym", "rates -> efforts", block)
+    plain = pp.custom.operator("C_sym", "rates -> efforts", block)
     with pytest.raises(LoweringError, match="C_sym is not declared symmetric") as error:
         pp.compile((mass_matrix + plain).inv, arm)
-    assert 'pp.own.operator("C_sym", "rates -> efforts", …, symmetric=True)' in str(error.value)
-    declared = pp.own.operator("C_sym", "rates -> efforts", block, symmetric=True)
+    assert 'pp.custom.operator("C_sym", "rates -> efforts", …, symmetric=True)' in str(error.value)
+    declared = pp.custom.operator("C_sym", "rates -> efforts", block, symmetric=True)
     x = (mass_matrix + declared).inv
-    assert_allclose(pp.compile(x, arm, mode="dense")(q), pp.dense(x, arm, q), rtol=1e-12)
+    assert_allclose(pp.compile(x, arm, mode="dense")(q), pp.evaluate_dense(x, arm, q), rtol=1e-12)
 
 
 def test_own_rows_are_rows():

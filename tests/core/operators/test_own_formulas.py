@@ -19,7 +19,7 @@ TREE = model_from_parents(
 )
 Q = TREE.random_configuration(RNG, (3,))
 RATES, X = RNG.normal(size=(3, TREE.nv)), RNG.normal(size=(3, TREE.n_bodies, 6))
-h = pp.own.scalar("h", 0.3)
+h = pp.custom.scalar("h", 0.3)
 
 
 def mixed(M, H, D, P, V, h, c=2.5):
@@ -32,8 +32,8 @@ def soft(D, v, h):
     return h * D + np.diag(np.sqrt(1 + v * v) + np.exp(-v * v) * np.tanh(2 * v))
 
 
-MIXED = pp.own.operator("Mix", "motions -> forces", mixed, own=[h])
-SOFT = pp.own.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True)
+MIXED = pp.custom.operator("Mix", "motions -> forces", mixed, custom=[h])
+SOFT = pp.custom.operator("S_v", "rates -> efforts", soft, custom=[h], symmetric=True)
 
 
 def by_hand(function, row, names, i):
@@ -41,7 +41,7 @@ def by_hand(function, row, names, i):
     q, rates = Q[i], RATES[i]
     size = TREE.nv if row == "joint" else 6 * TREE.n_bodies
     out = np.zeros((size, size))
-    whole = {n: pp.dense(x, TREE, q, rates) for n, x in names.items()}
+    whole = {n: pp.evaluate_dense(x, TREE, q, rates) for n, x in names.items()}
     for k, hinge in enumerate(TREE.v_slices):
         body = slice(6 * k, 6 * k + 6)
         part = {
@@ -61,9 +61,11 @@ def blocks():
 
 def test_dense_is_the_formula(blocks):
     for i, wanted in enumerate(blocks):
-        assert_allclose(pp.dense(MIXED, TREE, Q[i], RATES[i]), wanted, rtol=1e-12, atol=1e-12)
+        assert_allclose(
+            pp.evaluate_dense(MIXED, TREE, Q[i], RATES[i]), wanted, rtol=1e-12, atol=1e-12
+        )
     wanted = by_hand(soft, "joint", {"D": D, "v": v}, 0)
-    assert_allclose(pp.dense(SOFT, TREE, Q[0], RATES[0]), wanted, rtol=1e-13, atol=1e-13)
+    assert_allclose(pp.evaluate_dense(SOFT, TREE, Q[0], RATES[0]), wanted, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
@@ -83,47 +85,49 @@ def test_compiled_programs_agree_in_body_axes(backend, blocks):
 def test_it_composes(backend):
     x = RNG.normal(size=TREE.nv)
     inverse = (mass_matrix + SOFT).inv
-    whole = pp.dense(mass_matrix, TREE, Q[0]) + by_hand(soft, "joint", {"D": D, "v": v}, 0)
+    whole = pp.evaluate_dense(mass_matrix, TREE, Q[0]) + by_hand(soft, "joint", {"D": D, "v": v}, 0)
     found = pp.compile(inverse, TREE, backend=backend)(Q[0], RATES[0], x)
     assert_allclose(found, np.linalg.solve(whole, x), rtol=1e-10, atol=1e-10)
-    program = pp.compile(SOFT, TREE, given=["h"], backend=backend)
+    program = pp.compile(SOFT, TREE, inputs=["h"], backend=backend)
     twice = program(q=Q[0], v=RATES[0], h=0.6, x=x) - program(q=Q[0], v=RATES[0], h=0.3, x=x)
-    assert_allclose(twice, 0.3 * pp.dense(D, TREE, Q[0]) @ x, rtol=1e-10, atol=1e-10)
+    assert_allclose(twice, 0.3 * pp.evaluate_dense(D, TREE, Q[0]) @ x, rtol=1e-10, atol=1e-10)
 
 
 def test_equal_formulas_are_one_and_are_pickled():
-    assert pp.own.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True) is SOFT
+    assert pp.custom.operator("S_v", "rates -> efforts", soft, custom=[h], symmetric=True) is SOFT
     assert pickle.loads(pickle.dumps(SOFT)) is SOFT
     assert SOFT.T is SOFT
     assert MIXED.T is not MIXED
     one, other = (
-        pp.own.operator("S_c", "rates -> efforts", lambda D, c=c: c * D) for c in (1.0, 2.0)
+        pp.custom.operator("S_c", "rates -> efforts", lambda D, c=c: c * D) for c in (1.0, 2.0)
     )
     assert one is not other
-    with pytest.raises(InputError, match="two operators of your own are called S_c"):
+    with pytest.raises(InputError, match="two custom operators are named S_c"):
         pp.compile(one + other, TREE)
 
 
 def test_a_number_is_a_multiple_of_the_identity():
-    U = pp.own.operator("Umass", "motions -> forces", lambda M: M[3, 3])
+    U = pp.custom.operator("Umass", "motions -> forces", lambda M: M[3, 3])
     wanted = np.repeat([m[3, 3] for m in TREE.inertia_matrices], 6)
-    assert_allclose(pp.dense(U, TREE, Q[0]), np.diag(wanted), rtol=1e-14)
+    assert_allclose(pp.evaluate_dense(U, TREE, Q[0]), np.diag(wanted), rtol=1e-14)
 
 
 def test_constants_are_not_steps():
-    U = pp.own.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * 3.0)
-    W = pp.own.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * V[3])
+    U = pp.custom.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * 3.0)
+    W = pp.custom.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * V[3])
     assert U is not W
-    speeds = pp.dense(V, TREE, Q[0], RATES[0]).reshape(-1, 6)
+    speeds = pp.evaluate_dense(V, TREE, Q[0], RATES[0]).reshape(-1, 6)
     wanted = np.repeat(speeds[:, 5] * (speeds[:, 3] + 3), 6)
-    assert_allclose(pp.dense(U, TREE, Q[0], RATES[0]), np.diag(wanted), rtol=1e-12, atol=1e-13)
+    assert_allclose(
+        pp.evaluate_dense(U, TREE, Q[0], RATES[0]), np.diag(wanted), rtol=1e-12, atol=1e-13
+    )
 
 
 def test_functions_of_numpy_are_known_without_laws():
     """A process that only introduces an operator has not loaded what laws need."""
     code = (
         "import numpy as np, phipsi as pp\n"
-        "print(pp.own.vector('drag', 'efforts', lambda v: -v * np.abs(v)))"
+        "print(pp.custom.vector('drag', 'efforts', lambda v: -v * np.abs(v)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "drag\n"
@@ -145,12 +149,12 @@ def test_proofs():
     def products(v):
         return np.diag(2 * np.sin(v) * np.cos(v))
 
-    same = pp.own.operator("S_2", "rates -> efforts", other, own=[h])
+    same = pp.custom.operator("S_2", "rates -> efforts", other, custom=[h])
     proof = pp.prove(pp.Identity(SOFT, same))
     assert proof.holds
     assert proof.in_general.method == "50 digits"  # never called exact: the degree is not known
     assert not pp.prove(pp.Identity(SOFT, 2 * same - D)).holds
-    one, two = (pp.own.operator(f.__name__, "rates -> efforts", f) for f in (angles, products))
+    one, two = (pp.custom.operator(f.__name__, "rates -> efforts", f) for f in (angles, products))
     assert pp.prove(pp.Identity(one, two)).holds
     assert not pp.prove(pp.Identity(one, 2 * two)).holds
 
@@ -165,7 +169,7 @@ def moved(wrt, u, eps):
 
 
 def difference(x, wrt, u):
-    ahead, behind = (pp.dense(x, TREE, *moved(wrt, u, eps)) for eps in (1e-6, -1e-6))
+    ahead, behind = (pp.evaluate_dense(x, TREE, *moved(wrt, u, eps)) for eps in (1e-6, -1e-6))
     return (ahead - behind) / 2e-6
 
 
@@ -183,10 +187,10 @@ def test_changes_along_directions(x, wrt):
 
 
 def test_second_derivatives():
-    cubic = pp.own.operator("Cub", "rates -> efforts", lambda v: np.diag(v**3))
+    cubic = pp.custom.operator("Cub", "rates -> efforts", lambda v: np.diag(v**3))
     twice = pp.diff(pp.diff(cubic, "v", along="dv"), "v", along="dv")
     u, rates = RNG.normal(size=TREE.nv), RATES[0]
-    found = pp.dense(twice, TREE, Q[0], rates, given={"dv": u})
+    found = pp.evaluate_dense(twice, TREE, Q[0], rates, inputs={"dv": u})
     assert_allclose(found, np.diag(6 * rates * u * u), rtol=1e-12, atol=1e-12)
 
 
@@ -201,15 +205,17 @@ def test_gradients(x, weight, wrt):
 
 
 def test_derivatives_by_own_quantities():
-    wanted = pp.dense(D, TREE, Q[0]) @ RATES[0]
-    assert_allclose(pp.dense(pp.diff(SOFT @ v, "h"), TREE, Q[0], RATES[0]), wanted, rtol=1e-12)
+    wanted = pp.evaluate_dense(D, TREE, Q[0]) @ RATES[0]
+    assert_allclose(
+        pp.evaluate_dense(pp.diff(SOFT @ v, "h"), TREE, Q[0], RATES[0]), wanted, rtol=1e-12
+    )
     gradient = pp.vjp(SOFT @ v, TREE, "h")(Q[0], RATES[0], RATES[1])
     assert_allclose(gradient, wanted @ RATES[1], rtol=1e-10)
-    k = pp.own.vector("k", "efforts", np.ones(TREE.nv))
-    x = pp.own.operator("Uk", "rates -> efforts", lambda D, k: D * (k @ k), own=[k]) @ v
+    k = pp.custom.vector("k", "efforts", np.ones(TREE.nv))
+    x = pp.custom.operator("Uk", "rates -> efforts", lambda D, k: D * (k @ k), custom=[k]) @ v
     gradient = pp.vjp(x, TREE, "k")(Q[0], RATES[0], RATES[1])
     wanted = [  # k @ k changes by 2 with every component of the same joint
-        2 * RATES[1][hinge] @ pp.dense(D, TREE, Q[0])[hinge, hinge] @ RATES[0][hinge]
+        2 * RATES[1][hinge] @ pp.evaluate_dense(D, TREE, Q[0])[hinge, hinge] @ RATES[0][hinge]
         for hinge in TREE.v_slices
     ]
     assert_allclose(gradient, np.repeat(wanted, [j.nv for j in TREE.joints]), rtol=1e-10)
@@ -281,13 +287,13 @@ def two_columns(D):
 )
 def test_errors_name_the_function_and_the_line(function, spaces, words):
     with pytest.raises(InputError) as error:
-        pp.own.operator("Uerr", spaces, function)
+        pp.custom.operator("Uerr", spaces, function)
     for word in ["test_own_formulas.py, line ", *words]:
         assert word in str(error.value)
 
 
 def test_a_joint_for_which_a_formula_fails_is_named():
-    U = pp.own.operator("Utwo", "rates -> efforts", two_columns)
+    U = pp.custom.operator("Utwo", "rates -> efforts", two_columns)
     with pytest.raises(InputError, match="two_columns of joint 'j1'") as error:
         pp.compile(U, TREE)
     assert "return D[1, 1] * D" in str(error.value)
@@ -295,4 +301,4 @@ def test_a_joint_for_which_a_formula_fails_is_named():
 
 def test_a_formula_that_is_not_symmetric():
     with pytest.raises(SpaceError, match="declared symmetric, but its formula is not"):
-        pp.own.operator("Uskew", "motions -> forces", mixed, own=[h], symmetric=True)
+        pp.custom.operator("Uskew", "motions -> forces", mixed, custom=[h], symmetric=True)

@@ -15,13 +15,13 @@ TREE = model_from_parents(
 RNG = np.random.default_rng(2)
 Q, X, W = TREE.random_configuration(RNG), RNG.normal(size=TREE.nv), np.linspace(1, 2, TREE.nv)
 NUMBERS = RNG.uniform(0.1, 1.0, TREE.nv)
-c = pp.own.vector("c", "efforts", NUMBERS)
+c = pp.custom.vector("c", "efforts", NUMBERS)
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
 def test_a_vector_on_the_diagonal(backend):
     y = (mass_matrix + 0.1 * diag(c)).inv @ tau
-    matrix = pp.dense(mass_matrix, TREE, Q) + 0.1 * np.diag(NUMBERS)
+    matrix = pp.evaluate_dense(mass_matrix, TREE, Q) + 0.1 * np.diag(NUMBERS)
     found = np.linalg.solve(matrix, X)
     assert pp.compile(y, TREE, backend=backend)(Q, X) == pytest.approx(found, rel=1e-9)
     by_c = pp.vjp(y, TREE, "c", backend=backend)(Q, X, W)
@@ -29,11 +29,11 @@ def test_a_vector_on_the_diagonal(backend):
 
 
 def test_gradients_through_the_family():
-    y = pp.own.riccati(J=Jr + diag(c)).D.inv @ tau
+    y = pp.custom.riccati(J=Jr + diag(c)).D.inv @ tau
     along = pp.compile(pp.diff(y, "c", along="dtau"), TREE)(Q, X, X)
     assert along @ W == pytest.approx(pp.vjp(y, TREE, "c")(Q, X, W) @ X, rel=1e-9)
     ahead, behind = (
-        pp.dense(y, TREE, Q, tau=X, given={"c": NUMBERS + e * X}) for e in (1e-6, -1e-6)
+        pp.evaluate_dense(y, TREE, Q, tau=X, inputs={"c": NUMBERS + e * X}) for e in (1e-6, -1e-6)
     )
     assert along == pytest.approx((ahead - behind) / 2e-6, rel=1e-6, abs=1e-8)
 
@@ -41,17 +41,19 @@ def test_gradients_through_the_family():
 def test_diagonals_are_taken_back():
     weights = diagonal(diag(c).inv)
     assert pp.compile(weights, TREE)() == pytest.approx(1 / NUMBERS)
-    assert pp.dense(weights, TREE, Q) == pytest.approx(1 / NUMBERS)
-    assert diag(c).T is diag(c) and pp.parse("diag(c)", own=[c]) is diag(c)
+    assert pp.evaluate_dense(weights, TREE, Q) == pytest.approx(1 / NUMBERS)
+    assert diag(c).T is diag(c) and pp.parse("diag(c)", custom=[c]) is diag(c)
 
 
-N = pp.own.operator(
+N = pp.custom.operator(
     "N", "forces -> forces", {b: np.eye(6) + 0.2 * RNG.normal(size=(6, 6)) for b in TREE.body_names}
 )
-E = pp.own.operator("E_c", "forces -> forces", E_phi @ N)
-chi = pp.own.operator("chi", "forces -> forces", (I - E).inv)
+E = pp.custom.operator("E_c", "forces -> forces", E_phi @ N)
+chi = pp.custom.operator("chi", "forces -> forces", (I - E).inv)
 half, third = 0.5 * E_phi @ N, (I - 0.5 * E_phi @ N).inv
-OTHER = pp.own.operator("M_own", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
+OTHER = pp.custom.operator(
+    "M_own", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True
+)
 VARIANTS = [
     {phi: chi, phi_tilde: chi @ E, E_phi: E, M: OTHER},
     {phi: third, phi_tilde: third - I, E_phi: half},
@@ -66,7 +68,7 @@ def test_random_expressions_with_own_steps(seed):
     x = Generator(np.random.default_rng(seed)).expression()
     for variant in VARIANTS:
         y = substitute(x, variant)
-        value = pp.dense(y, TREE, **STATE)
+        value = pp.evaluate_dense(y, TREE, **STATE)
         program = pp.compile(y, TREE, mode="apply" if y.is_vector else "dense")
         found = program(**{name: STATE[name] for name in program.inputs})
         value = np.reshape(value, found.shape)
@@ -75,23 +77,25 @@ def test_random_expressions_with_own_steps(seed):
 
 def test_a_wrong_step_is_noticed():
     right, wrong = (H @ (I - E).inv @ OTHER, H @ (I - E_phi).inv @ OTHER)
-    assert pp.dense(right, TREE, Q) != pytest.approx(pp.dense(wrong, TREE, Q), rel=1e-3)
+    assert pp.evaluate_dense(right, TREE, Q) != pytest.approx(
+        pp.evaluate_dense(wrong, TREE, Q), rel=1e-3
+    )
 
 
 # ---- derivatives by whole operators --------------------------------------------------------------
 
-F = pp.own.operator("F_any", "motions -> forces", RNG.normal(size=(6, 6)))
-S = pp.own.operator("S_sym", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
+F = pp.custom.operator("F_any", "motions -> forces", RNG.normal(size=(6, 6)))
+S = pp.custom.operator("S_sym", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
 SIZES = [j.nv for j in TREE.joints]
 WEIGHTS = {b: n * np.eye(n) for b, n in zip(TREE.body_names, SIZES, strict=True)}
-J_own = pp.own.operator("J_own", "rates -> efforts", WEIGHTS, symmetric=True)
+J_own = pp.custom.operator("J_own", "rates -> efforts", WEIGHTS, symmetric=True)
 
 
 def soft(J_own, v):
     return np.tanh(J_own) * (1 + v @ v)
 
 
-SOFT = pp.own.operator("Soft", "rates -> efforts", soft, own=[J_own])
+SOFT = pp.custom.operator("Soft", "rates -> efforts", soft, custom=[J_own])
 RESPONSE = (mass_matrix + J_own + H @ phi @ S @ phi.T @ H.T).inv @ (
     tau + H @ phi @ F @ phi.T @ H.T @ pp.operators.v + SOFT @ pp.operators.v
 )
@@ -99,7 +103,7 @@ RESPONSE = (mass_matrix + J_own + H @ phi @ S @ phi.T @ H.T).inv @ (
 
 def with_blocks(name, blocks):
     """The response with other blocks, from dense matrices."""
-    return pp.dense(RESPONSE, TREE, Q, W, tau=X, given={name: blocks})
+    return pp.evaluate_dense(RESPONSE, TREE, Q, W, tau=X, inputs={name: blocks})
 
 
 def stored(x):
@@ -137,9 +141,11 @@ def test_gradients_by_all_numbers_of_an_operator(x, backend):
             )
         }
         spaces = f"{x.takes.name} -> {x.gives.name}"
-        direction = pp.own.operator("d_own", spaces, named, symmetric=x.T is x)
+        direction = pp.custom.operator("d_own", spaces, named, symmetric=x.T is x)
         along = pp.diff(RESPONSE, x, along=direction)
-        assert c @ pp.dense(along, TREE, Q, W, tau=X) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+        assert c @ pp.evaluate_dense(along, TREE, Q, W, tau=X) == pytest.approx(
+            slope, rel=1e-6, abs=1e-9
+        )
 
 
 def test_operators_change_along_operators():

@@ -33,28 +33,28 @@ RNG = np.random.default_rng(5)
 Q = TREE.random_configuration(RNG)
 FF, MF = "forces -> forces", "motions -> forces"
 
-N = pp.own.operator("N", FF, {b: 0.5 * RNG.normal(size=(6, 6)) for b in TREE.body_names})
-W = pp.own.operator("W", MF, np.diag([1.0, 2, 3, 4, 5, 6]), symmetric=True)
-C = pp.own.operator("C", "rates -> efforts", 0.2, symmetric=True)
-E = pp.own.operator("E_c", FF, E_phi @ N)
-chi = pp.own.operator(
-    "chi", FF, recursion="chi = I + E_c chi", own=[E], structure="causal", symbol="χ"
+N = pp.custom.operator("N", FF, {b: 0.5 * RNG.normal(size=(6, 6)) for b in TREE.body_names})
+W = pp.custom.operator("W", MF, np.diag([1.0, 2, 3, 4, 5, 6]), symmetric=True)
+C = pp.custom.operator("C", "rates -> efforts", 0.2, symmetric=True)
+E = pp.custom.operator("E_c", FF, E_phi @ N)
+chi = pp.custom.operator(
+    "chi", FF, recursion="chi = I + E_c chi", custom=[E], structure="causal", symbol="χ"
 )
 half = (I - 0.5 * E_phi).inv
 
 BUILT_IN = {  # as a user writes them, and as they are
-    "phi": (pp.own.operator(
+    "phi": (pp.custom.operator(
         "phi_2", FF, recursion="phi_2 = I + E_phi phi_2", structure="causal"), phi),
-    "psi": (pp.own.operator(
+    "psi": (pp.custom.operator(
         "psi_2", FF, recursion=lambda X: I + X @ E_psi, structure="causal"), psi),
-    "R": (pp.own.operator("R_2", MF, recursion=lambda X: M + E_phi @ X @ E_phi.T), R),
-    "P": (pp.own.operator("P_2", MF, recursion=lambda X: (
+    "R": (pp.custom.operator("R_2", MF, recursion=lambda X: M + E_phi @ X @ E_phi.T), R),
+    "P": (pp.custom.operator("P_2", MF, recursion=lambda X: (
         M + E_phi @ (X - X @ H.T @ (Jr + H @ X @ H.T).inv @ H @ X) @ E_phi.T)), P),
-    "Upsilon": (pp.own.operator("Upsilon_2", "forces -> motions", recursion=lambda X: (
+    "Upsilon": (pp.custom.operator("Upsilon_2", "forces -> motions", recursion=lambda X: (
         H.T @ D.inv @ H + bd(E_psi.T @ X @ E_psi))), Upsilon),
-    "phi_tilde": (pp.own.operator("phi_t", FF, phi @ E_phi), phi_tilde),
-    "V": (pp.own.vector("V_2", "motions", recursion="V_2 = H* v + E_phi* V_2"), V),
-    "mass_matrix": (pp.own.operator("M_q", "rates -> efforts", H @ phi @ M @ phi.T @ H.T + Jr),
+    "phi_tilde": (pp.custom.operator("phi_t", FF, phi @ E_phi), phi_tilde),
+    "V": (pp.custom.vector("V_2", "motions", recursion="V_2 = H* v + E_phi* V_2"), V),
+    "mass_matrix": (pp.custom.operator("M_q", "rates -> efforts", H @ phi @ M @ phi.T @ H.T + Jr),
                     mass_matrix),
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ BUILT_IN = {  # as a user writes them, and as they are
 def test_built_in_operators_written_by_a_user(name):
     mine, theirs = BUILT_IN[name]
     values = {"q": Q, "v": np.ones(TREE.nv)}
-    whole = [pp.dense(x, TREE, **values) for x in (mine, theirs)]
+    whole = [pp.evaluate_dense(x, TREE, **values) for x in (mine, theirs)]
     assert np.array_equal(*whole)
     for around in (lambda x: x, lambda x: bd(x) if not x.is_vector else x):
         programs = [pp.compile(around(x), TREE) for x in (mine, theirs)]
@@ -82,14 +82,14 @@ def test_built_in_operators_written_by_a_user(name):
 EXPRESSIONS = [
     chi, W @ chi.T, bd(chi @ W @ chi.T), bd(chi.T @ W.inv @ chi), bd(phi @ W @ chi.T),
     H @ chi @ W @ chi.T @ H.T, (C + H @ chi @ W @ chi.T @ H.T).inv, chi.inv @ W,
-    pp.own.riccati(E=E, M=W, J=C).psi, bd(half @ M @ half.T),
+    pp.custom.riccati(E=E, M=W, J=C).psi, bd(half @ M @ half.T),
 ]  # fmt: skip
 CASES = [(x, "reference") for x in EXPRESSIONS] + [(EXPRESSIONS[i], "native") for i in (2, 6, 9)]
 
 
 @pytest.mark.parametrize(("x", "backend"), CASES, ids=str)
 def test_programs_agree_with_dense(x, backend):
-    value = pp.dense(x, TREE, Q)
+    value = pp.evaluate_dense(x, TREE, Q)
     matrix = pp.compile(x, TREE, mode="dense", backend=backend)
     assert matrix(Q) == pytest.approx(value, rel=1e-8, abs=1e-8 * np.abs(value).max())
     if backend == "reference":
@@ -103,12 +103,12 @@ def test_programs_agree_with_dense(x, backend):
 def test_derivatives(x):
     along = np.linspace(-1, 1, TREE.nv)
     moved = pp.compile("moved", TREE)
-    ahead, behind = (pp.dense(x, TREE, moved(Q, h * along)) for h in (1e-6, -1e-6))
+    ahead, behind = (pp.evaluate_dense(x, TREE, moved(Q, h * along)) for h in (1e-6, -1e-6))
     change = (ahead - behind) / 2e-6
     scale = np.abs(change).max()
     found = pp.compile(pp.diff(x, "q", along="dq"), TREE, mode="dense")(Q, along)
     assert found == pytest.approx(change, rel=1e-6, abs=1e-7 * scale)
-    y = x @ pp.own.vector("u_0", x.takes, 1.0)
+    y = x @ pp.custom.vector("u_0", x.takes, 1.0)
     gradient = pp.vjp(y, TREE, "q")
     weight = np.linspace(1, 2, len(change))
     by_q = gradient(Q, weight.reshape(gradient.input_shapes["x"]))
@@ -116,7 +116,7 @@ def test_derivatives(x):
 
 
 def test_rules_hold_for_own_steps():
-    f = pp.own.riccati(E=E, M=W, J=C)
+    f = pp.custom.riccati(E=E, M=W, J=C)
     product = pp.explain((I - f.H @ f.psi @ f.K) @ (I + f.H @ (I - E).inv @ f.K)).lowered[0]
     assert str(product) == "I[efforts]"  # (I + HφK)⁻¹ = I − HψK, for this family
     claims = {
@@ -128,7 +128,7 @@ def test_rules_hold_for_own_steps():
 
 
 def test_recursion_is_printed():
-    S = pp.own.operator("S", MF, recursion="S = W + E_phi N S N* E_phi*", own=[W, N])
+    S = pp.custom.operator("S", MF, recursion="S = W + E_phi N S N* E_phi*", custom=[W, N])
     text = str(pp.explain(S))
     assert "S(k) = W(k) + Σ_c φ(k,c) N(c) S(c) N*(c) φ*(k,c)" in text
     assert str(chi) == "χ" and S.T is S
@@ -150,36 +150,36 @@ WRONG = {
 def test_wrong_recursions_are_rejected(case):
     recursion, text = WRONG[case]
     with pytest.raises((InputError, SpaceError, ParseError), match=f"(?s){text}"):
-        pp.own.operator("Z", MF, recursion=recursion)
+        pp.custom.operator("Z", MF, recursion=recursion)
 
 
 def test_wrong_structures_are_rejected():
     with pytest.raises(SpaceError, match='causal. Declare it: structure="causal"'):
-        pp.own.operator("Z", FF, recursion="Z = I + E_phi Z")
+        pp.custom.operator("Z", FF, recursion="Z = I + E_phi Z")
     with pytest.raises(InputError, match="not one of"):
-        pp.own.operator("Z", FF, recursion="Z = I + E_phi Z", structure="random")
+        pp.custom.operator("Z", FF, recursion="Z = I + E_phi Z", structure="random")
     with pytest.raises(InputError, match="either a block or a recursion"):
-        pp.own.operator("Z", FF)
+        pp.custom.operator("Z", FF)
     with pytest.raises(SpaceError, match="carry every body to its parent"):
-        pp.own.riccati(E=E_phi.T.T @ N + N)
+        pp.custom.riccati(E=E_phi.T.T @ N + N)
 
 
 def test_a_recursion_that_treats_operators_as_arrays():
     with pytest.raises(pp.errors.PhipsiError, match="Y_np is an operator there, and not an array"):
-        pp.own.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
+        pp.custom.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
     with pytest.raises(pp.errors.PhipsiError, match=r"^cannot add the number 1"):
-        pp.own.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
+        pp.custom.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
 
 
 def test_numbers_in_recursions_of_vectors():
-    fade = pp.own.scalar("fade", 0.8)
-    z = pp.own.vector(
-        "z_fade", "motions", recursion="z_fade = fade E_phi* z_fade + H* v", own=[fade]
+    fade = pp.custom.scalar("fade", 0.8)
+    z = pp.custom.vector(
+        "z_fade", "motions", recursion="z_fade = fade E_phi* z_fade + H* v", custom=[fade]
     )
-    twin = pp.own.vector("z_fade", "motions", recursion=lambda z: E_phi.T @ z * fade + H.T @ v)
+    twin = pp.custom.vector("z_fade", "motions", recursion=lambda z: E_phi.T @ z * fade + H.T @ v)
     assert twin is z
     rates, c = RNG.normal(size=TREE.nv), RNG.normal(size=(TREE.n_bodies, 6))
-    E, b = pp.dense(E_phi.T, TREE, Q), pp.dense(H.T, TREE, Q) @ rates
+    E, b = pp.evaluate_dense(E_phi.T, TREE, Q), pp.evaluate_dense(H.T, TREE, Q) @ rates
     wanted = np.linalg.solve(np.eye(len(E)) - 0.8 * E, b)
     found = pp.compile(z, TREE)(Q, rates)
     assert found.ravel() == pytest.approx(wanted, rel=1e-10)

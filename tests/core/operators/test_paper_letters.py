@@ -14,7 +14,7 @@ from phipsi.operators import parse
 @pytest.mark.parametrize("paper", LETTERS)
 def test_every_letter_is_read_and_printed_in_letters_of_the_catalogue(paper: str):
     for letter in LETTERS[paper]:
-        x = parse(letter, paper=paper)
+        x = parse(letter, notation=paper)
         assert parse(str(x)) is x and parse(x.latex()) is x
 
 
@@ -35,13 +35,13 @@ def test_every_letter_is_read_and_printed_in_letters_of_the_catalogue(paper: str
     ],
 )
 def test_letters_mean_what_the_paper_says(paper: str, text: str, here: str):
-    assert parse(text, paper=paper) is parse(here)
+    assert parse(text, notation=paper) is parse(here)
 
 
 def test_one_letter_two_meanings():
-    assert parse("Φ", paper="MM") is not parse("Φ", paper="88-11")
-    assert parse("Λ", paper="MC") is parse("Λ⁻¹") and parse("Λ", paper="SOA") is parse("Λ")
-    assert parse("ζ", paper="MM") is not parse("ζ", paper="88-11")
+    assert parse("Φ", notation="MM") is not parse("Φ", notation="88-11")
+    assert parse("Λ", notation="MC") is parse("Λ⁻¹") and parse("Λ", notation="SOA") is parse("Λ")
+    assert parse("ζ", notation="MM") is not parse("ζ", notation="88-11")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_one_letter_two_meanings():
     [
         ("τ̄ P", "in SOA it is proj_bar, printed π̄"),
         (r"H\Phi", "in MM it is φ − I, in 88-11 and 88-11 II it is φ shift"),
-        ("L", r'in 88-11 and 88-11 II it is Λ_φ G; pp.parse\(text, paper="88-11"\)'),
+        ("L", r'in 88-11 and 88-11 II it is Λ_φ G; pp.parse\(text, notation="88-11"\)'),
         ("T", "in SOA, MM, MC, 88-11, 88-11 II and MS it is tau, printed τ"),
         (r"\dot\theta", "it is v"),
         ("θ", "coordinates, called q here"),
@@ -62,11 +62,11 @@ def test_unknown_letters_are_answered_with_their_name_here(text: str, said: str)
     assert explain_letter("no such letter", pp.core.operators.VOCABULARY) == ""
 
 
-C = pp.own.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
+C = pp.custom.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
 READERS = {
     "Identity": lambda text, **how: pp.Identity(text, text, **how).sides[0],
     "prove": lambda text, **how: pp.prove(
-        f"{text} = {text}", **(how or {"own": [C]})
+        f"{text} = {text}", **(how or {"custom": [C]})
     ).identity.sides[0],
     "derive": lambda text, **how: pp.derive(text, text, **how).lhs,
     "through": lambda text, **how: pp.derive(text, text, through=[text], **how).lhs,
@@ -75,8 +75,9 @@ READERS = {
     "compile": lambda text, **how: pp.compile(
         text, ARM, backend="reference", **how
     ).request.expressions[0],
-    "dense": lambda text, **how: pp.dense(text, ARM, [0.1, 0.2], **how),
+    "dense": lambda text, **how: pp.evaluate_dense(text, ARM, [0.1, 0.2], **how),
     "simplify": lambda text, **how: pp.simplify(text, **how),
+    "diff": lambda text, **how: pp.diff(text, "q", along="dq", **how),
 }
 ARM = pp.examples.planar_arm(2)
 
@@ -85,28 +86,55 @@ ARM = pp.examples.planar_arm(2)
 def test_every_function_reads_text_through_the_same_door(reader: str):
     read = READERS[reader]
     same = np.array_equal if reader == "dense" else operator.is_
-    assert same(read("H Ψ", paper="MM"), read("H ψ E_φ"))
-    assert same(read("H Ψ", paper="88-11"), read("H ψ shift"))
-    assert same(read("C", own=[C]), read(C)) and same(read("C", paper="SOA", own=[C]), read(C))
+    assert same(read("H Ψ", notation="MM"), read("H ψ E_φ"))
+    assert same(read("H Ψ", notation="88-11"), read("H ψ shift"))
+    assert same(read("C", custom=[C]), read(C))
+    assert same(read("C", notation="SOA", custom=[C]), read(C))
     with pytest.raises(ParseError, match="is not an operator of the catalogue|letter of papers"):
-        read("U1 v", own=[C])
+        read("U1 v", custom=[C])
     with pytest.raises(InputError, match="is not one of the papers"):
-        read("H", paper="SOB")
-    with pytest.raises(InputError, match="own is a list of operators"):
-        read("H", own=C)
+        read("H", notation="SOB")
+    with pytest.raises(InputError, match="custom is a list of custom operators"):
+        read("H", custom=C)
+
+
+def test_derivatives_read_text_with_its_letters_and_operators():
+    at = [0.1, 0.2], [1.0, -1.0], [0.5, 2.0]  # q, tau and c
+    text = "(I − HΨL)ᵀ D⁻¹ (I − HΨL) T"
+    theirs = pp.vjp(text, ARM, ("q", "tau"), notation="88-11", backend="reference")
+    ours = pp.vjp("(I − H ψ K)* D⁻¹ (I − H ψ K) τ", ARM, ("q", "tau"), backend="reference")
+    assert theirs.inputs == ("q", "tau", "x")
+    for one, other in zip(theirs(*at), ours(*at), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    by_v = pp.vjp("C v", ARM, "v", custom=[C], backend="reference")
+    assert by_v([1.0, 2.0]).tolist() == [0.5, 1.0]
+    assert pp.diff("C v", "v", custom=[C]) is C
+    # the direction is text too, and may name the operator that changes, or others
+    dC = pp.custom.operator("dC", "rates -> efforts", 2.0)
+    assert pp.diff("C v", "C", along="dC", custom=[C, dC]) is pp.diff(C @ pp.operators.v, C, dC)
+    assert pp.diff(C @ pp.operators.v, "C", along="C") is C @ pp.operators.v
+    family = pp.diff("mass_matrix", "q")
+    assert pp.diff(family, "q", along="v") is not None
+    for call in (pp.diff, lambda x, wrt, **how: pp.vjp(x, ARM, wrt, **how)):
+        with pytest.raises(pp.errors.ParseError, match="U1"):
+            call("U1 v", "v", custom=[C])
+        with pytest.raises(InputError, match=r"custom=\[C\]"):
+            call("C v", "v", custom=C)
+        with pytest.raises(InputError, match="SOA, MM"):
+            call("v", "v", notation="SOB")
 
 
 def test_rules_and_identities_to_use_may_name_operators_of_ones_own():
     halves = "C = 1/2 C + 1/2 C"
-    assert pp.derive("C v = 1/2 C v + 1/2 C v", own=[C], using=[halves])
-    program = pp.compile("C C^-1 C v", ARM, own=[C], rules=["C C^-1 C = C"], backend="reference")
+    assert pp.derive("C v = 1/2 C v + 1/2 C v", custom=[C], using=[halves])
+    program = pp.compile("C C^-1 C v", ARM, custom=[C], rules=["C C^-1 C = C"], backend="reference")
     assert "C C^-1 C = C" in str(program.explain())
     with pytest.raises(InputError, match="not true"):
-        pp.compile("C C^-1 C v", ARM, own=[C], rules=["C C^-1 = 2 I"], backend="reference")
+        pp.compile("C C^-1 C v", ARM, custom=[C], rules=["C C^-1 = 2 I"], backend="reference")
 
 
 def test_text_about_an_expression_may_name_the_operators_in_it():
-    x = parse("C v + C vdot", own=[C])
+    x = parse("C v + C vdot", custom=[C])
     assert x.collect("C") is C @ parse("v + vdot")
     assert x.subs({"C v": "D v"}) is parse("D v") + C @ parse("vdot")
 
@@ -114,13 +142,13 @@ def test_text_about_an_expression_may_name_the_operators_in_it():
 def test_papers_have_names():
     assert paper_named("jpl 88-11".upper()) == "88-11" and paper_named("soa") == "SOA"
     with pytest.raises(InputError, match="SOA, MM, MC, 88-11, 88-11 II, MS"):
-        parse("H", paper="SOB")
+        parse("H", notation="SOB")
     assert all(explain_letter(x, pp.core.operators.VOCABULARY) for x in NOT_OPERATORS)
 
 
 def test_the_gain_of_88_11_compiles_to_the_same_program():
     arm = pp.examples.planar_arm(3)
-    theirs = parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL)", paper="88-11")
+    theirs = parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL)", notation="88-11")
     ours = parse("(I − H ψ K)* D⁻¹ (I − H ψ K)")
     q, tau = [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
     programs = [pp.compile(x, arm, backend="reference") for x in (theirs, ours)]
@@ -132,8 +160,8 @@ def test_the_weight_of_the_shift_is_compiled_and_differentiated():
     rng = np.random.default_rng(0)
     q, (v, u) = tree.random_configuration(rng), rng.standard_normal((2, tree.nv))
     x = parse("Lam_phi b")
-    want = pp.dense(x, tree, q, v)
+    want = pp.evaluate_dense(x, tree, q, v)
     assert np.allclose(np.ravel(pp.compile(x, tree, backend="reference")(q, v)), want)
-    along = pp.dense(x, tree, q + 1e-30j * tree.qdot(q, u), v).imag / 1e-30
-    assert np.allclose(pp.dense(pp.diff(x, "q", along="dq"), tree, q, v, dq=u), along)
+    along = pp.evaluate_dense(x, tree, q + 1e-30j * tree.qdot(q, u), v).imag / 1e-30
+    assert np.allclose(pp.evaluate_dense(pp.diff(x, "q", along="dq"), tree, q, v, dq=u), along)
     assert bool(pp.prove("E_φ = shift Λ_φ", tree)) and not bool(pp.prove("E_φ = Λ_φ shift", tree))

@@ -30,11 +30,11 @@ TREE = model_from_parents(
 RNG = np.random.default_rng(6)
 Q = TREE.random_configuration(RNG)
 RATES, X, U, W = RNG.normal(size=(4, TREE.nv))
-h = pp.own.scalar("h", 0.2)
+h = pp.custom.scalar("h", 0.2)
 half = RNG.normal(size=(6, 6))
-C = pp.own.operator("C", "rates -> efforts", 0.4, symmetric=True)
-N = pp.own.operator("N", "motions -> forces", half @ half.T, symmetric=True)
-B = pp.own.operator("B_any", "forces -> forces", half)
+C = pp.custom.operator("C", "rates -> efforts", 0.4, symmetric=True)
+N = pp.custom.operator("N", "motions -> forces", half @ half.T, symmetric=True)
+B = pp.custom.operator("B_any", "forces -> forces", half)
 PLAIN = H @ phi @ M @ phi.T @ H.T
 
 
@@ -62,7 +62,7 @@ CASES = {
     "other weights": ((h * PLAIN + C).inv, lambda s, at: np.linalg.inv(s * at(PLAIN) + at(C))),
     "sum with a number": ((1 - h) * N + B @ N * (1 / h + 2),
                           lambda s, at: (1 - s) * at(N) + (1 / s + 2) * at(B) @ at(N)),
-    "recursion": (pp.own.operator("Fade", "motions -> forces",
+    "recursion": (pp.custom.operator("Fade", "motions -> forces",
                               recursion=lambda X: N + h * (E_phi @ X @ E_phi.T)),
                   lambda s, at: faded(s, at)),
     "inverse": ((h * N).inv, lambda s, at: np.linalg.inv(at(N)) / s),
@@ -70,7 +70,7 @@ CASES = {
 
 
 def at(x):
-    return pp.dense(x, TREE, Q, RATES)
+    return pp.evaluate_dense(x, TREE, Q, RATES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -102,7 +102,9 @@ def test_gradients(name):
 def test_gradients_pass_through_scaled_blocks():
     y = (mass_matrix + h * bd(H @ (h * N) @ H.T)).inv @ tau
     by_q = pp.vjp(y, TREE, "q")(Q, X, W)
-    ahead, behind = (pp.dense(y, TREE, TREE.integrate(Q, e * U), tau=X) for e in (1e-6, -1e-6))
+    ahead, behind = (
+        pp.evaluate_dense(y, TREE, TREE.integrate(Q, e * U), tau=X) for e in (1e-6, -1e-6)
+    )
     assert_allclose(by_q @ U, W @ (ahead - behind) / 2e-6, rtol=1e-6)
 
 
@@ -116,7 +118,9 @@ def test_traces():
     assert_allclose(pp.compile(twist @ twist, TREE)(Q, RATES), 0.0, atol=1e-12)
     by_v = pp.vjp(trace(pp.operators.cross(V) @ pp.operators.cross(V)), TREE, "v")(Q, RATES)
     ahead, behind = (
-        pp.dense(trace(pp.operators.cross(V) @ pp.operators.cross(V)), TREE, Q, RATES + e * U)
+        pp.evaluate_dense(
+            trace(pp.operators.cross(V) @ pp.operators.cross(V)), TREE, Q, RATES + e * U
+        )
         for e in (1e-6, -1e-6)
     )
     assert_allclose(by_v @ U, (ahead - behind) / 2e-6, rtol=1e-7)
@@ -128,17 +132,17 @@ def test_the_algebra():
     assert h * (2 * N) is 2 * (h * N) and h * (N + M) is h * N + h * M
     assert pp.diff(h * C, "h") is C
     for text, x in {"h N": h * N, "N h": h * N, "h h C": (h @ h) * C}.items():
-        assert pp.parse(text, own=[h, N, C]) is x
-    assert pp.parse("(M + h N)^-1 h b", own=[h, N]) is ((M + h * N).inv @ pp.operators.b) * h
+        assert pp.parse(text, custom=[h, N, C]) is x
+    assert pp.parse("(M + h N)^-1 h b", custom=[h, N]) is ((M + h * N).inv @ pp.operators.b) * h
     for x in (h * N, (h @ h) * C, N / h, h * psi, trace(B)):
         for text in (str(x), x.text("ascii"), x.latex()):
-            assert pp.parse(text, own=[h, N, C, B]) is x
+            assert pp.parse(text, custom=[h, N, C, B]) is x
     assert pp.prove(pp.Identity((h * N).inv, N.inv / h)).in_general.method == "exact"
     assert not pp.prove(pp.Identity((h * N).inv, h * N.inv)).holds
 
 
 def test_a_time_step_is_an_input():
-    program = pp.compile((mass_matrix + h * C).inv @ tau, TREE, given=["h"])
+    program = pp.compile((mass_matrix + h * C).inv @ tau, TREE, inputs=["h"])
     steps = np.array([0.01, 0.1, 1.0])
     found = program(Q, X, steps)
     for s, y in zip(steps, found, strict=True):

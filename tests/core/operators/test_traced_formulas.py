@@ -44,7 +44,7 @@ FUNCTIONS = {
     "stack": lambda v: np.vstack([v, 2 * v]).sum(0) + np.hstack([v, v])[: len(v)],
 }
 FORMULAS = {
-    name: pp.own.operator(
+    name: pp.custom.operator(
         f"F_{name}", "rates -> efforts", lambda v, f=f: np.diag(f(v)), symmetric=True)
     for name, f in FUNCTIONS.items()
 }  # fmt: skip
@@ -67,7 +67,7 @@ def values(request):
 def test_programs_and_dense_are_the_function(values, name):
     wanted = by_hand(FUNCTIONS[name])
     assert_allclose(values[name], wanted * X, rtol=1e-13, atol=1e-14)
-    assert_allclose(np.diag(pp.dense(FORMULAS[name], TREE, Q, RATES)), wanted, rtol=1e-13)
+    assert_allclose(np.diag(pp.evaluate_dense(FORMULAS[name], TREE, Q, RATES)), wanted, rtol=1e-13)
     assert not np.allclose(values[name], by_hand(FUNCTIONS[name], RATES[::-1]) * X, atol=1e-3)
 
 
@@ -129,8 +129,8 @@ def test_entries_of_an_argument_may_be_changed_in_the_function():
         np.fill_diagonal(D, 2 * np.diag(D))
         return D
 
-    U = pp.own.operator("U_changed", "rates -> efforts", changed)
-    found, blocks = pp.dense(U, TREE, Q), pp.dense(D, TREE, Q)
+    U = pp.custom.operator("U_changed", "rates -> efforts", changed)
+    found, blocks = pp.evaluate_dense(U, TREE, Q), pp.evaluate_dense(D, TREE, Q)
     for hinge in TREE.v_slices:
         assert_allclose(found[hinge, hinge], changed(blocks[hinge, hinge].copy()), rtol=1e-13)
 
@@ -144,19 +144,21 @@ def test_shared_arrays_cannot_be_changed():
         return np.diag(v)
 
     with pytest.raises(InputError, match=r"in shared:[^$]*read-only"):
-        pp.own.operator("U_shared", "rates -> efforts", shared)
-    same = pp.own.operator("U_read", "rates -> efforts", lambda v: np.diag(np.asarray(v)))
-    assert_allclose(np.diag(pp.dense(same, TREE, Q, RATES)), RATES)
+        pp.custom.operator("U_shared", "rates -> efforts", shared)
+    same = pp.custom.operator("U_read", "rates -> efforts", lambda v: np.diag(np.asarray(v)))
+    assert_allclose(np.diag(pp.evaluate_dense(same, TREE, Q, RATES)), RATES)
 
 
 # ---- proofs --------------------------------------------------------------------------------------
 
 
-DRAG = pp.own.operator("C_drag", "rates -> efforts", lambda v: np.diag(np.abs(v)), symmetric=True)
+DRAG = pp.custom.operator(
+    "C_drag", "rates -> efforts", lambda v: np.diag(np.abs(v)), symmetric=True
+)
 
 
 def test_what_holds_for_any_blocks_is_proved_exactly():
-    f = pp.own.riccati(J=pp.operators.Jr + DRAG)
+    f = pp.custom.riccati(J=pp.operators.Jr + DRAG)
     whiten = pp.operators.I - f.H @ f.psi @ f.K
     inverse = (pp.operators.mass_matrix + DRAG).inv
     claim = pp.Identity(inverse, whiten.T @ f.D.inv @ whiten)
@@ -168,15 +170,17 @@ def test_what_holds_for_any_blocks_is_proved_exactly():
 
 
 def test_cases_that_are_not_met_are_not_proved():
-    far = pp.own.operator("C_far", "rates -> efforts", lambda v: np.diag(np.where(v > 1e9, v, 1.0)))
-    one = pp.own.operator("C_one", "rates -> efforts", lambda v: np.eye(len(v)))
+    far = pp.custom.operator(
+        "C_far", "rates -> efforts", lambda v: np.diag(np.where(v > 1e9, v, 1.0))
+    )
+    one = pp.custom.operator("C_one", "rates -> efforts", lambda v: np.eye(len(v)))
     for model in (None, TREE):
         with pytest.raises(InputError, match=r"not a proof: the formula f_C_far .*less, where"):
             pp.prove(pp.Identity(far, one), model)
     assert pp.prove(pp.Identity(far, far), TREE).holds
     assert pp.prove(pp.Identity(far, one), TREE, Q, RATES).holds
     assert not pp.prove(pp.Identity(far, 2 * one)).holds
-    half = pp.own.operator(
+    half = pp.custom.operator(
         "C_half", "rates -> efforts", lambda v: np.diag(np.where(v > 0, 2.0, 1.0))
     )
     assert not pp.prove(pp.Identity(half, one)).holds

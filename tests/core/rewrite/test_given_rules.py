@@ -23,7 +23,7 @@ def same_by_dense(expr: str, model, rules, **options):
     program = pp.compile(expr, model, rules=rules, backend="reference", **options)
     inputs = {"q": q, "f_ext": f, "v": rng.normal(size=model.nv), "tau": rng.normal(size=model.nv)}
     found = program(*(inputs[name] for name in program.inputs))
-    wanted = pp.dense(expr, model, **{"q": q, **{n: inputs[n] for n in program.inputs}})
+    wanted = pp.evaluate_dense(expr, model, **{"q": q, **{n: inputs[n] for n in program.inputs}})
     np.testing.assert_allclose(np.ravel(found), np.ravel(wanted), rtol=1e-9, atol=1e-9)
 
 
@@ -118,7 +118,7 @@ def test_what_holds_on_one_mechanism_is_a_rule_for_it_only():
     with pytest.raises(InputError, match="not true"):
         pp.compile("H φ M φ* gravity", flat.with_gravity((0, -1, -9.81)), rules=[still])
     with pytest.raises(InputError, match="proved for the gravity|not true"):
-        pp.compile("H φ M φ* gravity", flat, rules=[still], given=["gravity"])
+        pp.compile("H φ M φ* gravity", flat, rules=[still], inputs=["gravity"])
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_what_holds_on_one_mechanism_is_a_rule_for_it_only():
         (["I = phi phi^-1"], {}, "in every expression"),
         (["physics: velocities"], {}, "not an equation between two expressions"),
         (["no such identity"], {}, "there is no identity"),
-        (["D = H P H* + Jr"], {"given": ["D"]}, "proved for the D of the mechanism"),
-        (["E_psi = E_phi - K H"], {"given": ["M"]}, "proved for the M of the mechanism"),
+        (["D = H P H* + Jr"], {"inputs": ["D"]}, "proved for the D of the mechanism"),
+        (["E_psi = E_phi - K H"], {"inputs": ["M"]}, "proved for the M of the mechanism"),
     ],
 )
 def test_what_cannot_be_a_rule(rules, options, text):
@@ -202,4 +202,4 @@ def test_rules_about_rows_need_the_system():
     assert names[0] == rule
     q = ARM.random_configuration(1)
     found = pp.compile(expr, system, rules=[rule], mode="dense", backend="reference")(q)
-    np.testing.assert_allclose(found, pp.dense(expr, system, q=q), rtol=1e-9)
+    np.testing.assert_allclose(found, pp.evaluate_dense(expr, system, q=q), rtol=1e-9)

@@ -193,6 +193,8 @@ def test_diagonal_and_strict_parts_add_up(text: str):
     assert is_strict(strict.structure)
     model = pp.examples.planar_arm(3)
     q = [0.1, -0.4, 0.7]
-    whole, parts = (pp.dense(y, model, q) for y in (x, diagonal + strict))
+    whole, parts = (pp.evaluate_dense(y, model, q) for y in (x, diagonal + strict))
     np.testing.assert_allclose(parts, whole, atol=1e-12)
-    np.testing.assert_allclose(pp.dense(pp.operators.bd(x), model, q), pp.dense(diagonal, model, q))
+    np.testing.assert_allclose(
+        pp.evaluate_dense(pp.operators.bd(x), model, q), pp.evaluate_dense(diagonal, model, q)
+    )

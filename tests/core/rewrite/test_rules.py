@@ -13,7 +13,7 @@ from random_models import branching, random_tree
 from rounding import ALLOWED, RoundedOracle, excess
 
 import phipsi as pp
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.model import Model
 from phipsi.core.rewrite.identities import ACCELERATIONS, MATRICES, NO_ARMATURE, RULES
@@ -110,7 +110,7 @@ def test_both_sides_are_equal(rule: Identity, seed: int):
 
 @pytest.mark.parametrize("rule", NO_ARMATURE, ids=lambda rule: rule.name)
 def test_the_condition_on_armature_is_needed(rule: Identity):
-    left, right = (dense(x, GEARED, **state(GEARED)) for x in rule.sides)
+    left, right = (evaluate_dense(x, GEARED, **state(GEARED)) for x in rule.sides)
     assert np.abs(left - right).max() > 1e-3
 
 
@@ -219,7 +219,7 @@ def test_inverses_without_sweeps_are_refused_with_the_residue(text: str):
         with pytest.raises(LoweringError, match=r"no O\(N\) form found for") as e:
             compiled(x, GEARED, rewrite=mode)
         assert str(x) in str(e.value) if mode == "as_written" else "⁻¹" in str(e.value)
-        assert "pp.dense(" in str(e.value)
+        assert "pp.evaluate_dense(" in str(e.value)
 
 
 def test_a_form_close_to_the_mass_matrix_is_pointed_out():
@@ -230,7 +230,7 @@ def test_a_form_close_to_the_mass_matrix_is_pointed_out():
 
 def test_half_a_mass_matrix_is_triangular_and_has_an_inverse():
     x = (H @ phi @ M @ H.T).inv  # = (H M H* + H φ̃ M H*)⁻¹
-    want = np.linalg.inv(dense(x.args[0], GEARED, **state(GEARED)))
+    want = np.linalg.inv(evaluate_dense(x.args[0], GEARED, **state(GEARED)))
     np.testing.assert_allclose(Run(GEARED).matrix(x), want, rtol=1e-9, atol=1e-9)
 
 
@@ -256,7 +256,7 @@ class Run:
 def test_an_inverse_without_jr_does_not_use_a_p_with_it(rewrite: str):
     run = Run(GEARED)
     bare = H @ phi @ M @ phi.T @ H.T
-    want = np.linalg.inv(dense(bare, GEARED, **state(GEARED)))
+    want = np.linalg.inv(evaluate_dense(bare, GEARED, **state(GEARED)))
     np.testing.assert_allclose(run.matrix(bare.inv, rewrite), want, rtol=1e-9, atol=1e-9)
     geared = run.matrix(mass_matrix.inv, rewrite)
     assert np.abs(geared - want).max() > 1e-2 * np.abs(want).max()
@@ -266,7 +266,7 @@ def test_the_family_of_a_sum_has_all_its_memoryless_terms():
     x = (H @ phi @ M @ phi.T @ H.T + 2 * Jr + 0.5 * D).inv
     names = [str(y) for s in pp.explain(x).rewrites for y in [s.after]]
     assert any("{H; E_φ; M; 1/2 D + 2 Jr}" in name for name in names), names
-    want = np.linalg.inv(dense(x.args[0], GEARED, **state(GEARED)))
+    want = np.linalg.inv(evaluate_dense(x.args[0], GEARED, **state(GEARED)))
     np.testing.assert_allclose(Run(GEARED).matrix(x), want, rtol=1e-9, atol=1e-9)
 
 
@@ -280,7 +280,7 @@ def test_without_armature_all_families_are_one():
 
 def test_negative_weights_are_legal_as_long_as_d_is_regular():
     x = (mass_matrix - 2 * Jr).inv
-    want = np.linalg.inv(dense(x.args[0], GEARED, **state(GEARED)))
+    want = np.linalg.inv(evaluate_dense(x.args[0], GEARED, **state(GEARED)))
     np.testing.assert_allclose(Run(GEARED).matrix(x), want, rtol=1e-8, atol=1e-8)
 
 

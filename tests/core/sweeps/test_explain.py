@@ -311,12 +311,12 @@ def test_what_is_given_is_not_computed():
     tree = branching(5)
     for model in (None, tree):
         usual = pp.explain(mass_matrix.inv, model)
-        short = pp.explain(mass_matrix.inv, model, given=["P"])
+        short = pp.explain(mass_matrix.inv, model, inputs=["P"])
         assert len(str(short).splitlines()) < len(str(usual).splitlines())
         assert short.flops < usual.flops
-    assert str(short) == str(pp.compile(mass_matrix.inv, tree, given=["P"]).explain())
-    with pytest.raises(InputError, match="given='phi'"):
-        pp.explain(mass_matrix.inv, given=["phi"])
+    assert str(short) == str(pp.compile(mass_matrix.inv, tree, inputs=["P"]).explain())
+    with pytest.raises(InputError, match="inputs='phi'"):
+        pp.explain(mass_matrix.inv, inputs=["phi"])
 
 
 def test_the_axes_of_points_show():

@@ -58,7 +58,7 @@ def test_a_row_is_all_that_an_operation_needs(backend, with_trial):
     assert program.backend == backend
     found = program(q, v)
     for i in range(9):
-        u = pp.dense(V, model, q[i], v[i]).reshape(-1, 6)
+        u = pp.evaluate_dense(V, model, q[i], v[i]).reshape(-1, 6)
         w, s = u[:, :3], u[:, 3:]
         top = np.sin((w * s).sum(-1))[:, None] * w
         wanted = np.concatenate([top, 2 * np.cross(w, s)], -1)

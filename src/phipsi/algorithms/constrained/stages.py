@@ -11,7 +11,7 @@ Every body and every tree of the forest keeps its results, with the inputs they 
     solve         step D                         everything: executed at every call
     correct       step E, per tree with rows     everything: executed at every call
 
-The quantities are passed as values to programs compiled with `given=`, so the cost of a change is
+The quantities are passed as values to programs compiled with `inputs=`, so the cost of a change is
 that of the table of theory/closed-chains 11 and no more: a constraint that is switched on, a new
 closure frame, another secondary system; and of the articulated quantities only the path to the
 base if a body's inertia or coordinates change, only those inboard of a joint that is locked or
@@ -150,7 +150,7 @@ class ArticulatedCache:
             path = _paths(model, tuple(sorted(stale)))
             own = model.inertia_matrices[sorted(stale)]  # with rotors of joints beside the path
             inertias = own + self._handed_on(model, q, stale)
-            program = compile(ARTICULATED, path, mode="blocks", given=("M",))
+            program = compile(ARTICULATED, path, mode="blocks", inputs=("M",))
             found = program(_entries(model, path, q), inertias)
         articulated, hinge, gain = found
         for k, (inputs, number) in stale.items():
@@ -171,7 +171,7 @@ class ArticulatedCache:
             kept = self._kept[model.body_names[c]]
             i = wide.body_index(model.body_names[c])
             known[i], gain[:, wide.v_slices[i]] = kept.P, kept.G
-        program = compile(CHILD_CONTRIBUTIONS, wide, mode="blocks", given=("P", "G"))
+        program = compile(CHILD_CONTRIBUTIONS, wide, mode="blocks", inputs=("P", "G"))
         found = program(_entries(model, wide, q), known, gain)
         return found[[wide.body_index(model.body_names[k]) for k in sorted(stale)]]
 
@@ -424,22 +424,22 @@ class _ForestTree:
     def free(self, stages: Stages, q: Array, v: Array, tau: Array) -> Any:
         """v̇_free and α̃ = φ* H* v̇_free."""
         known = stages.articulated(self, q)
-        return compile(_free_terms(), self.model, given=GIVEN)(q, v, tau, *known)
+        return compile(_free_terms(), self.model, inputs=GIVEN)(q, v, tau, *known)
 
     def rates(self, stages: Stages, q: Array, momentum: Array) -> Any:
         """ℳ⁻¹ p."""
         known = stages.articulated(self, q)
-        return compile(mass_matrix.inv, self.model, given=GIVEN)(q, *known, momentum)
+        return compile(mass_matrix.inv, self.model, inputs=GIVEN)(q, *known, momentum)
 
     def upsilon(self, stages: Stages, q: Array) -> Any:
         """Υ (bodies, 6, 6)."""
         known = stages.articulated(self, q)
-        return compile(Upsilon, self.model, mode="blocks", given=GIVEN)(q, *known)
+        return compile(Upsilon, self.model, mode="blocks", inputs=GIVEN)(q, *known)
 
     def carry(self, stages: Stages, q: Array, frame: tuple[Any, ...]) -> Any:
         """ψ B of one frame: its unit forces at all bodies (bodies, 6, 6)."""
         known, where = stages.articulated(self, q), self.point_set([frame])
-        program = compile(psi @ B, self.model, mode="dense", points=where, given=GIVEN)
+        program = compile(psi @ B, self.model, mode="dense", points=where, inputs=GIVEN)
         return program(q, *known).reshape(self.model.n_bodies, 6, 6)
 
     def block(
@@ -456,7 +456,7 @@ class _ForestTree:
     def correct(self, stages: Stages, system: Model, q: Array, forces: Array) -> Array:
         """(I − H ψ K)* D⁻¹ H ψ B x."""
         known, where = stages.articulated(self, q), self._set_of(system)
-        return compile(_CORRECT, self.model, points=where, given=GIVEN)(q, *known, forces)
+        return compile(_CORRECT, self.model, points=where, inputs=GIVEN)(q, *known, forces)
 
 
 def _natural_squares(rows: Array, admittance: Array) -> Array:

@@ -53,7 +53,7 @@ from phipsi.core.model import Model, entries_of, supports, tree_of
 from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
 from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SingularMatrixError, one_of
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -72,7 +72,7 @@ class Dynamics(NamedTuple):
     f: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 class Impulse(NamedTuple):
@@ -82,7 +82,7 @@ class Impulse(NamedTuple):
     p: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 class Reactions(NamedTuple):
@@ -97,7 +97,7 @@ class Reactions(NamedTuple):
     closures: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 def motion_and_multipliers(

@@ -42,7 +42,7 @@ from phipsi.core.operators import (
     psi,
     vdot as vdot_leaf,
 )
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
 
@@ -55,7 +55,7 @@ class EffortDerivatives(NamedTuple):
     by_vdot: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 class AccelerationDerivatives(NamedTuple):
@@ -66,7 +66,7 @@ class AccelerationDerivatives(NamedTuple):
     by_tau: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 @cache

@@ -34,7 +34,7 @@ from phipsi.core.operators import (
     v,
 )
 from phipsi.package_state import only_public
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 __all__ = [
     "Innovations",
@@ -79,7 +79,7 @@ class Innovations(NamedTuple):
     nu: Array
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
 
 _INNOVATIONS = NamedForm((EPSILON, NU), "apply", Innovations)

@@ -13,11 +13,11 @@ __getattr__ = offer_within(
         "law_operations": ". concat constant expand input substituted",
         "law_values": "GraphEvaluator evaluate",
         "named_parameters": "called_with_numbers parameters_by_name with_numbers",
-        "numpy_functions": "table",
+        "numpy_functions": "Tracer table",
         "primitive_calls": "Primitive StopGradient call graph_digest listing natives_of",
         "program_calls": "recorded_call recording",
         "scalar_nodes": ". Number ScalarGraph ScalarNode ScalarNodeOps Undecided fused",
-        "trace": "Tracer as_array as_node at_most contains_tracer",
+        "trace": "as_array as_node at_most contains_tracer",
         "traced_numbers": "TRACED",
     },
 )

@@ -39,7 +39,7 @@ from phipsi.core.arrays.named_parameters import (
     parameters_by_name as parameters_by_name,
     with_numbers as with_numbers,
 )
-from phipsi.core.arrays.numpy_functions import table as table
+from phipsi.core.arrays.numpy_functions import Tracer as Tracer, table as table
 from phipsi.core.arrays.primitive_calls import (
     Primitive as Primitive,
     StopGradient as StopGradient,
@@ -58,7 +58,6 @@ from phipsi.core.arrays.scalar_nodes import (
     fused as fused,
 )
 from phipsi.core.arrays.trace import (
-    Tracer as Tracer,
     as_array as as_array,
     as_node as as_node,
     at_most as at_most,

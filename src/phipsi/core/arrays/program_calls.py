@@ -42,7 +42,7 @@ def recorded_call(program: Any, args: Sequence[Any], named: Mapping[str, Any]) -
     missing = [name for name in inputs if name not in values]
     if missing or len(args) > len(inputs) or len(values) > len(inputs):
         fail(f"the program takes {', '.join(inputs)}")
-    if request.given or request.columns or request.blocks or request.same_operand:
+    if request.inputs or request.columns or request.blocks or request.same_operand:
         fail("this program cannot be called inside a law", "bind its expression to an argument")
     operands = {
         name: node

@@ -2,7 +2,8 @@
 
 They take Python's operators and NumPy's functions, as arrays would. Whatever needs to know a value
 (an `if`, a conversion to a number, a function that looks at entries) is an error that names the
-line of the function and shows how to write it. Laws and the formulas of own operators are traced.
+line of the function and shows how to write it. Laws and the formulas of custom operators are
+traced.
 
 Reasons: docs/decisions/0036.
 """

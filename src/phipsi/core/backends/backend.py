@@ -85,12 +85,12 @@ class SweepProgram:
         fields = [x for step in self.steps for x in step.fields]
         named = {x.data for x in fields if x.op == "input"}
         named |= {x.op for x in fields if x.op == "gravity"}
-        return frozenset(x for x in self.request.given if x in named)
+        return frozenset(x for x in self.request.inputs if x in named)
 
     @cached_property
     def symmetric_inputs(self) -> tuple[str, ...]:
         """Given operators that are symmetric, of which programs read one half only."""
-        rows = {name: row_named(name, self.request.expressions) for name in self.request.given}
+        rows = {name: row_named(name, self.request.expressions) for name in self.request.inputs}
         return tuple(
             name
             for name, row in rows.items()

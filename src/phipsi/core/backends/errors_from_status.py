@@ -153,7 +153,7 @@ def _not_finite_text(failure: Failure, model: Model, closures: ClosureSet | None
     apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
     return (
         f"the result is not a finite number, although the inputs are: {apart}numbers are too "
-        "large, log det is taken of an operator that is not positive, or a formula of your own "
+        "large, log det is taken of an operator that is not positive, or a custom formula "
         "has no finite value or slope there (the root or norm of 0, a division by 0)."
     )
 

@@ -92,7 +92,7 @@ def input_shapes(request: Request, lowered: LoweredRequest, m: Model) -> dict[st
     """Trailing shape of every input; −1 stands for a number of columns that is free."""
     points = request.points
     shapes = argument_shapes(m, points)
-    for name in request.given:
+    for name in request.inputs:
         if name in ("pose", "placement"):
             shapes[name] = (m.n_bodies, 4, 4)
             continue

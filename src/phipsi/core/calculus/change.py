@@ -77,14 +77,14 @@ VARIABLES: dict[str, Space] = {
 
 
 def variable_space(wrt: str, expr: Expr) -> Space | None:
-    """The space of the changes of a variable: a known one, or an own vector in the expression."""
+    """The space of the changes of a variable: a known one, or a custom vector in the expression."""
     row = own_rows((expr,)).get(wrt)
     known = row is not None and wrt in row.varies and row.takes is ONE
     return row.gives if row is not None and known else VARIABLES.get(wrt)
 
 
 def variable_operator(wrt: str, expr: Expr) -> Expr | None:
-    """The own operator of this name in an expression, whose blocks can change."""
+    """The custom operator of this name in an expression, whose blocks can change."""
     row = own_rows((expr,)).get(wrt)
     return leaf(row) if row is not None and wrt in row.varies and row.takes is not ONE else None
 

@@ -29,13 +29,14 @@ from phipsi.core.expressions import (
 )
 from phipsi.core.model import UNAFFECTED, Model, PointSet, supports
 from phipsi.core.operators import (
+    as_expression,
     catalogue_leaf,
+    custom_leaves,
     depends_on_modes,
     is_of_rigid_bodies,
     knows_modes,
     leaves_of,
     operand,
-    parse,
     unit_effort,
     unit_inertia,
     unit_rate,
@@ -47,27 +48,51 @@ _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 @overload
 def diff(
-    expr: Family, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
-) -> Family: ...
-@overload
-def diff(expr: Expr, wrt: str | Expr, along: Expr | str, *, modes: bool = False) -> Expr: ...
-@overload
-def diff(
-    expr: Expr, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
-) -> Any: ...  # it depends
-def diff(
-    expr: Expr | Family,
+    expr: Family,
     wrt: str | Expr,
     along: Expr | str | None = None,
     *,
     modes: bool = False,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
+) -> Family: ...
+@overload
+def diff(
+    expr: Expr | str,
+    wrt: str | Expr,
+    along: Expr | str,
+    *,
+    modes: bool = False,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
+) -> Expr: ...
+@overload
+def diff(
+    expr: Expr | str,
+    wrt: str | Expr,
+    along: Expr | str | None = None,
+    *,
+    modes: bool = False,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
+) -> Any: ...  # it depends
+def diff(
+    expr: Expr | Family | str,
+    wrt: str | Expr,
+    along: Expr | str | None = None,
+    *,
+    modes: bool = False,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
+    The expression may be text that `parse` reads; so may `along`. `notation` and `custom` say how
+    text is read, as for `parse`.
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.identification.inertial_parameters`), or a vector, scalar or
-    operator of your own that is in the expression, by its name or itself; an operator changes along
-    an operator between the same spaces. Derivatives by q are along the joint rates,
+    every body (the order of `pp.identification.inertial_parameters`), or a custom
+    vector, scalar or operator that is in the expression, by its name or itself; an operator changes
+    along an operator between the same spaces. Derivatives by q are along the joint rates,
     nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
     - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
@@ -97,10 +122,16 @@ def diff(
     [[0.0]]
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
+    >>> print(pp.diff("phi", "q", along="dq"))
+    −φ E_φ cross(H* dq)* φ
     """
     name = wrt.name if isinstance(wrt, Expr) else wrt
+    if not isinstance(expr, Family):
+        expr = as_expression(expr, notation, custom)
     inner = _inside(expr)
     _check_expression(inner, "pp.diff")
+    if isinstance(along, str):
+        along = _direction_read(along, name, inner, notation, custom)
     if true_or_false("modes", modes) or knows_modes(inner):
         return _diff(expr, name, along, True)
     found = _diff(expr, name, along, False)
@@ -109,11 +140,22 @@ def diff(
     return _diff(expr, name, along, True)
 
 
+def _direction_read(
+    along: str, wrt: str, expr: Expr, notation: str, custom: Sequence[Expr]
+) -> Expr:
+    """A direction given as text, which may name the custom operator that changes along it."""
+    changing = variable_operator(wrt, expr) if is_a(wrt, str) else None
+    known = list(custom_leaves(custom))
+    if changing is not None and changing not in known:
+        known.append(changing)
+    return as_expression(along, notation, known)
+
+
 def _inside(x: Expr | Family) -> Expr:
     return x.expr if isinstance(x, Family) else x
 
 
-def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:
+def _diff(expr: Expr | Family, wrt: str, along: Expr | None, modal: bool) -> Expr | Family:
     if isinstance(expr, Family):
         return _diff_family(expr, wrt, along, modal)
     found = _ONE_DOF.match(wrt.strip()) if is_a(wrt, str) else None
@@ -138,7 +180,7 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) 
     if along is None:
         direction = _direction(expr, wrt)
         return Family(_change(expr, wrt, direction, modal), direction)
-    direction = parse(along) if isinstance(along, str) else along
+    direction = along
     if not isinstance(cast(object, direction), Expr):
         raise InputError(
             f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
@@ -152,18 +194,17 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) 
     return _change(expr, wrt, direction, modal)
 
 
-def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
-    """The change of an own operator X: a memoryless operator between the same spaces."""
-    found = parse(along, own=[X]) if isinstance(along, str) else along
+def _operator_change(X: Expr, along: Expr | None) -> Expr:
+    """The change of a custom operator X: a memoryless operator between the same spaces."""
     symmetric = X.T is X
-    if isinstance(found, Expr) and (found.takes, found.gives) == (X.takes, X.gives):
-        if is_memoryless(found.structure) and (found.T is found or not symmetric):
-            return found
+    if isinstance(along, Expr) and (along.takes, along.gives) == (X.takes, X.gives):
+        if is_memoryless(along.structure) and (along.T is along or not symmetric):
+            return along
     words = ", symmetric=True" if symmetric else ""
     raise SpaceError(
         f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
-        f"operator {check.signature(X)}, not {'without along=' if found is None else found}:\n"
-        f"    dX = pp.own.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
+        f"operator {check.signature(X)}, not {'without along=' if along is None else along}:\n"
+        f"    dX = pp.custom.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
         f"    pp.diff(expr, {X.name!r}, along=dX)\n"
         f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
     )
@@ -174,16 +215,15 @@ def _change(expr: Expr, wrt: str, direction: Expr, modal: bool) -> Expr:
         return Directional({wrt: direction}, modal)(expr)
 
 
-def _diff_family(family: Family, wrt: str, along: Expr | str | None, modal: bool) -> Family:
+def _diff_family(family: Family, wrt: str, along: Expr | None, modal: bool) -> Family:
     """Every member of a family differentiated: one over two directions, unless one is named."""
     if along is None and not (isinstance(cast(object, wrt), str) and _ONE_DOF.match(wrt.strip())):
         direction = _direction(family.expr, wrt, family.directions)
         change = _change(family.expr, wrt, direction, modal)
         return Family(change, *family.directions, direction)
-    direction = parse(along) if isinstance(along, str) else along
-    if isinstance(direction, Expr):
-        family.check_apart(direction)
-    change = cast(Expr, _diff(family.expr, wrt, direction, modal))
+    if isinstance(along, Expr):
+        family.check_apart(along)
+    change = cast(Expr, _diff(family.expr, wrt, along, modal))
     return Family(change, *family.directions)
 
 
@@ -200,7 +240,7 @@ _UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
 
 
 def _directions(wrt: str, space: Space) -> tuple[str, ...]:
-    """The inputs that a variable can change along; for own vectors, those of their space."""
+    """The inputs that a variable can change along; for custom vectors, those of their space."""
     return _DIRECTIONS.get(wrt if wrt in VARIABLES else _OF_SPACES.get(space, ""), ())
 
 
@@ -241,9 +281,9 @@ def _variable(wrt: str, expr: Expr) -> Space:
 
 def _check_expression(expr: Expr, function: str) -> None:
     if not isinstance(cast(object, expr), Expr):
-        advice = "; read it with pp.parse" if isinstance(expr, str) else check.advice(expr)
         raise InputError(
-            f"{expr!r} is not an operator expression, and {function} differentiates those{advice}"
+            f"{expr!r} is not an operator expression, and {function} differentiates those"
+            f"{check.advice(expr)}"
         )
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
@@ -251,20 +291,24 @@ def _check_expression(expr: Expr, function: str) -> None:
 
 @supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
 def vjp(
-    expr: Expr,
+    expr: Expr | str,
     model: Model,
     wrt: str | Expr | Sequence[str | Expr] = "q",
     *,
     points: Sequence[Any] | PointSet | None = None,
     backend: str | None = None,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Program:
-    """A program for gradients: from c to the gradients of c* y by the variables in `wrt`.
+    """A program for gradients: from c to the gradients of c* y with respect to variables.
 
-    The sweeps of the derivative run the other way, so all gradients together cost a small multiple
-    of one evaluation of y. The program takes the inputs of the derivatives in their usual order and
-    c last, called x; it returns one gradient, or a tuple of them. Gradients by q are in the
-    directions of v, (..., nv); by an operator of your own with constant blocks, (..., n, rows,
-    cols), the derivative by every number of the blocks, symmetric if the operator is.
+    `expr` is y, an expression or text that `parse` reads (with `notation` and `custom`); `wrt`
+    names the variables, as for `diff`. The sweeps of the derivative run the other way, so all
+    gradients together cost a small multiple of one evaluation of y. The program takes the inputs of
+    the derivatives in their usual order and c last, called x; it returns one gradient, or a tuple
+    of them. Gradients with respect to q are in the directions of v, (..., nv); with respect to a
+    custom operator with constant blocks, (..., n, rows, cols), one number for every number of the
+    blocks, symmetric if the operator is.
 
     >>> import phipsi as pp
     >>> from phipsi.algorithms import FORWARD_DYNAMICS
@@ -276,6 +320,7 @@ def vjp(
     >>> by_tau.shape
     (2,)
     """
+    expr = as_expression(expr, notation, custom)
     _check_expression(expr, "pp.vjp")
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
@@ -300,8 +345,8 @@ def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
-    of a program, and the gradient is a vector. By an own operator X it is the memoryless operator G
-    with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes.
+    of a program, and the gradient is a vector. By a custom operator X it is the memoryless operator
+    G with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes.
 
     >>> from phipsi.core.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau

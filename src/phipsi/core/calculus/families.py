@@ -20,7 +20,7 @@ from phipsi.core.backends import (
 )
 from phipsi.core.calculus.directional import substitute
 from phipsi.core.compiler import compile, explain
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions import PARAMETERS, Expr, check, zero
 from phipsi.core.model import Model
 from phipsi.core.operators import leaves_of, parse, unit_inertia, unit_rate
@@ -49,7 +49,9 @@ class Family:
     (2, 2, 2, 2)
     """
 
-    advice = "a family of derivatives has .compile(model), .dense(model, q), .explain() itself"
+    advice = (
+        "a family of derivatives has .compile(model), .evaluate_dense(model, q), .explain() itself"
+    )
 
     def __init__(self, expr: Expr, *directions: Expr) -> None:
         self.expr, self.directions = expr, directions
@@ -95,14 +97,14 @@ class Family:
         program = compile(self.expr, model, **options)
         return FamilyProgram(program, [x.name for x in self.directions])
 
-    def dense(
+    def evaluate_dense(
         self,
         model: Model,
         q: ArrayLike,
         v: ArrayLike | None = None,
         **named: Any,
     ) -> Array:
-        """All derivatives (..., out, in, nv) by plain linear algebra; arguments as `pp.dense`."""
+        """All derivatives (..., out, in, nv) by plain linear algebra; as `pp.evaluate_dense`."""
         tree = model.model
         q = np.asarray(q)
         sizes = [_count(x.name, tree) for x in self.directions]
@@ -112,9 +114,11 @@ class Family:
                 x.name: np.eye(n)[i].reshape(_core(x.name, tree))
                 for x, n, i in zip(self.directions, sizes, index, strict=True)
             }
-            columns.append(dense(self.expr, model, q, v, **named, **units))
+            columns.append(evaluate_dense(self.expr, model, q, v, **named, **units))
         if not columns:
-            shape = dense(zero(self.expr.takes, self.expr.gives), model, q, v, **named).shape
+            shape = evaluate_dense(
+                zero(self.expr.takes, self.expr.gives), model, q, v, **named
+            ).shape
             return np.zeros((*shape, *sizes))
         whole = np.stack(columns, axis=-1)
         return whole.reshape(*whole.shape[:-1], *sizes)
@@ -124,7 +128,7 @@ class Family:
         return explain(self.expr, model, **options)
 
     def __repr__(self) -> str:
-        return f"<family over {', '.join(map(str, self.directions))}: {self.expr}>"
+        return f"<Family over {', '.join(map(str, self.directions))}: {self.expr}>"
 
 
 class FamilyProgram:
@@ -133,6 +137,10 @@ class FamilyProgram:
     def __init__(self, program: Program, directions: Sequence[str]) -> None:
         self.program, self.directions = program, tuple(directions)
         self.inputs = tuple(n for n in program.inputs if n not in self.directions)
+
+    def __repr__(self) -> str:
+        over = ", ".join(self.directions)
+        return f"<FamilyProgram over {over}: ({', '.join(self.inputs)})>"
 
     def __call__(
         self, *args: Any, threads: int = 1, on_error: OnError = "raise", **named: Any

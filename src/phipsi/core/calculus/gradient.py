@@ -93,7 +93,7 @@ _TRACED = {dH_trace: HINGE, dM_trace: INERTIA}
 
 
 class Gradient:
-    """One gradient by one variable, a vector, or an own operator; `nothing` is zero in its spaces.
+    """The gradient by a variable or a custom operator; `nothing` is zero in its spaces.
 
     By an operator it is the memoryless W with tr(W δX) = c* δy.
 

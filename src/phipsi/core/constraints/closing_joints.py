@@ -35,7 +35,7 @@ from phipsi.core.model import (
     vector3,
 )
 from phipsi.errors import ModelError, number_of, one_of
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 Axis = tuple[float, float, float]
 
@@ -267,7 +267,7 @@ class GraphJoint:
     damping: ArrayLike = 0.0
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.joint), Joint):
@@ -298,7 +298,7 @@ class Rows(Constraint):
     axes: str = field(default="world", kw_only=True)
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     def __post_init__(self) -> None:
         check_name(self.name, "Rows")

@@ -5,7 +5,7 @@ from phipsi.package_state import offer
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
-        "expression_matrices": "dense",
+        "expression_matrices": "evaluate_dense",
     },
     within={
         "configuration": "Configuration along_modes",

@@ -47,7 +47,7 @@ class Configuration:
         if name not in self.arguments:
             raise InputError(
                 f"this expression needs {name}: pass {name}=..., or give the quantities that "
-                f"depend on it through given={{...}}"
+                f"depend on it through inputs={{...}}"
             )
         return self.arguments[name]
 
@@ -180,7 +180,7 @@ class Configuration:
         return slice(self.rows[k].start, self.rows[k].start + 6)
 
     def table(self, table: ConstantBlocks) -> Array:
-        """The matrix of an own operator or vector from its constant blocks."""
+        """The matrix of a custom operator or vector from its constant blocks."""
         model, (rows, cols) = self.model, (table.gives, table.takes)
         if rows is ONE:
             return self.array(table.at(model, 0))

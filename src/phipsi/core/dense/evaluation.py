@@ -223,7 +223,7 @@ class DenseEvaluator:
             return x.row.matrix(self.at)
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
-        raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
+        raise InputError(f"{x} has no formula of its own; pass its value in inputs={{...}}")
 
     def _modal(self, x: Expr) -> Array | None:
         """Leaves that are something else if bodies have modes; others are rejected, or None."""
@@ -304,7 +304,9 @@ class DenseEvaluator:
         """A, Ȧ and selections of points."""
         c = self.points.closures
         if c is None:
-            raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
+            raise InputError(
+                f"{x} needs the constraint rows of a system: evaluate_dense(expr, system, …)"
+            )
         if x.name == "A":
             return rows_at(self.at)
         if x.name == "Adot":

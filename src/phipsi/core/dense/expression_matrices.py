@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 
 @supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
-def dense(
+def evaluate_dense(
     expr: Expr | str,
     model: Model,
     q: ArrayLike,
@@ -40,37 +40,39 @@ def dense(
     f_ext: ArrayLike | None = None,
     f0: ArrayLike | None = None,
     free: ArrayLike | None = None,
-    given: Mapping[str | Expr, ArrayLike] | None = None,
+    inputs: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
     order: str = "base_to_tip",
     axes: str | None = None,
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    notation: str = "",
+    custom: Sequence[Expr] = (),
     **directions: ArrayLike,
 ) -> Array:
     """Evaluate an expression, or text that `parse` reads, as a dense matrix, vector or number.
 
     **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
     6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
-    nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
-    layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
-    a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
-    papers'); `axes` of motions and forces at the points, as for `compile`: "world" by default,
+    nv), real or complex, batched on leading axes; `inputs` maps names of leaves to values in
+    storage layout that are used instead of computing them; `points` are ``[(body_or_frame, offset),
+    …]`` or a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base"
+    (the papers'); `axes` of motions and forces at the points, as for `compile`: "world" by default,
     "body" or "spatial"; or "inertial" for body quantities in world axes, about the same points
-    (otherwise they are in body axes); `paper` and `own`, how text is read, as for `parse`.
+    (otherwise they are in body axes); `notation` and `custom`, how text is read, as for `parse`.
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
-    scalars (...), poses (..., n, 4, 4).
-    **Cost:** O(N³) per configuration; meant for checking and for small models.
+    scalars (...), poses (..., n, 4, 4). **Cost:** O(N³) per configuration; meant for checking and
+    for small models.
     """
-    expr = as_expression(expr, paper, own)
+    expr = as_expression(expr, notation, custom)
     of_points = check_arrangement(expr, order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
-    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given, of_points)
+    arguments, model, where = _inputs(
+        expr, model, points, {**named, **directions}, inputs, of_points
+    )
     shape = _shape(expr, model, where)
-    out = np.empty((*inputs.batch, *shape), inputs.dtype)
+    out = np.empty((*arguments.batch, *shape), arguments.dtype)
     with not_too_deep("evaluated"):
-        for index in np.ndindex(inputs.batch):
-            one = DenseEvaluator(model, where, *inputs.at(index), inputs.dtype)
+        for index in np.ndindex(arguments.batch):
+            one = DenseEvaluator(model, where, *arguments.at(index), arguments.dtype)
             out[index] = arranged(expr, one, order, axes).reshape(shape)
     return out[()]
 
@@ -80,13 +82,15 @@ def _inputs(
     model: Model,
     points: Sequence[Any] | PointSet | None,
     named: Mapping[str, ArrayLike | None],
-    given: Mapping[str | Expr, ArrayLike] | None,
+    inputs: Mapping[str | Expr, ArrayLike] | None,
     axes: str | None = None,
 ) -> tuple[DenseArguments, Model, PointSet]:
     check_expression(expr)
     model, points = forest_of(model, points, axes)
     if not isinstance(cast(object, model), Model):
-        raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
+        raise InputError(
+            f"pp.evaluate_dense needs a model, not {type(model).__name__}; see pp.ModelBuilder"
+        )
     if points is None:
         check_points(expr)
     where = point_set(model, points, axes)
@@ -94,10 +98,10 @@ def _inputs(
         if name not in INPUT_ORDER:
             known = ", ".join(INPUT_ORDER)
             raise InputError(
-                f"dense has no argument {name!r}; arguments of expressions are {known}"
+                f"pp.evaluate_dense has no argument {name!r}; arguments of expressions are {known}"
             )
     check_tables((expr,), model)
-    return collect(model, where, named, given, (expr,)), model, where
+    return collect(model, where, named, inputs, (expr,)), model, where
 
 
 def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -129,7 +133,7 @@ def check_arrangement(expr: Expr, order: str, axes: str | None) -> str | None:
 
 
 def arranged(expr: Expr, one: DenseEvaluator, order: str, axes: str | None) -> Array:
-    """The value in the axes and the order asked for; see `dense`."""
+    """The value in the axes and the order asked for; see `evaluate_dense`."""
     out = one.value(expr)
     if axes == "inertial":
         if expr.gives.index == "body" and expr.gives.width == 6:

@@ -1,4 +1,4 @@
-"""Blocks of bodies with more than six rows, modes or rates, as full matrices for `pp.dense`.
+"""Blocks of bodies with more than six rows, modes or rates, as matrices for `evaluate_dense`.
 
 Nothing is shared with the sweeps (`sweeps/modal_bodies.py`, `sweeps/modal_operations.py`,
 which use dual numbers). M(η) is that of `FlexibleInertia`, and its

@@ -1,4 +1,4 @@
-"""The arguments of `dense`: shapes, batches, finite numbers, `given` values in storage layout."""
+"""The arguments of `evaluate_dense`: shapes, batches, finite numbers, values of `inputs`."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class DenseArguments:
-    """Checked arguments of `dense`, each with the common batch shape in front.
+    """Checked arguments of `evaluate_dense`, each with the common batch shape in front.
 
-    The keys of `given` are leaves or adjoints of leaves (H*).
+    The keys of `inputs` are leaves or adjoints of leaves (H*).
     """
 
     batch: tuple[int, ...]
     dtype: np.dtype[Any]
     arguments: dict[str, Array]
-    given: dict[Expr, Array]
+    inputs: dict[Expr, Array]
 
     def at(self, index: tuple[int, ...]) -> tuple[dict[str, Array], dict[Expr, Array]]:
-        """The arguments and given values of one configuration of the batch."""
+        """The arguments and the values of inputs of one configuration of the batch."""
         return (
             {name: array[index] for name, array in self.arguments.items()},
-            {leaf: array[index] for leaf, array in self.given.items()},
+            {leaf: array[index] for leaf, array in self.inputs.items()},
         )
 
 
@@ -97,7 +97,7 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
     if is_memoryless(leaf.structure) and "point" in kinds:
         return (len(points), 6, 6)
     raise InputError(
-        f"{leaf} cannot be given: only vectors and memoryless operators have a storage layout, "
+        f"{leaf} cannot be an input: only vectors and memoryless operators have a storage layout, "
         f"and {leaf} is an operator {check.signature(leaf)} that reaches from body to body."
     )
 
@@ -134,14 +134,14 @@ def collect(
     model: Model,
     points: PointSet,
     arguments: Mapping[str, ArrayLike | None],
-    given: Mapping[str | Expr, ArrayLike] | None,
+    inputs: Mapping[str | Expr, ArrayLike] | None,
     expressions: tuple[Expr, ...] = (),
 ) -> DenseArguments:
     """Check all values and give them one batch shape and one number type."""
-    if given and model.has_more_rows:
+    if inputs and model.has_more_rows:
         raise InputError(
-            "quantities of mechanisms with flexible bodies, or with rotors on skew axes, cannot be "
-            "given, only computed"
+            "inputs= cannot be combined with flexible bodies or rotors on skew axes: their "
+            "quantities are always computed"
         )
     shapes = argument_shapes(model, points)
     named = {
@@ -150,12 +150,12 @@ def collect(
         if value is not None
     }
     values: dict[Expr, tuple[Array, int]] = {}
-    if given is not None and not isinstance(cast(object, given), Mapping):
-        raise InputError(f"given has the values by name: given={{'M': array}}, not {given!r}")
-    for key, value in (given or {}).items():
+    if inputs is not None and not isinstance(cast(object, inputs), Mapping):
+        raise InputError(f"inputs takes values by name: inputs={{'M': array}}, not {inputs!r}")
+    for key, value in (inputs or {}).items():
         leaf = _leaf_named(key, expressions)
         shape = storage_shape(leaf, model, points)
-        array = _checked(f"given[{leaf.text('ascii')!r}]", value, shape, model, points)
+        array = _checked(f"inputs[{leaf.text('ascii')!r}]", value, shape, model, points)
         values[leaf] = array, len(shape)
     leading = [a.shape[: a.ndim - len(shapes[name])] for name, a in named.items()]
     leading += [a.shape[: a.ndim - core] for a, core in values.values()]
@@ -182,9 +182,9 @@ def _leaf_named(key: str | Expr, expressions: tuple[Expr, ...]) -> Expr:
     own = own_rows(expressions).get(key) if isinstance(key, str) else None
     leaf = leaf_of(own) if own is not None else parse(key) if isinstance(key, str) else key
     if not isinstance(cast(object, leaf), Expr):
-        raise InputError(f"given[{key!r}]: a value is given by name, given={{'M': array}}")
+        raise InputError(f"inputs[{key!r}]: a value has a name, inputs={{'M': array}}")
     if (leaf.args[0] if leaf.op is Op.ADJOINT else leaf).op is not Op.LEAF:
-        raise InputError(f"given[{str(key)!r}] must be one operator or vector of the catalogue")
+        raise InputError(f"inputs[{str(key)!r}] must be one operator or vector of the catalogue")
     return leaf
 
 

@@ -2,7 +2,7 @@
 
 cross(x), outer(x; y), vee(X), …: a row says what the arguments are, what comes out, which operation
 computes it, and the rules from which its derivatives follow; see `Function`. Adding a function is
-adding a row here, its name in `operators/__init__.py`, and its formula for `pp.dense`.
+adding a row here, its name in `operators/__init__.py`, and its formula for `pp.evaluate_dense`.
 """
 
 from __future__ import annotations

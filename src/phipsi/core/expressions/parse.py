@@ -38,8 +38,8 @@ class Vocabulary:
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
     `incomplete` says, for leaves that need braces or brackets, which are missing, and
     `foreign` what an unknown letter of the papers is called here. `derived` finds functions that
-    are named after others, such as the derivatives of own formulas. Names that are not words, such
-    as f(0), are found as they stand.
+    are named after others, such as the derivatives of custom formulas. Names that are not words,
+    such as f(0), are found as they stand.
     """
 
     leaves: Mapping[str, Expr]

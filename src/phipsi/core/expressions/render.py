@@ -1,6 +1,6 @@
 """Expressions as text: Greek for people, ASCII for code, LaTeX for papers. All parse back.
 
-Riccati families have short names: ψ₁ K₁ where ₁ is {H; E_φ; M; 0}. A family of one's own is printed
+Riccati families have short names: ψ₁ K₁ where ₁ is {H; E_φ; M; 0}. A custom family is printed
 with its four operators in braces. Where one occurs more than once, it gets a number, and the text
 ends with what the numbers stand for. `parse` reads both.
 """

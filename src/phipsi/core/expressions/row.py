@@ -53,12 +53,12 @@ class Row:
     "point", "space", "place".
 
     A leaf that a feature brings has its formulas along: `blocks(lowering, x)` builds the field of
-    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`.
+    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.evaluate_dense`.
     `inverse(lowering, x)` builds that of the blocks of X⁻¹, if they are known without inverting;
     `move` says of a leaf between two index sets where it reads and what it sums over, as the table
     in `sweeps/lower.py` does.
     `positive` says whether the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the
-    module whose CATALOGUE has the row. A row without one is an own row: `value` is what the user
+    module whose CATALOGUE has the row. A row without one is a custom row: `value` is what the user
     gave, a table of blocks or an expression, `inverse_value` the table of X⁻¹, and `remake` the
     function and arguments that build the row again when it is unpickled.
     """

@@ -25,7 +25,7 @@ from phipsi.core.model.law_forms import LawForm, RowLaw
 from phipsi.core.model.points import PointSet
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import fill
-from phipsi.support import one_line
+from phipsi.support import fields_in_line
 
 ANGULAR: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -75,7 +75,7 @@ class Closure:
     places: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return fields_in_line(self)
 
     def __post_init__(self) -> None:
         assert self.angular in ANGULAR and self.linear in LINEAR and self.axes in ("body", "world")

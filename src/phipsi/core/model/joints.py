@@ -47,13 +47,20 @@ from phipsi.core.model.scalar_linalg import (
 )
 from phipsi.core.spatial import SE2, SE3, SO3, LieGroup, quat_normalize
 from phipsi.errors import ModelError, is_a, number_of
-from phipsi.package_state import only_public
+from phipsi.package_state import name_here, only_public
 
 __all__ = [
     "Composite", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Planar", "Prismatic",
     "Revolute", "Spherical", "Translation", "Universal",
 ]  # fmt: skip
 __dir__ = only_public(__name__)
+
+
+def __getattr__(name: str) -> object:
+    """Answer the names that other libraries have for joints with the name here."""
+    here = "" if name.startswith("_") else name_here(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{here}", name=name)
+
 
 _O3 = (0, 0, 0)
 _EPS = float(np.finfo(float).eps)

@@ -96,7 +96,7 @@ class RateRows(ABC):
 
     @abstractmethod
     def dense_inertia(self, c: Any, k: int, along: Sequence[Any] = ()) -> Any:
-        """M(k), or its change along rates of the rows, as a matrix for `pp.dense`.
+        """M(k), or its change along rates of the rows, as a matrix for `pp.evaluate_dense`.
 
         `c` is the `Configuration`. It is written without the operations, which it checks.
         """

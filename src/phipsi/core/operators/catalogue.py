@@ -542,7 +542,7 @@ class Riccati:
             if name in ("M", "Jr") and x.T is not x:
                 raise SpaceError(
                     f"Riccati({name}=…) must be symmetric, because P and D are, and {shown(x)} is "
-                    f"not known to be. Declare it: pp.own.operator(…, symmetric=True)"
+                    f"not known to be. Declare it: pp.custom.operator(…, symmetric=True)"
                 )
             if name != "E" and not is_memoryless(x.structure):
                 raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")

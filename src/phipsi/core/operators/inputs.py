@@ -82,7 +82,7 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
             seen.add(y)
             if y.row.is_own and out.setdefault(y.name, y.row) is not y.row:
                 raise InputError(
-                    f"two operators of your own are called {y.name}, with different contents:\n"
+                    f"two custom operators are named {y.name}, with different contents:\n"
                     f"{_differences(out[y.name], y.row)}\n"
                     f"Give one of them another name, such as {y.name + '_2'!r}"
                 )
@@ -133,7 +133,7 @@ def _no_coordinates(x: Expr, model: Model, k: int) -> str:
 
 
 def _differences(one: Row, other: Row) -> str:
-    """A line for everything in which two own rows of the same name differ."""
+    """A line for everything in which two custom rows of the same name differ."""
     fields = ("symbol", "latex", "takes", "gives", "symmetric", "meaning", "source")
     pairs = [(name, getattr(one, name), getattr(other, name)) for name in fields]
     out = [f"{name}: {x!r} in one, {y!r} in the other" for name, x, y in pairs if x != y]
@@ -165,7 +165,7 @@ def _other_steps(x: Any, y: Any) -> str:
 
 
 def row_named(name: str, expressions: tuple[Expr, ...]) -> Row | None:
-    """The row with this name: of the catalogue, of a feature, or an own one in the expressions."""
+    """The row with this name: of the catalogue, of a feature, or custom in the expressions."""
     return CATALOGUE.get(name) or REGISTERED.get(name) or own_rows(expressions).get(name)
 
 

@@ -130,7 +130,9 @@ PAPERS = tuple(LETTERS)
 def paper_named(name: str) -> str:
     """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11, "" is none."""
     if not isinstance(cast(object, name), str):
-        raise InputError(f"a paper is named by text, paper={PAPERS[0]!r}, not {name!r}")
+        raise InputError(
+            f"notation is the short name of a paper, notation={PAPERS[0]!r}, not {name!r}"
+        )
     if not name:
         return ""
     short = name.removeprefix("JPL ").replace("Part II", "II").replace("Part I", "").strip()
@@ -182,7 +184,7 @@ def explain_letter(word: str, base: Vocabulary) -> str:
         return ""
     first = next(iter(meanings.values()))[0]
     said = ", ".join(f"in {_listed(papers)} it is {text}" for text, papers in meanings.items())
-    return f'{said}; pp.parse(text, paper="{first}") reads the letters of {first}'
+    return f'{said}; pp.parse(text, notation="{first}") reads the letters of {first}'
 
 
 def _called(x: Expr) -> str:

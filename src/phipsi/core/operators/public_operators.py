@@ -241,14 +241,14 @@ VOCABULARY = Vocabulary(
 )
 
 
-def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
+def parse(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Expr:
     r"""Read an expression as the papers print it, in Greek, ASCII or LaTeX.
 
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
     its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. LaTeX is
     what `Expr.latex` writes, and what papers have: ``\mathcal{M}^{-1}``, ``\bar\pi``.
-    `own` are operators and vectors of your own that the text may name, and with them the formulas
-    that they are given by.
+    `custom` are custom operators and vectors (`pp.custom`) that the text may name, and with them
+    their formulas.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
@@ -256,34 +256,36 @@ def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
     >>> pp.parse(r"H\phi M\phi^{*}H^{*}") is pp.parse("H φ M φᵀ Hᵀ")
     True
 
-    With the short name of a `paper` ("SOA", "MM", "MC", "88-11", "88-11 II", "MS"; see
+    With the short name of a paper as `notation` ("SOA", "MM", "MC", "88-11", "88-11 II", "MS"; see
     docs/theory/sources.md) its letters are read as the paper means them:
 
-    >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", paper="88-11"))
+    >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", notation="88-11"))
     (I − G* Λ_φ* shift* ψ* H*) D⁻¹ (I − H ψ shift Λ_φ G) τ
     """
-    return parse_with(text, vocabulary(paper, own))
+    return parse_with(text, vocabulary(notation, custom))
 
 
 def vocabulary(
-    paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
+    notation: str = "", custom: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Vocabulary:
-    """The names that a text may use: those of `base`, of a paper, of features, and your own."""
-    return _vocabulary(paper_named(paper), own_leaves(own), base, tuple(REGISTERED.values()))
+    """The names that a text may use: those of `base`, of a paper, of features, and custom ones."""
+    return _vocabulary(
+        paper_named(notation), custom_leaves(custom), base, tuple(REGISTERED.values())
+    )
 
 
 @lru_cache(maxsize=64)
 def _vocabulary(
-    paper: str, own: tuple[Expr, ...], base: Vocabulary, features: tuple[Row, ...]
+    notation: str, custom: tuple[Expr, ...], base: Vocabulary, features: tuple[Row, ...]
 ) -> Vocabulary:
-    words = paper_vocabulary(paper, base) if paper else base
+    words = paper_vocabulary(notation, base) if notation else base
     if features:
         more = {word: leaf(row) for row in features for word in (row.name, row.symbol)}
         words = replace(words, leaves={**more, **words.leaves})
-    if not own:
+    if not custom:
         return words
-    named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
-    values: list[Any] = [x.row.value for x in own]
+    named = {word: x for x in custom for word in (x.row.name, x.row.symbol)}
+    values: list[Any] = [x.row.value for x in custom]
     formulas: dict[str, BodyFunction] = {}
     for f in (getattr(value, "function", None) for value in values):
         if isinstance(f, BodyFunction) and formulas.setdefault(f.name, f) != f:
@@ -300,24 +302,26 @@ def _vocabulary(
     return replace(words, leaves={**words.leaves, **named}, functions=functions, derived=derived)
 
 
-def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The operators and vectors in the option `own`, checked."""
-    listed = isinstance(cast(object, own), Collection) and not isinstance(own, str)
-    if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in own):
+def custom_leaves(custom: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The operators and vectors in the option `custom`, checked."""
+    listed = isinstance(cast(object, custom), Collection) and not isinstance(custom, str)
+    if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in custom):
         raise InputError(
-            f"own is a list of operators and vectors of your own, not {own!r}:\n"
-            '    C = pp.own.operator("C", "rates -> efforts", 0.5)\n'
-            '    pp.parse("C v", own=[C])'
+            f"custom is a list of custom operators and vectors, not {custom!r}:\n"
+            '    C = pp.custom.operator("C", "rates -> efforts", 0.5)\n'
+            '    pp.parse("C v", custom=[C])'
         )
-    return tuple(own)
+    return tuple(custom)
 
 
 def as_expression(
-    x: Expr | str, paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
+    x: Expr | str, notation: str = "", custom: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Expr:
     """An expression unchanged, text as `parse` reads it: the door of functions that take both."""
-    plain = isinstance(cast(object, paper), str) and not paper and not own and not REGISTERED
-    words = base if plain else vocabulary(paper, own, base)
+    plain = (
+        isinstance(cast(object, notation), str) and not notation and not custom and not REGISTERED
+    )
+    words = base if plain else vocabulary(notation, custom, base)
     return parse_with(x, words) if isinstance(x, str) else x
 
 

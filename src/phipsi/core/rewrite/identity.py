@@ -30,8 +30,8 @@ class Identity:
     decimals in text are exact, and a lone I or 0 is the one between the spaces of the other side.
     `condition`, the mechanisms it is about: "" for all, or a list such as ``"Jr = 0, serial"`` of
     the conditions in `CONDITIONS`. `name`, by default the equation itself; `source`, where it comes
-    from. `paper` and `own` say how text is read, as for `parse`: with the letters of a paper, and
-    with operators of your own.
+    from. `notation` and `custom` say how text is read, as for `parse`: with the letters of a paper,
+    and with custom operators.
 
     >>> import phipsi as pp
     >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
@@ -62,8 +62,8 @@ class Identity:
     rigid: bool = False
     sweeps: str = ""
     rule: str = ""
-    paper: InitVar[str] = ""
-    own: InitVar[Sequence[Expr]] = ()
+    notation: InitVar[str] = ""
+    custom: InitVar[Sequence[Expr]] = ()
 
     if TYPE_CHECKING:
 
@@ -82,13 +82,13 @@ class Identity:
             rigid: bool = False,
             sweeps: str = "",
             rule: str = "",
-            paper: str = "",
-            own: Sequence[Expr] = (),
+            notation: str = "",
+            custom: Sequence[Expr] = (),
         ) -> None: ...
 
-    def __post_init__(self, paper: str, own: Sequence[Expr]) -> None:
+    def __post_init__(self, notation: str, custom: Sequence[Expr]) -> None:
         if self.check is None:
-            lhs, rhs = _two_sides(self.lhs, self.rhs, self.name, paper, own)
+            lhs, rhs = _two_sides(self.lhs, self.rhs, self.name, notation, custom)
             object.__setattr__(self, "lhs", lhs)
             object.__setattr__(self, "rhs", rhs)
             if not self.name:
@@ -100,6 +100,9 @@ class Identity:
         name = "" if self.name == sides else f"{self.name}:  "
         condition = f"   if {self.condition}" if self.condition else ""
         return f"{name}{sides}{condition}" + (f"   [{self.source}]" if self.source else "")
+
+    def __repr__(self) -> str:
+        return f"<Identity {' '.join(str(self).split())}>"
 
     def _repr_markdown_(self) -> str:
         """Typeset in a notebook."""
@@ -131,14 +134,14 @@ class Identity:
         return frozenset[Expr]().union(*map(leaves_of, self.expressions))
 
 
-def claim(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
-    """The identity that a text with one equals sign states; `paper` and `own` as for `parse`.
+def claim(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identity:
+    """The identity that a text with one equals sign states; `notation` and `custom` as for `parse`.
 
     >>> print(claim("H φ − H ψ = H φ K H ψ"))
     H φ − H ψ = H φ K H ψ
     """
     lhs, rhs = sides_of(text)
-    return Identity(lhs, rhs, name=text, statement=text, paper=paper, own=own)
+    return Identity(lhs, rhs, name=text, statement=text, notation=notation, custom=custom)
 
 
 def sides_of(text: str) -> tuple[str, str]:
@@ -160,11 +163,13 @@ def sides_of(text: str) -> tuple[str, str]:
     return sides[0], sides[1]
 
 
-def _two_sides(lhs: Any, rhs: Any, name: str, paper: str, own: Sequence[Expr]) -> tuple[Expr, Expr]:
+def _two_sides(
+    lhs: Any, rhs: Any, name: str, notation: str, custom: Sequence[Expr]
+) -> tuple[Expr, Expr]:
     both: list[Expr] = []
     for side in (lhs, rhs):
         text = _with_fractions(side.strip()) if isinstance(side, str) else side
-        x: Any = as_expression(text, paper, own)
+        x: Any = as_expression(text, notation, custom)
         if not isinstance(x, Expr):
             what = "None" if x is None else f"{x!r}{advice(x)}"
             of = f"the identity {name!r}" if name else "an identity"

@@ -79,6 +79,10 @@ class RewriteStep:
     after: Expr
     source: str
 
+    def __repr__(self) -> str:
+        source = f" [{self.source}]" if self.source else ""
+        return f"<RewriteStep {self.name}: {self.before} = {self.after}{source}>"
+
     def __str__(self) -> str:
         return f"{self.before}  =  {self.after}"
 

@@ -1,6 +1,6 @@
 """Kinds of numbers: what a kind offers to formulas that are written once, and those of NumPy.
 
-Formulas of joints, groups, laws and own operators run on floats, arrays, dual numbers, decimals
+Formulas of joints, groups, laws and custom operators run on floats, arrays, dual numbers, decimals
 with fifty digits, residues, symbols, traced values and lanes of machine code. Numbers of a kind
 support + − * / and unary minus with each other and with Python's numbers; all else is asked of the
 `ScalarOps` of the kind. Operations are known by their names in `arrays/law_operations.py`, whose

@@ -466,15 +466,15 @@ def no_inverse(x: Expr) -> str:
         f"no O(N) form found for   ({shown(x)})⁻¹{hint}\n"
         "    Known are inverses of memoryless operators, of W + N with N strictly causal or\n"
         "    strictly anticausal, of W + H φ X φ* H*, and of products of these.\n"
-        "    To compute it densely, O(N³):   pp.dense(expr, model, q)"
+        "    To compute it densely, O(N³):   pp.evaluate_dense(expr, model, q)"
     )
 
 
 def _undeclared(x: Expr) -> str:
-    """Own operators that may be symmetric and are not declared so."""
+    """Custom operators that may be symmetric and are not declared so."""
     lines = [
         f"\n    the factor rule needs symmetric blocks; {y} is not declared symmetric. If it is:"
-        f'\n        {y} = pp.own.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
+        f'\n        {y} = pp.custom.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
         "symmetric=True)"
         for y in sorted(leaves_of(x), key=str)
         if y.row.is_own and y.gives is y.takes.dual and is_memoryless(y.structure) and y.T is not y
@@ -594,5 +594,6 @@ def _no_diagonal(whole: Expr, part: Expr) -> str:
         f"no O(N) form found for the block-diagonal part  bd({shown(whole)})\n"
         f"    because of  {shown(part)}\n"
         "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ\n"
-        "    or an adjoint in L and one in R.   To compute it densely:   pp.dense(expr, model, q)"
+        "    or an adjoint in L and one in R.   To compute it densely:   "
+        "pp.evaluate_dense(expr, model, q)"
     )

@@ -217,7 +217,7 @@ class MemorylessBlocks:
         return b.leaf("input", FieldType(domain, self.size(x.gives), cols, kind), x.name)
 
     def table(self, table: ConstantBlocks) -> Field:
-        """The constant blocks of an own operator or vector, or the number of an own scalar."""
+        """The constant blocks of a custom operator or vector, or the number of a custom scalar."""
         self.reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY

@@ -251,7 +251,7 @@ Operation(
     "Jr", "rotor inertia", **_LEAF, domain=Domain.BODY, rows="r", cols="r", kind=Kind.SYMMETRIC,
     form="Jr({at})", latex="J_r({at})",
 )  # fmt: skip
-Operation("table", "constant blocks of an own operator", **_LEAF, form=_table_form)
+Operation("table", "constant blocks of a custom operator", **_LEAF, form=_table_form)
 Operation(
     "gravity", "[0; −g]", **_LEAF, domain=Domain.WORLD, rows="6", cols="1", form="[0; −g]",
     latex=r"\bar{g}",
@@ -340,7 +340,7 @@ Operation(
     binding=Binding.SUM,
 )  # fmt: skip
 Operation(
-    "formula", "blocks of an own operator, entry by entry", body=kernels.formula,
+    "formula", "blocks of a custom operator, entry by entry", body=kernels.formula,
     variant=Variant.JOINT, cost=_formula_cost, form=_formula_form,
 )  # fmt: skip
 Operation("inv", "the inverse", cost=_inverse_cost, naming=Naming.INLINE, form="{0^}")

@@ -69,7 +69,7 @@ class Request:
     modes: tuple[str, ...]
     blocks: tuple[tuple[Any, Any], ...] | None
     columns: bool
-    given: tuple[str, ...]
+    inputs: tuple[str, ...]
     rewrite: str
     points: PointSet
     same_operand: bool = False
@@ -81,13 +81,13 @@ class Request:
         mode: str | Sequence[str],
         blocks: Sequence[tuple[Any, Any]] | None,
         columns: bool,
-        given: Sequence[str],
+        inputs: Sequence[str],
         rewrite: str,
         points: PointSet,
         same_operand: bool = False,
         rules: Sequence[Identity | str] = (),
-        paper: str = "",
-        own: Sequence[Expr] = (),
+        notation: str = "",
+        custom: Sequence[Expr] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
         columns = true_or_false("columns", columns)
@@ -99,13 +99,13 @@ class Request:
                 f"{expr!r} is neither an operator expression nor a sequence of them{advice}"
             )
         several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
-        expressions = tuple(as_expression(x, paper, own) for x in several)
+        expressions = tuple(as_expression(x, notation, custom) for x in several)
         modes = _strings("mode", mode)
         modes = modes * len(expressions) if isinstance(mode, str) else modes
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
             raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
-        names = _strings("given", [_name_of(x) for x in given] if _is_list(given) else given)
+        names = _strings("inputs", [_name_of(x) for x in inputs] if _is_list(inputs) else inputs)
         return Request(
             expressions,
             single,
@@ -116,12 +116,12 @@ class Request:
             one_of("rewrite", rewrite, REWRITES),
             points,
             same_operand,
-            _rules(rules, paper, own),
+            _rules(rules, notation, custom),
         )
 
 
-def _is_list(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str)
+def _is_list(x: Any) -> bool:
+    return isinstance(x, Sequence) and not isinstance(x, str)
 
 
 def _name_of(x: Any) -> Any:
@@ -139,7 +139,7 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _rules(
-    rules: Sequence[Identity | str], paper: str, own: Sequence[Expr]
+    rules: Sequence[Identity | str], notation: str, custom: Sequence[Expr]
 ) -> tuple[Identity | str, ...]:
     """The rules; names and claims in letters of the library stay text until they are proved."""
     if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
@@ -150,9 +150,10 @@ def _rules(
                 f"rules= takes identities, their names, or claims as strings, not "
                 f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
             )
-    special = bool(paper or own)
+    special = bool(notation or custom)
     return tuple(
-        claim(x, paper, own) if special and isinstance(x, str) and "=" in x else x for x in rules
+        claim(x, notation, custom) if special and isinstance(x, str) and "=" in x else x
+        for x in rules
     )
 
 
@@ -219,7 +220,7 @@ def for_bodies_of(request: Request, model: Model) -> Request:
 
 
 def check_modes(request: Request, model: Model) -> None:
-    """Reject what bodies with modes do not have: values that are given.
+    """Reject what bodies with modes do not have: quantities as inputs.
 
     And derivatives for rigid bodies, before a part of them cancels.
     """
@@ -230,13 +231,12 @@ def check_modes(request: Request, model: Model) -> None:
                 "A derivative with the terms by modes is right for them:\n"
                 "    pp.diff(expr, 'q', modes=True)"
             )
-    for name in request.given if model.has_more_rows else ():
+    for name in request.inputs if model.has_more_rows else ():
         row = row_named(name, request.expressions)
         if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
             raise InputError(
-                f"given={name!r}: quantities of mechanisms with flexible bodies, or with rotors on "
-                "skew axes, cannot be given; "
-                "only gravity, scalars and the inertia of rotors Jr can"
+                f"inputs={name!r}: with flexible bodies, or rotors on skew axes, only gravity, "
+                "scalars and the inertia of rotors Jr can be inputs"
             )
 
 
@@ -259,8 +259,8 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     if request.blocks is not None and "blocks" not in request.modes:
         raise InputError('blocks= has no effect: no result has mode="blocks". Pass  mode="blocks"')
     own_rows(request.expressions)
-    for name in request.given:
-        _check_given(name, request.expressions)
+    for name in request.inputs:
+        _check_input(name, request.expressions)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is not an operator expression{check.advice(x)}")
@@ -325,20 +325,20 @@ def _check_operands(request: Request) -> None:
         )
 
 
-def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
+def _check_input(name: str, expressions: tuple[Expr, ...]) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
     if name in _INPUTS:
-        raise InputError(f"given={name!r}: {name} is already an input")
+        raise InputError(f"inputs={name!r}: {name} is an input already")
     if name in _NO_QUANTITIES:
         raise InputError(
-            f"given={name!r}: {name} stands for something else at every place, depending on its "
-            "braces or brackets; only quantities that are the same everywhere can be given"
+            f"inputs={name!r}: {name} stands for something else at every place, depending on its "
+            "braces or brackets; only quantities that are the same everywhere can be inputs"
         )
     if name in _PARTS:
         raise InputError(
-            f"given={name!r}: {name} is a part of {_PARTS[name]}; another value would contradict "
-            "it. Give the placements instead: given=('placement',)"
+            f"inputs={name!r}: {name} is a part of {_PARTS[name]}; another value would contradict "
+            "it. Make the placements an input instead: inputs=('placement',)"
         )
     row = row_named(name, expressions)
     if row is not None and row.is_own and row.gives.index == "one":
@@ -346,8 +346,8 @@ def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
         raise InputError(
-            f"given={name!r}: only memoryless operators and body quantities can be given, such as "
-            "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
+            f"inputs={name!r}: only memoryless operators and body quantities can be inputs, such "
+            "as M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
 
 
@@ -355,7 +355,7 @@ def _check_poses(x: Expr) -> None:
     curved = {leaf.gives for leaf in leaves_of(x) if leaf.gives.is_curved} - {x.gives}
     for space in curved:
         raise SpaceError(
-            f"{shown(x)}: {space.phrase.split()[-1]} can be returned or given, but not multiplied"
+            f"{shown(x)}: {space.phrase.split()[-1]} can be results or inputs, but not factors"
         )
 
 
@@ -372,7 +372,7 @@ def rewrite_request(
     return rewrite(
         request.expressions,
         request.modes,
-        request.given,
+        request.inputs,
         armature=armature,
         rules=rules,
         form=form,
@@ -393,7 +393,7 @@ def lower_request(
     `watch` sees the fields so far after every result but the last, and ends the work by raising.
     """
     armature = model is None or model.has_armature
-    given = dict.fromkeys(request.given, "")
+    given = dict.fromkeys(request.inputs, "")
     has_rows = model is not None and model.has_more_rows
     six_rows = _without_rows(request, expressions, model)
     more_rows, expressions = has_rows and six_rows is None, six_rows or expressions
@@ -433,7 +433,7 @@ def lower_request(
             watch(fields_of(results))
     if not operands:
         operands.extend(x.gives for x in operands_of(request.expressions))
-    names = inputs_of(request.expressions, request.given) + request.given
+    names = inputs_of(request.expressions, request.inputs) + request.inputs
     if has_rows and "q" not in names and _has_inertia(request):
         names = ("q", *names)  # M depends on the modes
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
@@ -456,7 +456,7 @@ def traits_of(
     matrices = [x for x, mode in pairs if mode != "apply" and not x.is_vector]
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
-        *(request.given, request.rewrite, request.points.axes, request.same_operand),
+        *(request.inputs, request.rewrite, request.points.axes, request.same_operand),
         *(model.has_armature, _flat(model), model.has_more_rows, elimination_of(model)),
         _laws(request),
         *(_flips(x, model, request.points) for x in matrices),

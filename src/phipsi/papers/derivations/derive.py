@@ -14,7 +14,7 @@ import numpy as np
 from phipsi.core.expressions import Expr, Number, Op, Vocabulary, identity
 from phipsi.core.operators import as_expression, definition, vocabulary
 from phipsi.core.rewrite import Identity, sides_of
-from phipsi.errors import InputError, is_whole
+from phipsi.errors import InputError, counted, is_whole
 from phipsi.papers.derivations.derivation_search import (
     DerivationSearch,
     Meeting,
@@ -86,6 +86,9 @@ class DerivationStep:
     place: str = ""
     moves: tuple[Move, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<DerivationStep = {self.expression} by {self.reason}>"
+
     def __str__(self) -> str:
         return f"{self.expression}   {self.reason}"
 
@@ -137,6 +140,12 @@ class Derivation:
 
     def __bool__(self) -> bool:
         return not self.reason
+
+    def __repr__(self) -> str:
+        sign = "≠" if self._is_refuted else "="
+        result = "no chain was found" if self.reason else counted(len(self.steps), "step")
+        result = "refuted" if self._is_refuted else result
+        return f"<Derivation {self.lhs} {sign} {self.rhs}: {result}>"
 
     def __str__(self) -> str:
         """As lines, one for each step."""
@@ -260,17 +269,17 @@ def derive(
     using: Sequence[Identity | str | EllipsisType] | None = None,
     through: Sequence[Expr | str] = (),
     condition: str | None = None,
-    most: int = MOST,
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    max_forms: int = MOST,
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Derivation:
     """Find a chain of named identities from one expression to another.
 
     **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
     or its name; `using`, the identities that may be used next to the definitions (``...`` in the
     list stands for the whole book); `through`, expressions on the way, in order, to follow a given
-    derivation; `condition`, such as ``"Jr = 0"``, found if not given; `most`, how many forms each
-    leg looks at; `paper` and `own`, how text is read, as for `parse`.
+    derivation; `condition`, such as ``"Jr = 0"``, found if not given; `max_forms`, how many forms
+    each leg looks at; `notation` and `custom`, how text is read, as for `parse`.
     **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
     claim is not used unless `using` names it. If the sides are not equal, the derivation says so
     with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
@@ -284,11 +293,13 @@ def derive(
       = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
       = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
     """
-    if not is_whole(most) or most < 1:
-        raise InputError(f"most is a number of forms, such as most={MOST}, not {most!r}")
+    if not is_whole(max_forms) or max_forms < 1:
+        raise InputError(
+            f"max_forms is a number of forms, such as max_forms={MOST}, not {max_forms!r}"
+        )
     using = None if using is None else _listed("using", using)
     through = _listed("through", through)
-    words = vocabulary(paper, own, words_of_tables())
+    words = vocabulary(notation, custom, words_of_tables())
     claim = _claim(lhs, rhs, condition, words)
     given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
     title = claim.name if given else _title(claim)
@@ -310,7 +321,7 @@ def derive(
     allowed = _allowed(using, claim, words)
     steps, tried = list[DerivationStep](), 0
     for before, after in zip(points, points[1:], strict=False):
-        leg = _leg(before, after, claim, allowed, most, using is not None)
+        leg = _leg(before, after, claim, allowed, max_forms, using is not None)
         tried += leg.tried
         steps += leg.steps
         if leg.reason:
@@ -404,7 +415,7 @@ def _refuted(proof: Proof) -> str:
 
 
 def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
-    """The identities that may be used, own ones after a proof."""
+    """The identities that may be used, custom ones after a proof."""
     if using is None:
         return [x for x in book() if x.kind == "definition" or _may_use(x, claim)]
     out = list(definitions())
@@ -607,6 +618,7 @@ def _unfinished(
         f"no chain of identities was found among {tried} forms; the two closest forms are\n"
         f"    from the left    {states[0].expression()}\n"
         f"    from the right   {states[1].expression()}\n"
-        "Give a form on the way, through=[…], more identities, using=[..., …], or a larger most=…."
+        "Give a form on the way, through=[…], more identities, using=[..., …], or a larger "
+        "max_forms=…."
     )
     return Derivation(lhs, rhs, (), claim.condition, reason, tried=tried)

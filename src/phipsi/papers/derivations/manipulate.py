@@ -167,7 +167,7 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
     if at is None:
         return change(x)
     if isinstance(at, (str, Expr)):
-        part = as_expression(at, own=_own_in(x))
+        part = as_expression(at, custom=_own_in(x))
         _check_occurs(x, part)
         return replace(x, part, change(part))
     if isinstance(cast(object, at), int):
@@ -218,7 +218,7 @@ def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
         )
     chosen: dict[Expr, Expr] = {}
     for old, other in new.items():
-        before, after = (_expression(y, "subs", own=_own_in(x)) for y in (old, other))
+        before, after = (_expression(y, "subs", custom=_own_in(x)) for y in (old, other))
         if after.takes is UNKNOWN:  # a lone I or 0 is the one between the spaces of the other
             after = total_of([(0, before), (1, after)])
         if (before.takes, before.gives) != (after.takes, after.gives):
@@ -352,7 +352,7 @@ def collect(
     one_of("side", side, ("left", "right", ""))
     if factor is None:
         return _done(ManipulationStep(x, collect_prefixes(x), "collect common factors"), show)
-    common = _expression(factor, "collect", own=_own_in(x))
+    common = _expression(factor, "collect", custom=_own_in(x))
     for form in (x, words_of(x).expression()):
         if side != "right" and (after := _collect_left(form, common)) is not None:
             return _done(ManipulationStep(x, after, f"collect {common}"), show)
@@ -377,8 +377,10 @@ def _collect_left(x: Expr, common: Expr) -> Expr | None:
     return total_of([*rest, (1, common @ inner)])
 
 
-def _expression(x: Expr | str, function: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
-    found = as_expression(x, paper, own)
+def _expression(
+    x: Expr | str, function: str, notation: str = "", custom: Sequence[Expr] = ()
+) -> Expr:
+    found = as_expression(x, notation, custom)
     if not isinstance(cast(object, found), Expr):
         raise InputError(
             f"{function} needs an expression or a string such as 'H phi M', not {x!r}{advice(x)}"
@@ -391,15 +393,16 @@ def simplify(
     expr: Expr | str,
     model: Model | None = None,
     *,
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    notation: str = "",
+    custom: Sequence[Expr] = (),
 ) -> Expr:
     """The cheapest form of an expression that the engine knows, by its own count of flops.
 
     The forms are the expression as written, rewritten by the rules, and both with common factors
     collected.
     **Arguments:** `expr`, an expression or text; `model`, whose flops count; without one, those per
-    body of any tree with one-dof hinges; `paper` and `own`, how text is read, as for `parse`.
+    body of any tree with one-dof hinges; `notation` and `custom`, how text is read, as for
+    `parse`.
     **Returns:** an equal expression between the same spaces. **Cost:** no numbers are computed;
     every form is lowered once.
 
@@ -407,7 +410,7 @@ def simplify(
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
     """
-    x = _expression(expr, "simplify", paper, own)
+    x = _expression(expr, "simplify", notation, custom)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"simplify: the second argument must be a model, not {type(model).__name__}. Write  "

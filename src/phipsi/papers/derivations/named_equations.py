@@ -136,7 +136,7 @@ def definitions() -> tuple[Identity, ...]:
 
 
 def own_definitions(sides: Iterable[Expr]) -> list[Identity]:
-    """The definitions of the user's own operators that occur, also in each other."""
+    """The definitions of custom operators that occur, also in each other."""
     out: dict[Expr, Identity] = {}
     stack = [y for x in sides for y in leaves_of(x)]
     while stack:

@@ -250,7 +250,7 @@ def bits_of(mechanism: Model, points: PointSet | None = None) -> int:
 
 
 def _own_bits(identity: Identity) -> int:
-    """The size of the constants of own operators and vectors in an identity, in bits."""
+    """The size of the constants of custom operators and vectors in an identity, in bits."""
     tables = [row.value for row in own_rows(identity.expressions).values()]
     blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
     return 53 + span_of(blocks) if blocks else 0

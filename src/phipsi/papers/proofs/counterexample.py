@@ -15,6 +15,7 @@ from phipsi.core.expressions import Expr, Space
 from phipsi.core.model import Model, joints as joint_types
 from phipsi.core.operators import inputs_of
 from phipsi.core.rewrite import Identity
+from phipsi.errors import counted
 from phipsi.papers.proofs.digits import AGREE, Digits, long_decimals
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import ProofState
@@ -45,10 +46,16 @@ class Counterexample:
     rhs: Decimal
     code: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return f"<Counterexample with {counted(self.model.n_bodies, 'body')}: {self._values}>"
+
+    @property
+    def _values(self) -> str:
         left, right = _distinguishing_digits(self.lhs, self.rhs)
-        values = f"{self.entry}: {left} on the left, {right} on the right"
-        return f"{describe(self.model)}\n    {values}\n\n{self.code}"
+        return f"{self.entry}: {left} on the left, {right} on the right"
+
+    def __str__(self) -> str:
+        return f"{describe(self.model)}\n    {self._values}\n\n{self.code}"
 
 
 def find_counterexample(
@@ -82,7 +89,7 @@ def _is_too_long(identity: Identity, sample: SampleMechanism) -> bool:
 
 
 def own_names(identity: Identity) -> list[str]:
-    """The names of the user's own operators and vectors in an identity."""
+    """The names of custom operators and vectors in an identity."""
     return sorted({x.name for x in identity.leaves if x.row.is_own})
 
 
@@ -204,11 +211,11 @@ def _code(
         lines.append(f"model = pp.System(model, [{joined}])")
     given = ", ".join(f"{name}={_plain(x)}" for name, x in state.items())
     left, right = identity.sides
-    own = own_names(identity)
+    custom = own_names(identity)
     texts = [repr(str(side)) for side in (left, right)]
-    if own:
-        lines.append(f"own = [{', '.join(own)}]  # yours")
-        texts.append("own=own")
+    if custom:
+        lines.append(f"custom = [{', '.join(custom)}]  # yours")
+        texts.append("custom=custom")
     lines += [f"state = dict({given})", f"claim = pp.Identity({', '.join(texts)})"]
     gap, size = abs(lhs - rhs), max(abs(lhs), abs(rhs))
     if gap * 10**_FLOAT_DIGITS < size:  # floats cannot tell them apart
@@ -216,7 +223,7 @@ def _code(
         return "\n".join(lines)
     at = f"[{', '.join(map(str, index))}]" if index else ""
     lines += [
-        "lhs, rhs = (pp.dense(side, model, **state) for side in claim.sides)",
+        "lhs, rhs = (pp.evaluate_dense(side, model, **state) for side in claim.sides)",
         f"print(lhs{at}, rhs{at})",
     ]
     return "\n".join(lines)

@@ -131,7 +131,7 @@ class ExactMechanism:
         return ExactHinge(joint, own, self.flexible[k], port)
 
     def drawn_blocks(self, table: Table) -> list[Array]:
-        """The blocks of an own operator or vector, drawn once; symmetric ones stay symmetric."""
+        """The blocks of a custom operator or vector, drawn once; symmetric ones stay symmetric."""
         if table not in self._drawn:
             make = self._numbers.any
             if table.symmetric:

@@ -110,7 +110,7 @@ def _several(name: str, as_printed: Sequence[Identity], found: Sequence[Identity
     """The error for a number with several equations, and how to prove one of them."""
     if as_printed:
         paper = cast(Printed, _printed_at(name)).paper
-        fixes = [f'pp.prove("{x.statement}", paper="{paper}")' for x in as_printed]
+        fixes = [f'pp.prove("{x.statement}", notation="{paper}")' for x in as_printed]
     else:
         fixes = [f"pp.prove({x.name!r})" for x in found]
     more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
@@ -267,7 +267,7 @@ def _as_printed(query: str) -> Iterator[Identity]:
                 name=str(row),
                 source=f"{paper.replace(' II', ' Part II')} as printed",
                 statement=f"{left} = {right}",
-                paper=paper,
+                notation=paper,
             )
 
 

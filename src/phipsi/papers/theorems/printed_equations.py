@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (tables: one row, one line)
 """What stands at every number of the five papers: the equations as printed, in each paper's letters.
 
-A row has the numbers, the equations and expressions that `pp.parse(text, paper=…)` reads, and, where nothing is
+A row has the numbers, the equations and expressions that `pp.parse(text, notation=…)` reads, and, where nothing is
 read, what it is here. docs/papers has the same rows with more words; a test compares them.
 """
 

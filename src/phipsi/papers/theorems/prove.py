@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.calculus import substitute
-from phipsi.core.dense import collect, dense
+from phipsi.core.dense import collect, evaluate_dense
 from phipsi.core.expressions import Expr
 from phipsi.core.model import ANY_POINTS, UNAFFECTED, Model, PointSet, supports
 from phipsi.core.operators import (
@@ -126,6 +126,11 @@ class Proof:
     def __bool__(self) -> bool:
         return self.holds is True
 
+    def __repr__(self) -> str:
+        word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
+        hint = f", holds if {self.holds_if}" if self.holds_if else ""
+        return f"<Proof {self.identity.name} {word}{hint}>"
+
     def __str__(self) -> str:
         word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
         if self.limit:
@@ -148,8 +153,8 @@ def prove(
     v: ArrayLike | None = None,
     *,
     seed: int = 0,
-    paper: str = "",
-    own: Sequence[Expr] = (),
+    notation: str = "",
+    custom: Sequence[Expr] = (),
     any_efforts: bool = False,
     modes: bool = False,
 ) -> Proof:
@@ -157,8 +162,8 @@ def prove(
 
     **Arguments:** `identity`, its name or number in a paper, ``"SOA 0.28"``, or a claim as text,
     ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
-    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `paper` and `own`,
-    how a claim is read, as for `parse`. Everything that is not given is random, from the
+    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `notation` and
+    `custom`, how a claim is read, as for `parse`. Everything that is not given is random, from the
     seed, and loops are open; tau is the effort of the equations of motion, or anything with
     ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
     deform too, as they do for claims with operators of modes.
@@ -188,7 +193,7 @@ def prove(
         raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
     if isinstance(identity, str):
-        identity = stated(identity, paper, own)
+        identity = stated(identity, notation, custom)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
             f"prove needs an identity, its name, or a claim as a string, not "
@@ -279,7 +284,7 @@ def _everywhere(
 
 
 def _with_any_blocks(identity: Identity) -> Identity:
-    """The identity with any blocks in place of own operators and vectors given by formulas."""
+    """The identity with any blocks in place of custom operators and vectors given by formulas."""
     values = {
         x: with_any_blocks(x)
         for x in identity.leaves
@@ -421,7 +426,7 @@ def _gap(identity: Identity, model: Model, seed: int, at: PointSet | None) -> fl
     inputs |= {"q": tree.random_configuration(rng), "free": np.ones(nv)}
     inputs |= {"points": points} if closures is None else {"Udot": rng.normal(size=closures.n_rows)}
     try:
-        gap = np.abs(dense(lhs - rhs, model, **inputs))
+        gap = np.abs(evaluate_dense(lhs - rhs, model, **inputs))
     except (PhipsiError, np.linalg.LinAlgError):
         return float("nan")
     return float(gap.max(initial=0.0))
@@ -430,7 +435,7 @@ def _gap(identity: Identity, model: Model, seed: int, at: PointSet | None) -> fl
 # ---- claims and states ---------------------------------------------------------------------------
 
 
-def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
+def stated(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identity:
     """An identity by its name or number, or a claim as text."""
     if not text.strip():
         raise InputError(
@@ -439,7 +444,7 @@ def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
     if not re.search("[=<>≤≥≠]", text):
         return identity_named(text)
     try:
-        return claim(text, paper, own)
+        return claim(text, notation, custom)
     except PhipsiError:
         if any(text == identity.name for identity in all_identities()):  # "0 <= P"
             return identity_named(text)
@@ -454,7 +459,7 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     if any(np.iscomplexobj(x) for x in inputs.arguments.values()):
         raise InputError("prove needs real numbers, but q or v is complex")
     if q is not None:
-        dense(_POSE, model, q=q)  # rejects arrays that are not configurations
+        evaluate_dense(_POSE, model, q=q)  # rejects arrays that are not configurations
     return inputs.arguments
 
 
@@ -477,7 +482,7 @@ def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
     """The error for a singular matrix, with the name of the hinge if it is one."""
     try:
         tree = parts(model)[0]
-        dense(_HINGE_INERTIA, tree, q=tree.random_configuration(seed))
+        evaluate_dense(_HINGE_INERTIA, tree, q=tree.random_configuration(seed))
     except SingularHingeError as error:
         return error
     return SingularMatrixError(

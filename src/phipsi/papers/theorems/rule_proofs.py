@@ -78,7 +78,7 @@ def _check_given(identity: Identity, given: Sequence[str]) -> None:
         if name in _names_read(identity):
             raise InputError(
                 f"the rule {identity.name!r} was proved for the {name} of the mechanism, but "
-                f"given={name!r} makes it an input that may have any value. Leave out one of them."
+                f"inputs={name!r} makes it an input that may have any value. Remove one of them."
             )
 
 
@@ -158,8 +158,8 @@ def _refused(identity: Identity, mechanism: Model, here: Proof) -> InputError:
     """The error for a rule that is false on the model; it says what is special about the model."""
     if here:
         return InputError(
-            f"the rule {identity.name!r} cannot be used: it holds {here.reason}, and with given= "
-            f"they may be others. Leave out the rule, or given="
+            f"the rule {identity.name!r} cannot be used: it holds {here.reason}, and with inputs= "
+            f"they may be others. Remove the rule, or inputs="
         )
     try:
         general = _everywhere(identity)

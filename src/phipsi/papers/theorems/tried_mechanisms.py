@@ -97,7 +97,7 @@ class Tried:
         if not self.count:
             raise SingularMatrixError(
                 f"identity {self._identity.name!r} inverts a matrix that is singular on all "
-                f"{self._tried} mechanisms that were tried. Prove it on a model of your own: "
+                f"{self._tried} mechanisms that were tried. Prove it on your model: "
                 f"pp.prove(identity, model)"
             )
         if failed is None or self.method != "exact":

@@ -18,7 +18,7 @@ from phipsi import examples
 from phipsi.core.backends import Program
 from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile, explain
-from phipsi.core.dense import dense
+from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions import Expr, Space, signature, structure_word
 from phipsi.core.model import Model, entry_names
 from phipsi.core.operators import CATALOGUE, leaves_of, parse
@@ -181,7 +181,7 @@ class Answers:
     # ---- on a robot ----------------------------------------------------------------------------
 
     def value(self, question: Question) -> Answer:
-        """The value of the compiled program in a random state, and its distance from `dense`."""
+        """The value of the program in a random state, and its distance from `evaluate_dense`."""
         x, robot = question.expression, self.robot(question)
         program, points = _program(x, robot)
         named = _state(program, robot, question.seed)
@@ -189,7 +189,7 @@ class Answers:
         out: Answer = {"inputs": list(program.inputs), "shape": list(got.shape)}
         if robot.n_bodies <= _MOST_BODIES:
             operand = named.pop("x", None)
-            exact = dense(x, robot, points=points, **named)
+            exact = evaluate_dense(x, robot, points=points, **named)
             if operand is not None:
                 exact = exact @ operand.reshape(-1)
             got = got.reshape(exact.shape)
@@ -395,7 +395,7 @@ def _picture(x: Expr, robot: Model, seed: int) -> Answer:
     points = _points(x, robot)
     named = _state(compile(x, robot, points=points), robot, seed)
     named.pop("x", None)
-    matrix = np.abs(dense(x, robot, points=points, **named))
+    matrix = np.abs(evaluate_dense(x, robot, points=points, **named))
     rows = _edges(x.gives, robot, matrix.shape[0])
     columns = _edges(x.takes, robot, matrix.shape[1])
     least = 1e-13 * matrix.max(initial=0.0)

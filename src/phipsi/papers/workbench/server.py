@@ -72,6 +72,9 @@ class Workbench:
         self._fragment = f"#x={quote(expression)}" if expression else ""
         self.address = f"{self._server.address}{self._fragment}"
 
+    def __repr__(self) -> str:
+        return f"<Workbench at {self.address}>"
+
     def open_browser(self) -> None:
         """Open the page in the browser of this user."""
         self._server.open_browser(self._fragment)

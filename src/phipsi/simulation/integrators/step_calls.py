@@ -191,7 +191,7 @@ class ProgramCall(Primitive):
     def _of_rotors(self, form: Expr, mode: str, given: Any, result: Node, weight: Node) -> Node:
         """The weights of Jr: −∑ (ℳ⁻¹ L* w) (ℳ⁻¹ R)*, a change acting as efforts −δJr ℳ⁻¹ R."""
         back, reach = _AROUND[form]
-        shared = {name: x for name, x in self.options.items() if name in ("given", "points")}
+        shared = {name: x for name, x in self.options.items() if name in ("inputs", "points")}
 
         def of(X: Expr) -> Node:
             if mode == "dense" and X is form:
@@ -309,18 +309,18 @@ def products(
     form: Expr,
     model: Model,
     names: Sequence[str],
-    inputs: Mapping[str, Node],
+    known: Mapping[str, Node],
     weight: Node,
     **options: Any,
 ) -> dict[str, Node]:
     """The derivative of weight · form by inputs, by their names; that of q along the rates.
 
-    `inputs` are those of the form; `options` those of `compile`.
+    `known` are the inputs of the form, by name; `options` those of `compile`.
     """
     modal, words = model.has_more_rows, ("inertia" if x == "M" else x for x in names)
     gradients = tuple(calculus.differentiation.gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
-    place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
+    place, shapes = {**known, "x": weight}, callee.native.program.input_shapes
     shaped = {
         x: ops.gather(place[x], np.arange(place[x].size).reshape(shapes[x])) for x in callee.inputs
     }

@@ -113,7 +113,7 @@ class StepGraph:
         self.model = model = mechanism.model
         self.circuit, self._named = circuit, tuple(as_list("given", given, "['M']"))
         if not all(isinstance(x, str) for x in self._named):
-            raise InputError(f"given={given!r} must be names of quantities, such as ['M']")
+            raise InputError(f"per_trajectory={given!r} must be names of quantities, such as ['M']")
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in self._named))
         self._check_given(mechanism)
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
@@ -132,7 +132,7 @@ class StepGraph:
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
             form = hybrid_form(body_forces(external)) if prescribed else form
-            self._dynamics: Any = ProgramCall((form,), model, given=self._given)
+            self._dynamics: Any = ProgramCall((form,), model, inputs=self._given)
         else:
             self._dynamics = self._closed_dynamics(0)
 
@@ -140,7 +140,7 @@ class StepGraph:
         """Reject quantities of which a part of the run would not know."""
         if INERTIA in self._named and "M" in self._named:
             raise InputError(
-                f"given={list(self._named)!r}: the inertias of bodies are given twice, as "
+                f"per_trajectory={list(self._named)!r}: the inertias of bodies are given twice, as "
                 f"{INERTIA!r} and as 'M'. Leave one of them out"
             )
         unfit, why = [x for x in self._given if x not in _OF_SYSTEMS], ""
@@ -152,12 +152,12 @@ class StepGraph:
             why = "impulses of ropes, rigid stops and dry friction act by the model's lengths"
         if unfit and why:
             raise InputError(
-                f"given={unfit!r}: {why}. Its trajectories may have their own {INERTIA!r}, "
-                + ", ".join(map(repr, _OF_SYSTEMS))
+                f"per_trajectory={unfit!r}: {why}. Per-trajectory quantities of a system are "
+                + ", ".join(map(repr, (INERTIA, *_OF_SYSTEMS)))
             )
         if self.circuit.given != self._named and self.circuit.evaluations:
             raise InputError(
-                f"given={list(self._named)!r}: these laws were traced for "
+                f"per_trajectory={list(self._named)!r}: these laws were traced for "
                 f"{list(self.circuit.given)!r}, and read masses and gravity of those. Trace them "
                 f"with the same:  circuit(mechanism, laws, dt, given)"
             )
@@ -222,15 +222,15 @@ class StepGraph:
             return self._own_call(one.forms, **options)
         assert self._system is not None
         # inside a step loops are open by the error of a stage; dynamics judge their own doubts
-        options |= {"given": self._given, "allowed": (DOUBTFUL,)}
+        options |= {"inputs": self._given, "allowed": (DOUBTFUL,)}
         return ProgramCall(one.forms, self._system, **options)
 
     def _own_call(self, forms: Sequence[Expr], **options: Any) -> ProgramCall:
         """A program of the tree, with those of the quantities that are given which it reads."""
         if self._given:
-            program = compile(tuple(forms), self.model, given=self._given, **options)
+            program = compile(tuple(forms), self.model, inputs=self._given, **options)
             read = tuple(x for x in self._given if x in program.source.reads)
-            options |= {"given": read} if read else {}
+            options |= {"inputs": read} if read else {}
         return ProgramCall(forms, self.model, **options)
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
@@ -248,7 +248,7 @@ class StepGraph:
 
         **Arguments:** `forms`; `inputs`, such as "q" and "v"; `options` as `compile` takes them.
         """
-        return self._called(ProgramCall(forms, self.model, given=self._given, **options), inputs)
+        return self._called(ProgramCall(forms, self.model, inputs=self._given, **options), inputs)
 
     def energy(self, place: GraphState) -> Node:
         """Kinetic energy and that of gravity (), J, with what trajectories have of their own."""
@@ -330,7 +330,7 @@ class StepGraph:
             return self.accelerations(place, forces, self._modal_inertia())
         form = loaded(linearly_implicit, external=forces.loads is not None)
         names = tuple(dict.fromkeys((*self._given, STEP_LENGTH.name)))
-        program = ProgramCall((form,), self.model, given=names)
+        program = ProgramCall((form,), self.model, inputs=names)
         inputs = {"q": place.q, "v": place.v, "tau": forces.efforts, STEP_LENGTH.name: STEP}
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
@@ -347,7 +347,7 @@ class StepGraph:
         self, forms: Sequence[Expr], place: GraphState, forces: Forces, inertia: Node | None = None
     ) -> tuple[Node, ...]:
         """Expressions of the algebra, with `inertia` (nv,) added to that of the rotors."""
-        program = ProgramCall(forms, self.model, given=self._given)
+        program = ProgramCall(forms, self.model, inputs=self._given)
         return self._evaluated(program, place, forces, inertia)
 
     def _evaluated(
@@ -389,7 +389,7 @@ class StepGraph:
             more = {"pose": pose} if shared and points else {}
             if shared and not self.model.has_more_rows:
                 more |= {G.name: G, INNOVATIONS.name: D.inv}
-            options: Any = {"given": self._given, "mode": (*modes, *["blocks"] * len(more))}
+            options: Any = {"inputs": self._given, "mode": (*modes, *["blocks"] * len(more))}
             options |= {"inspects": self._given, **({"points": points} if points else {})}
             program = ProgramCall([*forms, *more.values()], self.model, **options)
             vdot, *found = self._evaluated(program, place, forces, inertia)
@@ -399,7 +399,7 @@ class StepGraph:
         else:
             vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
             allowed = (DOUBTFUL, CONTRADICTION)
-            options = {"given": self._given, "mode": ("dense",), "allowed": allowed}
+            options = {"inputs": self._given, "mode": ("dense",), "allowed": allowed}
             program = ProgramCall((CLOSED_INVERSE,), self._system, **options)
             (closed,) = self._with_inertia(program, {"q": place.q}, inertia)
             found = [closed]
@@ -460,7 +460,7 @@ class StepGraph:
             change, f = call(callee, q, efforts, none, *self._given_nodes(callee, inertia))
             return change, f
         form, x = KNOWN_INVERSE if gains else mass_matrix.inv, efforts
-        options: Any = {"given": tuple(gains) or self._given, "inspects": self._given}
+        options: Any = {"inputs": tuple(gains) or self._given, "inspects": self._given}
         if wrenches is not None:
             form, x, options = form @ J.T, wrenches, {**options, "points": points}
         assert x is not None
@@ -474,7 +474,7 @@ class StepGraph:
     ) -> tuple[Node, ...]:
         if inertia is not None:
             if "Jr" not in self._given:
-                options = {**program.options, "given": (*self._given, "Jr")}
+                options = {**program.options, "inputs": (*self._given, "Jr")}
                 known, inspects = (program.forms, program.model), program.inspects
                 program = ProgramCall(*known, inspects=inspects, **options)
             inputs["Jr"] = self._rotors(inertia, program.native.program.input_shapes["Jr"])

@@ -130,7 +130,7 @@ class _SystemCall(Primitive):
         self, forms: Any, more: Sequence[Array], modes: Sequence[str], **state: Array
     ) -> Any:
         """Expressions with what is given."""
-        program = compile(forms, self.system, mode=modes, given=self.given)
+        program = compile(forms, self.system, mode=modes, inputs=self.given)
         known = {**state, **dict(zip(self.given, more, strict=True))}
         return program(*(known[x] for x in program.inputs))
 
@@ -175,7 +175,7 @@ class _SystemCall(Primitive):
             names += ["M"] if "M" in more and form is momenta else []
             inputs = {**state, **more, "vdot": rates}
             found = products(
-                form, self.system, names, inputs, weight, given=self.given, unrolls=True
+                form, self.system, names, inputs, weight, inputs=self.given, unrolls=True
             )
             for name, w in found.items():
                 w = ops.apply("neg", w)
@@ -197,7 +197,7 @@ class SolutionCall(_SystemCall):
         super().__init__(system, given)
         self._program: ProgramCall | None = None
         if self.way is None:
-            options: Any = {"given": self.given, "allowed": _OPEN}
+            options: Any = {"inputs": self.given, "allowed": _OPEN}
             self._program = ProgramCall(_SOLUTION, system, **options)
             self.natives = self._program.natives
 

@@ -68,7 +68,7 @@ def closure_programs(system: System, given: Sequence[str] = ()) -> list[Program]
 
     Code without loops calls none; the one that there is has the tables of the joints.
     """
-    options: Any = {"backend": "native", "given": tuple(given)}
+    options: Any = {"backend": "native", "inputs": tuple(given)}
     way = choose_closure_solver(system, given)
     if isinstance(way, Unrolled):
         return [compile(pose, system, backend="native")]

@@ -76,7 +76,7 @@ def choose_closure_solver(system: System, given: Sequence[str] = ()) -> ClosureS
 
 
 def _unrolled(system: System, given: Sequence[str], elimination: Elimination) -> Unrolled | None:
-    options: Any = {"given": tuple(given), "backend": "reference"}
+    options: Any = {"inputs": tuple(given), "backend": "reference"}
     program = compile(ELIMINATION[0], system, mode=MODES[0], **options)
     graph = ScalarGraph()
     try:

@@ -89,7 +89,7 @@ def _elimination(system: System, names: frozenset[str]) -> Elimination | None:
         size = np.einsum("nii->ni", M)
         if "M" in names or (names and not system.has_more_rows):
             half = rng.standard_normal((system.model.n_bodies, 6, 6))
-            program = compile(mass_matrix, system.model, mode="dense", given=("M",))
+            program = compile(mass_matrix, system.model, mode="dense", inputs=("M",))
             M = program(q, half @ half.swapaxes(-1, -2))
         elif names:  # any block of Jr
             M = M.copy()

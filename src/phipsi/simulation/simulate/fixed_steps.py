@@ -215,7 +215,7 @@ def _ahead(equations: Equations) -> Callable[[Array, Array, Array, float], Array
     rows = None if loops is None else loops.motion.rows
     moving = None if moved is None else np.flatnonzero(moved.free)
     if not model.is_flexible or (loops is None and moved is None):
-        return compile(LINEARLY_IMPLICIT, model, given=(STEP_LENGTH.name,))
+        return compile(LINEARLY_IMPLICIT, model, inputs=(STEP_LENGTH.name,))
     return lambda q, v, vdot, h: linearly_implicit_acceleration(model, rows, moving, q, v, vdot, h)
 
 

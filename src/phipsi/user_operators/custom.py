@@ -1,6 +1,6 @@
-"""Own operators, vectors and scalars: values that compose with those of the catalogue.
+"""Custom operators, vectors and scalars: values that compose with those of the catalogue.
 
-An own row is a `Row` as those of the catalogue are, with a value: a `Table` of constant blocks or
+A custom row is a `Row` as those of the catalogue are, with a value: a `Table` of constant blocks or
 an expression. Rows with equal contents are one row, so that expressions and compiled programs are
 found again; nothing is registered anywhere.
 """
@@ -37,8 +37,8 @@ from phipsi.core.operators import (
     VOCABULARY,
     Riccati,
     check_structure,
+    custom_leaves,
     is_one_step,
-    own_leaves,
     parse,
     solution,
     vocabulary,
@@ -121,7 +121,7 @@ def _constant(value: Expr) -> Callable[[Expr], Expr]:
 
 
 def with_any_blocks(x: Expr) -> Expr:
-    """An own operator or vector of the same name and spaces with a table: a proof draws its blocks.
+    """A custom operator or vector of the same name and spaces with a table that a proof fills.
 
     The table is of zeros.
     """
@@ -139,7 +139,7 @@ def operator(
     block: Any = None,
     *,
     recursion: Callable[[Expr], Expr] | str | None = None,
-    own: Sequence[Expr] = (),
+    custom: Sequence[Expr] = (),
     structure: str = "memoryless",
     symmetric: bool = False,
     inverse: Any = None,
@@ -148,10 +148,10 @@ def operator(
     meaning: str = "",
     source: str = "",
 ) -> Expr:
-    """Introduce an operator of your own.
+    """Define a custom operator.
 
-    **Arguments:** `name`, as it is printed and given; `spaces`, from which it maps to which, as in
-    ``"motions -> forces"``; `block`, its value:
+    **Arguments:** `name`, as it is printed and as an input; `spaces`, from which it maps to which,
+    as in ``"motions -> forces"``; `block`, its value:
 
     - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
       named have zeros), one array with the blocks of all bodies; a number stands for that multiple
@@ -160,32 +160,32 @@ def operator(
     - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
       of if), which returns the block of a body from quantities of that body. Its arguments are
       named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
-      have one axis, and those in `own` likewise; an argument with a default value is a constant. It
-      is called once for every width of a joint, on blocks that are not known yet.
+      have one axis, and those in `custom` likewise; an argument with a default value is a constant.
+      It is called once for every width of a joint, on blocks that are not known yet.
 
     Instead of a block, `recursion` gives the equation that the operator solves, over the children
     or the parent of every body: a function of X with the right side of X = F(X), or the equation as
-    text, in which `own` are the other operators of yours. Known forms are X = B + A X,
+    text, in which `custom` are the other custom operators. Known forms are X = B + A X,
     X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
     equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
 
     `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
     computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
     **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
-    In one expression a name means one operator. **Cost:** a table costs what a given quantity costs
+    In one expression a name means one operator. **Cost:** a table costs what an input costs
     to read, a name nothing.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
-    >>> C = pp.own.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
+    >>> C = pp.custom.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="damping")
     >>> print((mass_matrix + 0.01 * C).inv)
     (0.01 C + ℳ)⁻¹
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
     [1.5, 2.0]
-    >>> W = pp.own.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
+    >>> W = pp.custom.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
     >>> S = "S = W + E_phi S E_phi*"
-    >>> print(pp.own.operator("S", "motions -> forces", recursion=S, own=[W]))
+    >>> print(pp.custom.operator("S", "motions -> forces", recursion=S, custom=[W]))
     S
     """
     takes, gives = _spaces(name, spaces)
@@ -194,7 +194,7 @@ def operator(
     if (block is None) == (recursion is None):
         raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
     if recursion is not None:
-        block = _solved(common, takes, gives, recursion, own, structure)
+        block = _solved(common, takes, gives, recursion, custom, structure)
     if symmetric and gives is not takes.dual:
         raise SpaceError(
             f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
@@ -202,7 +202,7 @@ def operator(
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
-        block = _by_formula(common, takes, gives, block, own, symmetric)
+        block = _by_formula(common, takes, gives, block, custom, symmetric)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
     _check_blocks(name, takes, gives)
@@ -220,13 +220,13 @@ def vector(
     block: Any = None,
     *,
     recursion: Callable[[Expr], Expr] | str | None = None,
-    own: Sequence[Expr] = (),
+    custom: Sequence[Expr] = (),
     symbol: str = "",
     latex: str = "",
     meaning: str = "",
     source: str = "",
 ) -> Expr:
-    """Introduce a vector of your own.
+    """Define a custom vector.
 
     **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
     a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
@@ -235,15 +235,15 @@ def vector(
     or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
     `operator`. **Returns:** an expression.
 
-    With ``given=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is the
-    derivative by them.
+    With ``inputs=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is
+    the derivative by them.
 
     >>> import phipsi as pp
-    >>> k = pp.own.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
+    >>> k = pp.custom.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(2 * k, arm)().tolist()
     [2.0, 4.0]
-    >>> drag = pp.own.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
+    >>> drag = pp.custom.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
     >>> pp.compile(drag, arm)([2.0, -4.0]).tolist()
     [-2.0, 8.0]
     """
@@ -252,35 +252,35 @@ def vector(
     if (block is None) == (recursion is None):
         raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
     if recursion is not None:
-        block = _solved(common, takes, gives, recursion, own, "general")
+        block = _solved(common, takes, gives, recursion, custom, "general")
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, False, None)
     if gives is not ONE and (not gives.per_body or gives.is_curved):
         raise SpaceError(
-            f"{name}: components of your own belong to joints or bodies, not to {gives.phrase}. "
+            f"{name}: custom components belong to joints or bodies, not to {gives.phrase}. "
             f"The spaces are {_listed()}"
         )
     if callable(block):
-        block = _by_formula(common, takes, gives, block, own)
+        block = _by_formula(common, takes, gives, block, custom)
         return _named_expression(common, takes, gives, block, False, None)
     table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
     return leaf(own_row(**common, takes=takes, gives=gives, structure=GENERAL, value=table))
 
 
 def scalar(name: str, value: Any, **words: Any) -> Expr:
-    """Introduce a number of your own, such as a time step: it can be given and differentiated by.
+    """Define a custom scalar, such as a time step, which can be an input and be differentiated by.
 
     **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
     one body, whose results are summed over the bodies; the others are those of `operator`.
     **Returns:** an expression that multiplies vectors from the right.
 
     >>> import phipsi as pp
-    >>> h = pp.own.scalar("h", 0.5)
+    >>> h = pp.custom.scalar("h", 0.5)
     >>> v = pp.operators.v
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
     [1.0, 2.0]
-    >>> power = pp.own.scalar("power", lambda v: v @ v)
+    >>> power = pp.custom.scalar("power", lambda v: v @ v)
     >>> float(pp.compile(power, arm)([2.0, 4.0]))
     20.0
     """
@@ -300,8 +300,8 @@ def riccati(
     **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
 
     >>> import phipsi as pp
-    >>> C = pp.own.operator("C", "rates -> efforts", 0.1, symmetric=True)
-    >>> print(pp.own.riccati(J=pp.operators.Jr + C).D)
+    >>> C = pp.custom.operator("C", "rates -> efforts", 0.1, symmetric=True)
+    >>> print(pp.custom.riccati(J=pp.operators.Jr + C).D)
     D{H; E_φ; M; C + Jr}
     """
     usual = Riccati()
@@ -333,7 +333,7 @@ def _check_blocks(name: str, *spaces: Space) -> None:
     for space in spaces:
         if not space.per_body or space.is_curved:
             raise SpaceError(
-                f"{name}: blocks of your own are between joint and body spaces, one for each body, "
+                f"{name}: custom blocks are between joint and body spaces, one for each body, "
                 f"and {space.phrase} are not. The spaces are {_listed()}"
             )
 
@@ -376,10 +376,10 @@ def _by_formula(
     takes: Space,
     gives: Space,
     function: Callable[..., Any],
-    own: Sequence[Expr],
+    custom: Sequence[Expr],
     symmetric: bool = False,
 ) -> Expr:
-    known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
+    known = {**VOCABULARY.leaves, **{x.name: x for x in custom_leaves(custom)}}
     return formula_block(common, takes, gives, function, symmetric, known)
 
 
@@ -396,7 +396,7 @@ def _solved(
     takes: Space,
     gives: Space,
     recursion: Callable[[Expr], Expr] | str,
-    own: Sequence[Expr],
+    custom: Sequence[Expr],
     structure: str,
 ) -> Expr:
     """The expression that solves a recursion."""
@@ -406,10 +406,10 @@ def _solved(
     X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
     if isinstance(recursion, str):
         left, equals, right = recursion.partition("=")
-        own = own_leaves(own)
-        if not equals or parse(left, own=[X, *own]) is not X:
+        custom = custom_leaves(custom)
+        if not equals or parse(left, custom=[X, *custom]) is not X:
             raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
-        value = parse(right, own=[X, *own])
+        value = parse(right, custom=[X, *custom])
     else:
         value = _called(name, recursion, X)
     if not isinstance(cast(object, value), Expr):
