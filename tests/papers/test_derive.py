@@ -9,7 +9,7 @@ import pytest
 import phipsi as pp
 from phipsi.errors import InputError, SpaceError
 from phipsi.operators import parse
-from phipsi.papers.derivations.derive import latex_text
+from phipsi.papers.derivations.derivation import latex_text
 from phipsi.papers.derivations.paper_derivations import DERIVATIONS, derivation_of
 
 
@@ -120,9 +120,9 @@ def test_errors(arguments, error, text: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_forms": "x"}, "max_forms=30000, not 'x'"),
-        ({"max_forms": -5}, "not -5"),
-        ({"max_forms": 2.5}, "not 2.5"),
+        ({"max_forms": "x"}, "max_forms='x' must be a positive integer, such as max_forms=30000"),
+        ({"max_forms": -5}, "max_forms=-5 must be a positive integer"),
+        ({"max_forms": 2.5}, "max_forms=2.5 must be a positive integer"),
         ({"using": "Omega"}, r"using=\['Omega'\]"),
         ({"using": 3}, "using=3 must be a list"),
         ({"through": "phi"}, r"through=\['phi'\]"),

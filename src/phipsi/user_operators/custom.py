@@ -150,31 +150,68 @@ def operator(
 ) -> Expr:
     """Define a custom operator.
 
-    **Arguments:** `name`, as it is printed and as an input; `spaces`, from which it maps to which,
-    as in ``"motions -> forces"``; `block`, its value:
+    Its value is constant blocks, an expression of other operators, a function of quantities of a
+    body, or the solution of a recursion over the bodies. The operator is a value: nothing is
+    registered, and equal operators are the same object. In one expression, a name means one
+    operator.
 
-    - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
-      named have zeros), one array with the blocks of all bodies; a number stands for that multiple
-      of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
-    - an expression of other operators, which it becomes a name for;
-    - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
-      of if), which returns the block of a body from quantities of that body. Its arguments are
-      named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
-      have one axis, and those in `custom` likewise; an argument with a default value is a constant.
-      It is called once for every width of a joint, on blocks that are not known yet.
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    spaces : str or tuple of (str or Space)
+        The spaces between which it maps, such as ``"motions -> forces"``.
+    block : array_like, dict, Expr or callable, optional
+        Numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (zeros
+        for the others), or one array with the blocks of all bodies; a number stands for that
+        multiple of the identity. Blocks are in body axes, angular part first, and the operator is
+        memoryless.
+        An expression: the operator is a name for it.
+        A function: it returns the block of a body, computed with plain arithmetic and NumPy
+        functions (np.where instead of if) from quantities of that body, which are the names of its
+        arguments. Memoryless operators such as M, H, D, P are matrices, vectors such as v and V
+        have one axis, and those in `custom` likewise; an argument with a default value is a
+        constant. The function is traced once for each number of joint degrees of freedom.
+    recursion : callable or str, optional
+        Instead of a block: the equation that the operator solves over the children or the parent of
+        each body. A function of X that returns the right side of X = F(X), or the equation as a
+        string. Known forms are X = B + A X, X = B + X C, X = B + E X E* and X = B + bd(E* X E) with
+        steps E to the parent, and Riccati equations.
+    custom : sequence of Expr, optional
+        The other custom operators and vectors that a function or a recursion names.
+    structure : {"memoryless", "causal", "anticausal"}, optional
+        The structure of the solution of a recursion; causal is tip to base. Default: "memoryless".
+    symmetric : bool, optional
+        Whether X = X*, which is checked. Default: False.
+    inverse : array_like, dict or bool, optional
+        The block of X⁻¹, or True to compute it in advance.
+    symbol, latex : str, optional
+        How it is printed. Default: its name.
+    meaning, source : str, optional
+        A few words about it.
 
-    Instead of a block, `recursion` gives the equation that the operator solves, over the children
-    or the parent of every body: a function of X with the right side of X = F(X), or the equation as
-    text, in which `custom` are the other custom operators. Known forms are X = B + A X,
-    X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
-    equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
+    Returns
+    -------
+    Expr
+        The operator.
 
-    `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
-    computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
-    **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
-    In one expression a name means one operator. **Cost:** a table costs what an input costs
-    to read, a name nothing.
+    Raises
+    ------
+    InputError
+        If the name is taken, or the block is invalid.
+    SpaceError
+        If the spaces do not match the value.
 
+    See Also
+    --------
+    vector, scalar, riccati
+
+    Notes
+    -----
+    **Cost:** constant blocks cost as much as reading an input, a name for an expression nothing.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
     >>> C = pp.custom.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="damping")
@@ -228,16 +265,36 @@ def vector(
 ) -> Expr:
     """Define a custom vector.
 
-    **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
-    a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
-    the components of all bodies, (nv,) or (n, 6), a number for all components, an expression, or a
-    function of quantities of one body that returns its components, written as for `operator`;
-    or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
-    `operator`. **Returns:** an expression.
-
     With ``inputs=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is
-    the derivative by them.
+    the derivative with respect to them.
 
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    space : str or Space
+        Its space, such as "rates" or "motions".
+    block : array_like, dict, Expr or callable, optional
+        One array for all bodies; a dictionary of arrays by the names of bodies or joints (zeros for
+        the others); one array with the components of all bodies, (nv,) or (n, 6); a number for all
+        components; an expression; or a function of quantities of one body that returns its
+        components, written as for `operator`.
+    recursion : callable or str, optional
+        Instead of a block: the equation z = u + A z that it solves.
+    custom, symbol, latex, meaning, source : optional
+        As for `operator`.
+
+    Returns
+    -------
+    Expr
+        The vector.
+
+    See Also
+    --------
+    operator, scalar
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> k = pp.custom.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
     >>> arm = pp.examples.planar_arm(2)
@@ -268,12 +325,29 @@ def vector(
 
 
 def scalar(name: str, value: Any, **words: Any) -> Expr:
-    """Define a custom scalar, such as a time step, which can be an input and be differentiated by.
+    """Define a custom scalar, such as a time step: an input, or a variable of derivatives.
 
-    **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
-    one body, whose results are summed over the bodies; the others are those of `operator`.
-    **Returns:** an expression that multiplies vectors from the right.
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    value : float, Expr or callable
+        A number, a scalar expression, or a function of quantities of one body, whose results are
+        summed over the bodies.
+    **words : optional
+        `custom`, `symbol`, `latex`, `meaning` and `source`, as for `operator`.
 
+    Returns
+    -------
+    Expr
+        The scalar; it multiplies vectors from the right.
+
+    See Also
+    --------
+    operator, vector
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> h = pp.custom.scalar("h", 0.5)
     >>> v = pp.operators.v
@@ -290,15 +364,37 @@ def scalar(name: str, value: Any, **words: Any) -> Expr:
 def riccati(
     H: Expr | None = None, M: Expr | None = None, E: Expr | None = None, J: Expr | int | None = None
 ) -> Riccati:
-    """The Riccati family of other operators: P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω, Υ as its attributes.
+    """The articulated-body (Riccati) family of other operators.
 
-    P = M + E (P − G H P) E*, D = H P H* + J, G = P H* D⁻¹.
+    Its attributes P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω and Υ solve P = M + E (P − G H P) E*,
+    D = H P H* + J, G = P H* D⁻¹. With them (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
 
-    **Arguments:** `H` (body forces → joint efforts), `M` (motions → forces), `E` (one body to its
-    parent) and `J` (rates → efforts, or 0), each by default that of the catalogue: H, M, E_φ, Jr.
-    **Returns:** a `Riccati`. With it (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
-    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
+    Parameters
+    ----------
+    H : Expr, optional
+        Body forces → joint efforts. Default: H.
+    M : Expr, optional
+        Body motions → body forces. Default: M.
+    E : Expr, optional
+        One body to its parent. Default: E_φ.
+    J : Expr or 0, optional
+        Joint rates → joint efforts. Default: Jr.
 
+    Returns
+    -------
+    Riccati
+        The family.
+
+    See Also
+    --------
+    operator
+
+    Notes
+    -----
+    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for arbitrary weights.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> C = pp.custom.operator("C", "rates -> efforts", 0.1, symmetric=True)
     >>> print(pp.custom.riccati(J=pp.operators.Jr + C).D)

@@ -87,33 +87,56 @@ def diff(
 ) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
-    The expression may be text that `parse` reads; so may `along`. `notation` and `custom` say how
-    text is read, as for `parse`.
-    `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.identification.inertial_parameters`), or a custom
-    vector, scalar or operator that is in the expression, by its name or itself; an operator changes
-    along an operator between the same spaces. Derivatives by q are along the joint rates,
-    nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
+    Derivatives with respect to q are along the joint rates, nv of them, never along components of
+    quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
-    - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
-      of y. Its adjoint gives gradients: ``diff(y, "q").T @ c`` is the gradient of c* y.
-    - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
-    - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
-      by one degree of freedom.
-    - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
-      with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
-      in the direction but not a product with it.
-    - A `Family` gives one with the derivative by another degree of freedom on one more axis:
-      entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
-      joints with q̇ = v.
+    Parameters
+    ----------
+    expr : Expr, str or Family
+        The expression; a `Family` for second derivatives.
+    wrt : str or Expr
+        "q", "v", "vdot", "tau", "f_ext" or "f0"; "inertia" for the ten inertial parameters of each
+        body (in the order of `pp.identification.inertial_parameters`); ``"q[shoulder]"`` or
+        ``"q[shoulder, 1]"`` for one degree of freedom; or a custom vector, scalar or operator of
+        the expression, itself or its name.
+    along : Expr or str, optional
+        The direction of the change: "dq" or another vector of the space of the variable; for a
+        custom operator, an operator between the same spaces.
+    modes : bool, optional
+        Whether the terms of the modes of flexible bodies, Ṁ{…} and Ė{…}, are included. Default:
+        False, the derivative for rigid bodies, whose M is constant and whose E_φ depends on one
+        joint. Compiling that one for a mechanism with flexible bodies is an error. If the
+        expression does not determine whether bodies are flexible, as in ``diff(M @ x, "q")``, the
+        terms are always included.
+    notation, custom : optional
+        How strings are read, as for `parse`.
 
-    Derivatives are those of rigid bodies, whose M is constant and whose E_φ depends on one joint.
-    If bodies deform, ``modes=True`` adds the terms by their modes, Ṁ{…} and Ė{…}. Compiling the
-    short form for a mechanism with flexible bodies is an error. Where no part of it knows bodies,
-    as in ``diff(M @ x, "q")``, the long form is returned, which is right for all.
+    Returns
+    -------
+    Expr or Family
+        With `along`, or one degree of freedom: the change of the expression, in the same spaces. A
+        vector without `along`: the operator from the space of the variable, so that
+        ``diff(y, "q") @ dq`` is the change of y, and ``diff(y, "q").T @ c`` the gradient of c* y.
+        An operator without `along`: a `Family` over the degrees of freedom; also for a vector with
+        articulated quantities (P, D, G, ψ) or block-diagonal parts, whose change is linear in the
+        direction but not a product with it. A family: one with another axis; entry [..., j, k] of
+        second derivatives is L_k (L_j X), which is symmetric in j and k for joints with q̇ = v.
 
+    Raises
+    ------
+    LoweringError
+        If no derivative is known.
+
+    See Also
+    --------
+    vjp : Compiled gradients (reverse mode).
+
+    Notes
+    -----
     **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import H, M, phi, gravity
     >>> stiffness = pp.diff(H @ phi @ M @ phi.T @ gravity, "q")
@@ -300,16 +323,42 @@ def vjp(
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Program:
-    """A program for gradients: from c to the gradients of c* y with respect to variables.
+    """Compile gradients of an expression: the vector–Jacobian product (reverse mode).
 
-    `expr` is y, an expression or text that `parse` reads (with `notation` and `custom`); `wrt`
-    names the variables, as for `diff`. The sweeps of the derivative run the other way, so all
-    gradients together cost a small multiple of one evaluation of y. The program takes the inputs of
-    the derivatives in their usual order and c last, called x; it returns one gradient, or a tuple
-    of them. Gradients with respect to q are in the directions of v, (..., nv); with respect to a
-    custom operator with constant blocks, (..., n, rows, cols), one number for every number of the
-    blocks, symmetric if the operator is.
+    For a vector y and cotangents c, the program computes the gradients of c* y. The sweeps of the
+    derivative run in the opposite direction, so all gradients together cost a small multiple of one
+    evaluation of y.
 
+    Parameters
+    ----------
+    expr : Expr or str
+        The vector y.
+    model : Model
+        A mechanism.
+    wrt : str, Expr or sequence of them, optional
+        The variables, as for `diff`. Default: "q".
+    points : sequence of (body_or_frame, offset) or PointSet, optional
+        The points of B, J and f0.
+    backend : str, optional
+        As for `compile`.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+
+    Returns
+    -------
+    Program
+        A program of the inputs of the derivatives, in their usual order, and c last, named x. It
+        returns one gradient, or a tuple of them. Gradients with respect to q have the directions
+        of v, (..., nv). Gradients with respect to a custom operator with constant blocks are
+        (..., n, rows, cols), one number for each number of the blocks, symmetric if the operator
+        is.
+
+    See Also
+    --------
+    diff : The derivative as an expression.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.algorithms import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)

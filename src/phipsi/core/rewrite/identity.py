@@ -24,29 +24,51 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """An equation of the algebra: lhs = rhs, where the condition holds.
+    """An equation of the algebra, lhs = rhs, that holds under a condition.
 
-    **Arguments:** `lhs` and `rhs`, expressions or text that `parse` reads, between the same spaces;
-    decimals in text are exact, and a lone I or 0 is the one between the spaces of the other side.
-    `condition`, the mechanisms it is about: "" for all, or a list such as ``"Jr = 0, serial"`` of
-    the conditions in `CONDITIONS`. `name`, by default the equation itself; `source`, where it comes
-    from. `notation` and `custom` say how text is read, as for `parse`: with the letters of a paper,
-    and with custom operators.
+    `phipsi.prove` decides whether it holds; `phipsi.compile` uses it as a rule (``rules=[…]``).
+    The parameters from `kind` to `rule` are for the tables of the library.
 
+    Parameters
+    ----------
+    lhs, rhs : Expr, str or None
+        The two sides, between the same spaces. Strings are read by `parse`; their decimals are
+        exact, and a lone I or 0 is the one between the spaces of the other side.
+    condition : str, optional
+        The mechanisms it is about: a list of known conditions, such as ``"Jr = 0, serial"``.
+        Default: "", all mechanisms.
+    name : str, optional
+        Default: the equation itself.
+    source : str, optional
+        Where it comes from.
+    kind : {"theorem", "rule"}, optional
+        A rule is applied by the rewriter, from left to right; a theorem is stated and proved only.
+    check : callable, optional
+        For equations that are not between operators (single blocks, physics), instead of two sides:
+        a function of a proof state that returns two arrays which must be equal.
+    note : str, optional
+        A remark.
+    statement : str, optional
+        The text of a check.
+    rigid : bool, optional
+        Whether a check divides by no hinge inertia, so that its degree is small.
+    sweeps : {"", "apply", "dense"}, optional
+        If set, the left side is the result of its compiled program, applied to a vector or as a
+        matrix.
+    rule : str, optional
+        Name of the rule that states the same as this theorem.
+    notation, custom : optional
+        How strings are read, as for `parse`: with the letters of a paper, and with custom
+        operators.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
     >>> print(gain)
     gain:  H G = I[efforts]   if Jr = 0   [SOA]
     >>> pp.prove(gain).holds
     True
-
-    The others are for the tables of the library. `kind` is "rule" (the rewriter uses it, from left
-    to right) or "theorem" (it is stated and proved, not used); a theorem that is also a rule has
-    the name of that `rule`. With `sweeps`, the left side is the result of its compiled program:
-    applied to a vector ("apply") or as a matrix ("dense"). Equations that are not between operators
-    (single blocks, physics) have a `check` of a `proofs.State` instead of two sides, and their text
-    in `statement`. `rigid` says that a check divides by no hinge inertia, so that its degree is
-    small.
     """
 
     lhs: Expr | None

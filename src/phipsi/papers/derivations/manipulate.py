@@ -396,16 +396,36 @@ def simplify(
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Expr:
-    """The cheapest form of an expression that the engine knows, by its own count of flops.
+    """Simplify an expression to the form with the fewest floating-point operations.
 
-    The forms are the expression as written, rewritten by the rules, and both with common factors
-    collected.
-    **Arguments:** `expr`, an expression or text; `model`, whose flops count; without one, those per
-    body of any tree with one-dof hinges; `notation` and `custom`, how text is read, as for
-    `parse`.
-    **Returns:** an equal expression between the same spaces. **Cost:** no numbers are computed;
-    every form is lowered once.
+    The compared forms are the expression as written, rewritten by the rules, and both with common
+    factors collected.
 
+    Parameters
+    ----------
+    expr : Expr or str
+        The expression.
+    model : Model, optional
+        The mechanism whose operations are counted. Default: operations per body of a tree with
+        one-dof hinges.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+
+    Returns
+    -------
+    Expr
+        An equal expression between the same spaces.
+
+    See Also
+    --------
+    explain : The recursion of an expression, and its cost.
+
+    Notes
+    -----
+    **Cost:** no numbers are computed; each form is lowered once.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*

@@ -14,7 +14,8 @@ from functools import cache
 
 from phipsi.core.rewrite import Identity
 from phipsi.errors import InputError, did_you_mean
-from phipsi.papers.derivations.derive import Derivation, derive
+from phipsi.papers.derivations.derivation import Derivation
+from phipsi.papers.derivations.derive import derive
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, theorem, word
 
 

@@ -160,24 +160,62 @@ def prove(
 ) -> Proof:
     """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
-    **Arguments:** `identity`, its name or number in a paper, ``"SOA 0.28"``, or a claim as text,
-    ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
-    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `notation` and
-    `custom`, how a claim is read, as for `parse`. Everything that is not given is random, from the
-    seed, and loops are open; tau is the effort of the equations of motion, or anything with
-    ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
-    deform too, as they do for claims with operators of modes.
-    **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
-    trees, forests and free bases of all joint types, with rotors and without, small ones first, and
-    on chains and trees with as many bodies in a row as it can tell apart; if there is no such
-    number, `limit` of the proof says so. If it fails on one, the proof has the counterexample and a
-    condition that would save it. With a model it answers two questions: does it hold on this tree
-    with any numbers, and with this model's own. All without a tolerance, modulo random primes, and
-    wrong on a mechanism with a probability below 1e-14, over the primes and values that are drawn.
-    Angles that are given and square roots are not rational: there the sides are compared in fifty
-    digits, and the answer says so. A mechanism with a hinge that has nothing to move is a
-    `SingularHingeError` for the identities that invert its inertia. **Cost:** O(N³).
+    Without a model, the identity is tried on chains, trees, forests and floating bases of all joint
+    types, with and without rotors, small ones first, and on chains and trees with as many bodies in
+    a row as it can distinguish. With a model, two questions are answered: whether it holds on this
+    tree for arbitrary numbers, and whether it holds for the model's own numbers. There is no
+    tolerance: both sides are compared modulo random primes, and the probability of a wrong answer
+    for a mechanism is below 1e-14.
 
+    Parameters
+    ----------
+    identity : Identity or str
+        An identity, its name, its number in a paper (``"SOA 0.28"``), or a claim
+        (``"H φ K H ψ = H φ − H ψ"``), whose decimals are exact.
+    model : Model or System, optional
+        A mechanism; a system for claims about its constraint rows A. Default: all kinds.
+    q : array_like, shape (nq,), optional
+        Decide the identity for this configuration only. Default: random configurations, with open
+        loops.
+    v : array_like, shape (nv,), optional
+        Decide the identity for these velocities only. Default: random.
+    seed : int, optional
+        Seed of the random values. Default: 0.
+    notation, custom : optional
+        How a claim is read, as for `parse`.
+    any_efforts : bool, optional
+        Whether tau is arbitrary; otherwise it is the effort of the equations of motion. Only for
+        claims about all mechanisms. Default: False.
+    modes : bool, optional
+        Whether mechanisms with flexible bodies are tried, too; they always are for claims with
+        operators of modes. Only for claims about all mechanisms. Default: False.
+
+    Returns
+    -------
+    Proof
+        True if the identity holds. If it fails, it has a counterexample, and a condition under
+        which the identity holds, if one is known. If the identity can distinguish chains of
+        arbitrary length, `limit` says so.
+
+    Raises
+    ------
+    InputError
+        If there is no such identity, or the claim cannot be read.
+    SingularHingeError
+        If the identity inverts the inertia of a joint that has no inertia to move.
+
+    See Also
+    --------
+    derive : A chain of named identities from one side to the other.
+    identities : Search the known identities.
+
+    Notes
+    -----
+    The angles in `q` and square roots are not rational: in these cases the sides are compared with
+    fifty digits, and `Proof.reason` says so. **Cost:** O(N³).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ"))
     True
