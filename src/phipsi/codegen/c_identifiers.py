@@ -1,4 +1,4 @@
-"""What exported functions and arrays are called: identifiers of C, C++, Rust and JavaScript."""
+"""Names of exported functions and arrays: identifiers of C, C++, Rust and JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a package of exported code: C++, CMake, Rust, and READMEs."""
+"""Files around exported code: C++ header, CMake, Rust crate, READMEs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebAssembly: an object of LLVM as a module that runs, and the files around it.
+"""WebAssembly: an object file of LLVM as a module that runs, and the files around it.
 
 LLVM writes an object as if its data began at address 0 and its functions were the only ones, so all
 relocations are already right for a module that consists of one object: no linker is needed. Left to

@@ -1,4 +1,4 @@
-"""What only lanes have: code about the group of lanes that a kernel works on.
+"""Operations of lanes that arrays do not have: on the group of lanes that a kernel works on.
 
 Which contacts are there in *some* lane, for example: lists of integers that are made at run time,
 conditions that hold for the whole group, and code that depends on them.

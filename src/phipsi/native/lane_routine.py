@@ -1,4 +1,4 @@
-"""Functions that a text of a `Machine` is written into, which other code of a module calls."""
+"""Functions that contain an algorithm of a `Machine`, called by other code of the module."""
 
 from __future__ import annotations
 

@@ -229,13 +229,13 @@ def operator(
     common = _common(name, symbol, latex, meaning, source)
     symmetric = true_or_false(f"{name}: symmetric", symmetric)
     if (block is None) == (recursion is None):
-        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+        raise InputError(f"{name} needs either a block or a recursion {name} = F({name})")
     if recursion is not None:
         block = _solved(common, takes, gives, recursion, custom, structure)
     if symmetric and gives is not takes.dual:
         raise SpaceError(
             f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
-            f"{gives.dual.phrase} → {takes.dual.phrase}. Leave out symmetric=True"
+            f"{gives.dual.phrase} → {takes.dual.phrase}. Remove symmetric=True"
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
@@ -307,7 +307,7 @@ def vector(
     takes, gives = ONE, _space(name, space)
     common = _common(name, symbol, latex, meaning, source)
     if (block is None) == (recursion is None):
-        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+        raise InputError(f"{name} needs either a block or a recursion {name} = F({name})")
     if recursion is not None:
         block = _solved(common, takes, gives, recursion, custom, "general")
     if isinstance(block, Expr):
@@ -452,7 +452,7 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
     texts = {"symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
     for option, text in texts.items():
         if not isinstance(cast(object, text), str):
-            raise InputError(f"{name}: {option} is text, {option}={str(text)!r}, not {text!r}")
+            raise InputError(f"{name}: {option}={text!r} must be a str:  {option}={str(text)!r}")
     symbol = symbol or name
     latex = latex or (name if len(name) == 1 else latex_name(name))
     for word in dict.fromkeys((name, symbol)):
@@ -461,8 +461,8 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
         if known is not None or plain in _TAKEN:
             means = f"{known.row.meaning}" if known is not None else "taken"
             raise InputError(
-                f"{word!r} is the name of an operator or input already ({means}). Choose another "
-                f"one, such as {name + '_own'!r}"
+                f"the name {word!r} already belongs to an operator or input ({means}). Choose "
+                f"another one, such as {name + '_custom'!r}"
             )
     return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
 
@@ -504,7 +504,9 @@ def _solved(
         left, equals, right = recursion.partition("=")
         custom = custom_leaves(custom)
         if not equals or parse(left, custom=[X, *custom]) is not X:
-            raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
+            raise InputError(
+                f"{name}: recursion={recursion!r} must be an equation of the form  {name} = …"
+            )
         value = parse(right, custom=[X, *custom])
     else:
         value = _called(name, recursion, X)
@@ -530,13 +532,15 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
     advice = f"recursion=lambda {name}: …  or  recursion='{name} = …'"
     if not callable(recursion):
         raise InputError(
-            f"{name}: a recursion is a function of {name} or text, not {recursion!r}: {advice}"
+            f"{name}: recursion= must be a function of {name} or a str, not {recursion!r}. Write  "
+            f"{advice}"
         )
     try:
         inspect.signature(recursion).bind(X)
     except TypeError as error:
         raise InputError(
-            f"{name}: a recursion is a function of one argument, {name} ({error}): {advice}"
+            f"{name}: recursion= must be a function of one argument, {name} ({error}). Write  "
+            f"{advice}"
         ) from None
     except ValueError:
         pass  # a function of C without a known signature
@@ -548,8 +552,8 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
         if not any(word in str(error) for word in _MISUSED):
             raise  # the user's own
         raise InputError(
-            f"{name}: the recursion fails ({error}). {name} is an operator there, and not an array:"
-            " write it with @, +, −, .T, .inv, numbers and bd"
+            f"{name}: the recursion fails ({error}). {name} is an operator there, not an array: "
+            "use only @, +, −, .T, .inv, numbers and bd"
         ) from None
 
 
@@ -564,11 +568,14 @@ def _named_expression(
         )
     if symmetric and x.T is not x:
         raise SpaceError(
-            f"{name} is declared symmetric, but {shown(x)} is not the same as its adjoint "
-            f"{shown(x.T)}"
+            f"{name} is declared symmetric, but {shown(x)} differs from its adjoint {shown(x.T)}. "
+            "Remove symmetric=True"
         )
     if inverse is not None:
-        raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
+        raise InputError(
+            f"{name}: inverse= has no effect, because {name} is an expression. Remove it, and "
+            f"write {name}.inv"
+        )
     return leaf(
         own_row(**common, takes=takes, gives=gives, structure=x.structure, value=x,
                 symmetric=x.T is x)

@@ -120,8 +120,9 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         and not any(p.kind is p.VAR_POSITIONAL for p in names)
     ):
         raise ModelError(
-            f"{who} takes {least} number{'' if least == 1 else 's'}, and there "
-            f"{'is' if size == 1 else 'are'} {size}: one argument for the coordinate of each joint."
+            f"{who} takes {least} argument{'' if least == 1 else 's'}, but the constraint has "
+            f"{size} coordinate{'' if size == 1 else 's'}. It needs one argument for the "
+            "coordinate of each joint."
         )
 
     def steps() -> EntryGraph:
@@ -159,7 +160,7 @@ class RateLaw:
         return RateLaw, (self._rate,)
 
     def value(self, x: Entries, ops: Any) -> Any:
-        """0: where the joint is follows from the rate."""
+        """0: the position of the joint follows from the rate."""
         return 0 * x[0]
 
     def slope(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> Any:
@@ -172,7 +173,7 @@ class RateLaw:
         return -(first[1] * self._rate.slope(0, x[1:], [d[1:] for d in rest], ops))
 
     def steepness(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> list[Any]:
-        """The derivative of that by q, which is zero, and by t."""
+        """The derivative of that with respect to q, which is zero, and to t."""
         if j == 0:
             return [0, 0]
         along = 1

@@ -204,7 +204,7 @@ class EntryGraph:
 def _by_input(
     results: Sequence[Node], weights: Sequence[Node], inputs: Sequence[Node | None]
 ) -> list[Node | None]:
-    """The derivatives by inputs, of which some are not read."""
+    """The derivatives with respect to the inputs, of which some are not read."""
     wanted = [x for x in inputs if x is not None]
     found = dict(zip(wanted, adjoints(results, weights, wanted), strict=True))
     return [None if x is None else found[x] for x in inputs]

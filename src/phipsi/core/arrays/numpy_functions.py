@@ -306,14 +306,32 @@ def _interp(x: Any, xp: Any, fp: Any) -> Array:
 
 
 def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> Array:
-    """A curve through points (xs, ys), at x: a table with interpolation.
+    """Interpolate a lookup table: a curve through the points (xs, ys), evaluated at x.
 
-    Before the first and behind the last point it keeps their values.
+    Before the first and after the last point, the curve is constant.
 
-    **Arguments:** `x`, any shape; `xs` (n,), increasing; `ys` (n,); `kind`: "linear", or "cubic"
-    (monotone between monotone points, with continuous slopes; Fritsch and Carlson 1980, SIAM J.
-    Numer. Anal. 17). **Returns:** the shape of `x`. **Cost:** O(n).
+    Parameters
+    ----------
+    x : array_like
+        Where to evaluate the curve, of any shape.
+    xs : array_like, shape (n,)
+        Increasing places, n ≥ 2.
+    ys : array_like, shape (n,)
+        Values at these places.
+    kind : {"linear", "cubic"}, optional
+        "cubic" has continuous slopes and is monotone between monotone points. Default: "linear".
 
+    Returns
+    -------
+    ndarray
+        The values, of the shape of `x`.
+
+    Notes
+    -----
+    **Cost:** O(n). **Source:** for "cubic" Fritsch and Carlson 1980, SIAM J. Numer. Anal. 17.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0

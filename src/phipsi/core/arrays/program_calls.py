@@ -1,4 +1,4 @@
-"""Programs that a law calls: inside a trace they become evaluations of the circuit."""
+"""Programs that a law calls: inside a trace they become nodes of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend is, and what it is given to load.
+"""The interface of a backend, and the programs that it loads.
 
     compile(expr, model)                     Program.__call__(q, v, …)
       │  rewrite, lower, schedule              │  bind arguments, batch

@@ -1,4 +1,4 @@
-"""What went wrong in which element of a batch, and the errors that say so.
+"""From the status of the elements of a batch to errors that explain it.
 
 Backends return a status per element, `status_of`; `error_at` of `backends/reference.py` turns it
 back into a `Failure`, by running the element once more, and `error_of` here writes the message.

@@ -47,7 +47,7 @@ class CallOptions(TypedDict, total=False):
 def check_on_error(value: Any) -> None:
     """Reject a word for `on_error` that nobody knows."""
     word = _BEFORE.get(value) if isinstance(value, str) else None
-    one_of("on_error", value, ON_ERROR, f'"{value}" is called "{word}".' if word else "")
+    one_of("on_error", value, ON_ERROR, f'"{value}" is now named "{word}".' if word else "")
 
 
 @final

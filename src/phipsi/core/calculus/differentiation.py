@@ -184,7 +184,9 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | None, modal: bool) -> Exp
     found = _ONE_DOF.match(wrt.strip()) if is_a(wrt, str) else None
     if found:
         if along is not None:
-            raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
+            raise InputError(
+                f"along= has no effect: wrt={wrt!r} names one degree of freedom. Remove along="
+            )
         wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
         along = _unit(wrt, name, i, expr)
     changing = variable_operator(wrt, expr) if isinstance(cast(object, wrt), str) else None
@@ -206,7 +208,7 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | None, modal: bool) -> Exp
     direction = along
     if not isinstance(cast(object, direction), Expr):
         raise InputError(
-            f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
+            f"along= must be an expression, not {type(along).__name__}. For a numerical direction, "
             "differentiate along an input, such as along='dq', and pass the numbers to the program"
         )
     if not direction.is_vector or direction.gives is not space:
@@ -225,11 +227,12 @@ def _operator_change(X: Expr, along: Expr | None) -> Expr:
             return along
     words = ", symmetric=True" if symmetric else ""
     raise SpaceError(
-        f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
-        f"operator {check.signature(X)}, not {'without along=' if along is None else along}:\n"
+        f"{X} is an operator, so its derivative needs along=, "
+        f"{'a symmetric' if symmetric else 'a memoryless'} operator {check.signature(X)}"
+        f"{'' if along is None else f', not {along}'}:\n"
         f"    dX = pp.custom.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
         f"    pp.diff(expr, {X.name!r}, along=dX)\n"
-        f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
+        f"The gradient with respect to all its blocks:  pp.vjp(expr, model, {X.name!r})"
     )
 
 
@@ -274,8 +277,11 @@ def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
     free = [name for name in every if name not in used]
     if not free:
         known = ", ".join(every)
-        why = f" ({known} already mean something else in it)" if known else ""
-        raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
+        why = f" ({known} already occur in the expression)" if known else ""
+        raise InputError(
+            f"the derivative with respect to {wrt} needs a direction{why}. Write  "
+            f"pp.diff(expr, {wrt!r}, along=…)"
+        )
     return catalogue_leaf(free[0])
 
 
@@ -284,8 +290,8 @@ def _unit(wrt: str, name: str, i: int, expr: Expr) -> Expr:
     maker = _UNITS.get(_variable(wrt, expr))
     if maker is None:
         raise InputError(
-            f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
-            f"the joint, and of inertia, by that of the body. Differentiate along {wrt} instead"
+            f"wrt='{wrt}[{name}]': only q, v, vdot and tau have components, by the name of a "
+            f"joint, and inertia, by that of a body. Differentiate with respect to {wrt} instead"
         )
     return maker(name, i)
 
@@ -296,8 +302,8 @@ def _variable(wrt: str, expr: Expr) -> Space:
     if space is None:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(
-            f"wrt={wrt!r} is not a variable of derivatives. Known are {known}, and one degree of "
-            "freedom by the name of its joint: 'q[shoulder]'"
+            f"wrt={wrt!r} is not a variable of derivatives. The variables are {known}, and one "
+            "degree of freedom by the name of its joint, such as 'q[shoulder]'"
         )
     return space
 
@@ -305,8 +311,7 @@ def _variable(wrt: str, expr: Expr) -> Space:
 def _check_expression(expr: Expr, function: str) -> None:
     if not isinstance(cast(object, expr), Expr):
         raise InputError(
-            f"{expr!r} is not an operator expression, and {function} differentiates those"
-            f"{check.advice(expr)}"
+            f"{function} needs an operator expression, not {expr!r}{check.advice(expr)}"
         )
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
@@ -375,12 +380,12 @@ def vjp(
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
     if not isinstance(cast(object, wrt), (str, Expr, Sequence)):
         raise InputError(
-            f"variables are named by text, not {wrt!r}: pp.vjp(expr, model, ('q', 'v'))"
+            f"wrt={wrt!r} must be names of variables. Write  pp.vjp(expr, model, ('q', 'v'))"
         )
     names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
-        raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
+        raise InputError("wrt=() names no variable. Write  pp.vjp(expr, model, ('q', 'v'))")
     modal = bool(getattr(model, "has_more_rows", False))
     gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
@@ -390,7 +395,7 @@ def vjp(
 
 
 def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
-    """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
+    """The gradient of c* y with respect to a variable: an operator on c, or a vector linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand

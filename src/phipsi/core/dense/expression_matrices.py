@@ -1,4 +1,4 @@
-"""Any expression as a dense matrix, by plain linear algebra: the explicit O(N³) route, the oracle.
+"""Any expression as a dense matrix, by plain linear algebra: the O(N³) reference implementation.
 
 φ is the inverse of I − E_φ, an inverse is an inverse, bd is a mask. No sweep, no rewriting: nothing
 of the compiler is used, so that compiled programs can be compared with it.

@@ -1,4 +1,4 @@
-"""Messages for expressions whose spaces do not fit: signatures, reason, and a form that fits."""
+"""Messages for expressions whose spaces do not match: signatures, reason, a form that matches."""
 
 from __future__ import annotations
 

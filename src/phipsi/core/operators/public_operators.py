@@ -140,7 +140,7 @@ def _total_leaf(at: Sequence[float]) -> Expr:
         point = tuple(float(c) for c in at)
     except (TypeError, ValueError):
         raise SpaceError(
-            f"{at!r} are not the coordinates of a point: total(x, at=(x, y, z))"
+            f"at={at!r} must be the coordinates of a point:  total(x, at=(x, y, z))"
         ) from None
     if len(point) not in (0, 3) or not all(math.isfinite(c) for c in point):
         raise SpaceError(f"a point has three finite coordinates, not {point}: total[x, y, z]")
@@ -312,7 +312,7 @@ def _vocabulary(
     for f in (getattr(value, "function", None) for value in values):
         if isinstance(f, BodyFunction) and formulas.setdefault(f.name, f) != f:
             raise InputError(
-                f"two formulas are called {f.name}, with different contents. Rename one of the "
+                f"two formulas are named {f.name}, with different contents. Rename one of the "
                 "functions"
             )
 
@@ -329,7 +329,7 @@ def custom_leaves(custom: Sequence[Expr]) -> tuple[Expr, ...]:
     listed = isinstance(cast(object, custom), Collection) and not isinstance(custom, str)
     if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in custom):
         raise InputError(
-            f"custom is a list of custom operators and vectors, not {custom!r}:\n"
+            f"custom={custom!r} must be a list of custom operators and vectors:\n"
             '    C = pp.custom.operator("C", "rates -> efforts", 0.5)\n'
             '    pp.parse("C v", custom=[C])'
         )

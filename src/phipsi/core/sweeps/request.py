@@ -228,7 +228,7 @@ def check_modes(request: Request, model: Model) -> None:
         if is_of_rigid_bodies(expr):
             raise LoweringError(
                 f"{no_modes(shown(expr))}.\n"
-                "A derivative with the terms by modes is right for them:\n"
+                "Include the terms of the modes in the derivative:\n"
                 "    pp.diff(expr, 'q', modes=True)"
             )
     for name in request.inputs if model.has_more_rows else ():
@@ -251,8 +251,8 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
         )
     if len(request.modes) != len(request.expressions):
         raise InputError(
-            f"{len(request.modes)} modes for {len(request.expressions)} expressions: give one mode "
-            "for all, or one each"
+            f"{len(request.modes)} modes for {len(request.expressions)} expressions: pass one "
+            "mode for all, or one for each"
         )
     for mode in request.modes:
         one_of("mode", mode, MODES)
@@ -271,8 +271,8 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
         names = {leaf.name for leaf in leaves_of(x)}
         if names & NEEDS_ROWS and has_model and not _has_rows(request):
             raise InputError(
-                f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
-                "system:\n"
+                f"{shown(x)} needs constraint rows (A and U are defined on them). Compile it for "
+                "a system:\n"
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
@@ -280,7 +280,7 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
             _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
-                f"{shown(x)} needs points (B, J and f0 live at points):\n"
+                f"{shown(x)} needs points (B, J and f0 are defined at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
@@ -320,7 +320,7 @@ def _check_operands(request: Request) -> None:
     taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
-            "same_operand=True needs operators that take the same, but these take "
+            "same_operand=True needs operators that take the same space, but these take "
             + " and ".join(sorted(s.phrase for s in taken))
         )
 
@@ -332,8 +332,8 @@ def _check_input(name: str, expressions: tuple[Expr, ...]) -> None:
         raise InputError(f"inputs={name!r}: {name} is an input already")
     if name in _NO_QUANTITIES:
         raise InputError(
-            f"inputs={name!r}: {name} stands for something else at every place, depending on its "
-            "braces or brackets; only quantities that are the same everywhere can be inputs"
+            f"inputs={name!r}: the value of {name} depends on its braces or brackets; only "
+            "quantities with one value can be inputs"
         )
     if name in _PARTS:
         raise InputError(

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: one row, one line)
-"""The derivations of the five papers, as data: what is derived, from which identities, by which way.
+"""The derivations of the five papers, as data: what is derived, from which identities, through which forms.
 
 Each is found from its sides, or follows the forms in `through` where the paper gives them. Next to
 the definitions only the identities in `using` are allowed, so that nothing rests on itself: they

@@ -1,4 +1,4 @@
-"""The rules that a user gives to a computation: proved before they are used, or rejected."""
+"""Rules of users: proved before the rewriter applies them, or rejected."""
 
 from __future__ import annotations
 

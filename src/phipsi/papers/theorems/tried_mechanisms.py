@@ -1,4 +1,4 @@
-"""An identity on the sample mechanisms: where it fails, how far it was tried, what saves it."""
+"""An identity on the sample mechanisms: where it fails, how far it was tried, what condition it needs."""
 
 from __future__ import annotations
 
