@@ -4,7 +4,7 @@
 
 Writes a wheel and a source distribution into dist/, checks their descriptions, and installs the
 wheel into an empty environment of every Python that pyproject.toml claims and this machine has.
-There it imports every public name, prints the versions, runs the demo and runs docs/first-steps.md.
+There it imports every public name, prints the versions, runs the demo and runs docs/quick-start.md.
 Pythons that are not found are named. Nothing is uploaded.
 """
 
@@ -90,8 +90,8 @@ def build() -> tuple[Path, Path]:
 
 
 def quick_start() -> str:
-    """The Python blocks of docs/first-steps.md as one file, as that page says."""
-    text = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+    """The Python blocks of docs/quick-start.md as one file, as that page says."""
+    text = (ROOT / "docs" / "quick-start.md").read_text(encoding="utf-8")
     return "\n".join(PYTHON_BLOCK.findall(text))
 
 

@@ -68,7 +68,7 @@ def section() -> str:
     return "\n".join([
         "## Live", "",
         "These pages contain the physics: they open without a network, and can be mailed. "
-        "[Live pages](live.md) says what they can do.", "",
+        "[Live pages](live-pages.md) says what they can do.", "",
         "| | |", "|---|---|", *rows, "", "",
     ])  # fmt: skip
 

@@ -62,7 +62,7 @@ def topics() -> list[Topic]:
         found.append((topic, where, names))
     for name, (topic, where) in MODULES.items():
         found.append((topic, where, _module(name, importlib.import_module(f"phipsi.{name}"))))
-    found.append(("Results", "grammar.md", _results()))
+    found.append(("Results", "api-conventions.md", _results()))
     return found
 
 

@@ -96,7 +96,7 @@ _TABLE = {
         "contact.contact_points": "contact_points distances",
         "simulation.impacts.contact_steps": "contact_forces contact_step",
     },
-    ("Export", "export.md"): {"codegen.export": "export"},
+    ("Export", "code-generation.md"): {"codegen.export": "export"},
     ("Simulation", "simulation.md"): {
         "simulation.simulate.run": "simulate",
         "simulation.runs.rollout": "rollout",
@@ -108,15 +108,15 @@ _TABLE = {
         "simulation.simulate.topology": ".",
         "pages.report_page": "report",
     },
-    ("Live pages", "live.md"): {
+    ("Live pages", "live-pages.md"): {
         "pages.live_page": "live_page",
         "pages.viewer": "show",
         "pages.render_run": "render",
     },
-    ("Studies", "studies.md"): {"studies.study": "Study"},
+    ("Studies", "monte-carlo.md"): {"studies.study": "Study"},
     ("Molecules", "molecules.md"): {"molecules": "."},
     ("FMUs", "fmu.md"): {"codegen.fmu": "export_fmu"},
-    ("Laws", "laws.md"): {
+    ("Laws", "custom-forces-and-controllers.md"): {
         "laws.law": "law",
         "laws": ".",
         "laws.signals": ".",

@@ -1,4 +1,4 @@
-"""Every public function follows the grammar of docs/grammar.md."""
+"""Every public function follows the grammar of docs/api-conventions.md."""
 
 import inspect
 from functools import partial

@@ -83,7 +83,7 @@ def test_functions_return_the_shapes_they_state(batch: tuple[int, ...]):
     assert len(tried) >= 40
     untried = {n for n, f in functions.items() if stated(f)} - tried
     assert untried <= {*OF_CONTACTS, "constrained_dynamics_derivatives", "constraint_forces",
-                       "constraint_impulse", "delassus_matrix", "dense"}  # fmt: skip
+                       "constraint_impulse", "delassus_matrix", "evaluate_dense"}  # fmt: skip
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)

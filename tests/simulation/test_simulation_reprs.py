@@ -144,7 +144,7 @@ def test_a_repr_is_one_line_without_addresses(name):
 
 def test_names_and_numbers_are_in_it():
     assert repr(pp.Event(height)) == "Event(height, 0, None, name='height')"
-    assert repr(computed_torque()).endswith("kp=[40.0, 40.0], kd=[9.0, 9.0])")
+    assert repr(computed_torque()).endswith("kp=[40, 40], kd=[9, 9])")
     assert repr(rollout()) == "<Rollout of <state of 2 trajectories after 4 steps>: t, q, v>"
     assert repr(pp.forces.JointDamper(None, np.ones(2))) == "JointDamper(None, damping=[1.0, 1.0])"
     assert "<lambda>" in repr(MADE["Wrench"]())
@@ -156,4 +156,4 @@ def test_values_without_a_text_of_their_own_are_named_by_their_class():
         pass
 
     assert value_in_line(Thing()) == "<Thing>"
-    assert one_line(Thing(), height, np.zeros(2), x=[1]) == "Thing(height, [0.0, 0.0], x=[1])"
+    assert one_line(Thing(), height, np.zeros(2), x=[1]) == "Thing(height, [0, 0], x=[1])"

@@ -230,7 +230,7 @@ MECHANISMS = {
 # Operators are those of the forest, for a system with the rows A: the same where there is no A.
 OPERATORS = {
     "compile": lambda f, m, s: f(mass_matrix.inv @ tau, m)(s.q, s.tau),
-    "dense": lambda f, m, s: f(mass_matrix.inv @ tau, m, s.q, tau=s.tau),
+    "evaluate_dense": lambda f, m, s: f(mass_matrix.inv @ tau, m, s.q, tau=s.tau),
     "simplify": lambda f, m, s: str(f(mass_matrix.inv @ mass_matrix @ v, m)),
     "explain": lambda f, m, s: str(f(mass_matrix.inv @ tau, m)),
     "extensions.check": lambda f, m, s: "agrees" if f(M, m) is None else None,

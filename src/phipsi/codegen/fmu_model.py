@@ -1,4 +1,4 @@
-"""A simulator as the model of an FMU: variables with value references, and the programs that it calls.
+"""A simulator as the model of an FMU: variables with value references, and its programs.
 
 All numbers of an instance are in one row, in which a value reference is the place of a variable:
 

@@ -1,4 +1,4 @@
-"""A and its rate for the dense reference: the rows differentiated by the product rule in world axes.
+"""A and its rate for the dense reference: rows differentiated by the product rule in world axes.
 
 Every row is a product of unit vectors and positions of the two frames in the world, for example
 R₀₂ = x_a · z_b. This shares nothing with the formulas in `model/closure_rows.py`.

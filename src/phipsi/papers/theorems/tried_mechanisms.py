@@ -1,4 +1,4 @@
-"""An identity on the sample mechanisms: where it fails, how far it was tried, what condition it needs."""
+"""An identity on the sample mechanisms: where it fails, how far it was tried, its condition."""
 
 from __future__ import annotations
 
