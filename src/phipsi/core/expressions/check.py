@@ -115,7 +115,7 @@ def no_power(x: PrintableNode, power: int) -> str:
 
 def no_whole_power(x: PrintableNode, power: object) -> str:
     """Text for a power that is not an integer."""
-    return f"({shown(x)}) ** {shown(repr(power))}: exponents of operators are integers"
+    return f"({shown(x)}) ** {shown(repr(power))}: exponents of operators must be integers"
 
 
 def too_large(size: int, most: int) -> str:
