@@ -169,7 +169,7 @@ BAD = {
     "chained": (lambda x: 0 < x < 1, "branches on a value.*\n.*&"),
     "shapes": (lambda x: x + np.ones(3), r"shapes \(4,\) and \(3,\) do not fit"),
     "product": (lambda x: np.ones((2, 3)) @ x, "do not fit together in a product"),
-    "unknown": (lambda x: np.sort(x), "np.sort is not among the functions"),
+    "unknown": (lambda x: np.sort(x), "np.sort cannot be traced"),
     "ufunc": (lambda x: np.gamma(x) if hasattr(np, "gamma") else np.nextafter(x, 1), "nextafter"),
     "place": (lambda x: x[x > 0], "chosen by a value"),
     "range": (lambda x: x[7], "out of bounds"),

@@ -267,7 +267,7 @@ def two_columns(D):
         (
             inverse_sine,
             "rates -> efforts",
-            ["in inverse_sine", "np.arcsinh is not among the functions"],
+            ["in inverse_sine", "np.arcsinh cannot be traced"],
         ),
         (narrow, "motions -> forces", ["narrow", "shape (3, 3)", "(6, 6)"]),
         (infinite, "rates -> efforts", ["in infinite", "inf is not finite"]),

@@ -307,7 +307,7 @@ class _EntryExpansion:
         if name == "matmul":
             return self._product(x, *args)
         if not x.operation.is_entrywise:
-            fail(f"{name} cannot stand in a formula of one body")
+            fail(f"{name} is not supported in a formula of one body")
         spread = [y if z.shape else y * x.size for y, z in zip(args, x.args, strict=True)]
         entries: Iterable[tuple[Node, ...]] = zip(*spread, strict=True)
         return [self._apply(name, *xs, data=data) for xs in entries]
@@ -317,7 +317,7 @@ class _EntryExpansion:
         if len(self._made) > MOST_STEPS:
             fail(
                 f"the formula has more than {MOST_STEPS:,} steps",
-                "compute parts of it as operators of their own",
+                "define parts of it as separate operators",
                 place="",
             )
         return x

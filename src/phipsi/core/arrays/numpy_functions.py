@@ -122,14 +122,14 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Tracer
     low = bounds.pop("min", a_min)
     high = bounds.pop("max", a_max)
     if bounds:
-        fail(f"clip does not take {', '.join(bounds)}")
+        fail(f"np.clip has no arguments {', '.join(bounds)}")
     out = x if low is None else entrywise("maximum", x, low)
     return out if high is None else entrywise("minimum", out, high)
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tracer:
     if ord not in (None, 2):
-        fail(f"the norm of order {ord!r} is not among those of laws", "use np.abs, np.sum, np.max")
+        fail(f"np.linalg.norm with ord={ord!r} cannot be traced", "use np.abs, np.sum, np.max")
     if axis is None and len(as_node(x).shape) != 1:
         fail("norm takes a vector, or an axis along which vectors lie")
     return entrywise("sqrt", _sum(_square(x), axis, keepdims=keepdims))
@@ -148,7 +148,10 @@ def _einsum(spec: str, *operands: Any) -> Tracer:
     left, arrow, result = spec.replace(" ", "").replace("...", "").partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != len(operands) or any(len(set(x)) != len(x) for x in terms):
-        fail(f"einsum({spec!r}) cannot be traced", "write the result's letters, none twice in one")
+        fail(
+            f"einsum({spec!r}) cannot be traced",
+            "write out the letters of the result, and no letter twice in one operand",
+        )
     letters = "".join(dict.fromkeys("".join(terms)))
     lengths: dict[str, int] = {}
     out: Any = 1.0

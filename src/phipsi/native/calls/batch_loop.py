@@ -7,7 +7,7 @@ configuration is bitwise identical in every batch.
 
 The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
 one configuration does not wait for them. Their address is in the data record. Nor do batches wait
-for the one-lane kernel: as long as there is none, `phipsi_batches` runs all of a batch in groups.
+for the scalar kernel: as long as there is none, `phipsi_batches` runs all of a batch in groups.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def define_loop(
     arguments: record.Arguments,
     number: NumberName,
 ) -> None:
-    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
+    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the scalar kernel.
 
     Once the data record holds their address, `phipsi_groups` does what it can first.
     """
