@@ -513,8 +513,8 @@ def test_printing_reads_like_the_papers():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the text is empty; an expression is written such as"),
-        (" \t\n", "the text is empty"),
+        ("", "the string is empty; an expression is, for example"),
+        (" \t\n", "the string is empty"),
         ("phi^1.5", "superscripts are"),  # not φ 0.5
         ("phi^-1.5", "superscripts are"),
         ("H//2", "numbers divide as in 1/2 H, and operators as in D"),

@@ -221,7 +221,7 @@ def test_legends_are_bounded():
     for new, old in zip("₂₃₄₅₆₇₈₉", "₁₂₃₄₅₆₇₈", strict=True):
         lines.append(f"{new} is {{H; E_ψ{old}; P{old}; D{old}}}")
     assert parse(f"ψ₄ where {', '.join(lines[:4])}").name == "psi"
-    with pytest.raises(PhipsiError, match="written out the text is longer"):
+    with pytest.raises(PhipsiError, match="the expression is longer"):
         parse(f"{'ψ₉ ' * 20} where {', '.join(lines)}")
     with pytest.raises(ParseError):
         parse("ψ₁ where ₂ is {H; E_φ; M; 0}")

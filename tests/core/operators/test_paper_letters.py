@@ -94,7 +94,7 @@ def test_every_function_reads_text_through_the_same_door(reader: str):
         read("U1 v", custom=[C])
     with pytest.raises(InputError, match="is not one of the papers"):
         read("H", notation="SOB")
-    with pytest.raises(InputError, match="custom is a list of custom operators"):
+    with pytest.raises(InputError, match="must be a list of custom operators"):
         read("H", custom=C)
 
 
