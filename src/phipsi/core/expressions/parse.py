@@ -198,7 +198,7 @@ class _ExpressionParser:
         if c and _SCRIPTS.match(c):
             return self.error(
                 "this was not expected here; superscripts are * or T (adjoint), -1 (inverse), "
-                "-* or -T (both), and integers"
+                "-* or -T (both), and integer powers"
             )
         if c == "=" and self.text.count("=") == 1:
             left, right = (side.strip() for side in self.source.split("=", 1))
