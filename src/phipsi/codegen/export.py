@@ -433,28 +433,28 @@ def _files(
     lib: Library,
     row: ExportTarget,
     binary: bytes,
-    found: Sequence[ReferenceResults | None],
+    results: Sequence[ReferenceResults | None],
     code_bytes: int,
     linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
     rest = {"LICENSE": licence()}
-    references = [r for r in found if r is not None]
+    references = [r for r in results if r is not None]
     if row.is_wasm:
         module = webassembly.wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
         rest |= {
             f"{n}.mjs": webassembly.es_module(lib, module.heap),
             f"{n}.d.mts": webassembly.typescript(lib),
             f"test_{n}.mjs": webassembly.web_test(lib, references),
-            "README.md": webassembly.readme(lib, row, len(module.binary), found),
+            "README.md": webassembly.readme(lib, row, len(module.binary), results),
         }
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
         rest |= {
             f"{n}.h": c_headers_and_tests.gpu_header(lib),
             f"test_{n}.c": c_headers_and_tests.gpu_test_program(lib, references),
-            "README.md": package_files.gpu_readme(lib, row, found),
+            "README.md": package_files.gpu_readme(lib, row, results),
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
@@ -462,7 +462,7 @@ def _files(
         f"{n}.hpp": package_files.cpp_header(lib),
         f"test_{n}.c": c_headers_and_tests.test_program(lib, references),
         "CMakeLists.txt": package_files.cmake_file(lib, f"{n}{row.suffix}"),
-        "README.md": package_files.readme(lib, row, code_bytes, found),
+        "README.md": package_files.readme(lib, row, code_bytes, results),
     }
     binaries = {f"{n}{row.suffix}": binary, **linked}
     if binary[:4] == _ELF:

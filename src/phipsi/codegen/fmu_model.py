@@ -285,12 +285,12 @@ class FmuModel:
         return (x.start or 0.0 for x in self.variables)
 
 
-def _check_known(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(option: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
+        if name not in allowed:
             raise InputError(
-                f"{option}: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
-                f"{did_you_mean(str(name), known)}"
+                f"{option}: {name!r} is not among {', '.join(map(repr, allowed)) or 'none'}. "
+                f"{did_you_mean(str(name), allowed)}"
             )
 
 

@@ -113,15 +113,15 @@ def programs_named(
     return out
 
 
-def _check_forces(model: Model, name: str, found: NamedFunction) -> None:
+def _check_forces(model: Model, name: str, function: NamedFunction) -> None:
     """Reject functions that would ignore the forces of constraints or contacts."""
-    if found.trees and model.n_rows:
+    if function.trees and model.n_rows:
         raise InputError(
             f"{name} cannot be exported by name for a mechanism with constraints: its result "
             "depends on their forces. For the tree alone, with its loops cut open, pass "
             "system.model"
         )
-    if found.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
+    if function.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
         raise InputError(
             f"{name} does not account for the forces of contacts. Export a step, which does:  "
             'pp.export({}, folder, step=pp.Simulator(system, dt=1e-3, integrator="time_stepping"))'
@@ -136,11 +136,11 @@ def name_of(program: Program) -> str:
     return "program"
 
 
-def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: NamedFunction) -> bool:
-    forms = [found.expression, *([found.at_points] if found.at_points else [])]
-    if found.expression is FORWARD_DYNAMICS:
+def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], function: NamedFunction) -> bool:
+    forms = [function.expression, *([function.at_points] if function.at_points else [])]
+    if function.expression is FORWARD_DYNAMICS:
         forms.append(forward_with_rows(None, False, False)[0])
-    return expressions in [(x,) for x in forms] and modes == (found.mode,)
+    return expressions in [(x,) for x in forms] and modes == (function.mode,)
 
 
 # ---- arrays --------------------------------------------------------------------------------------

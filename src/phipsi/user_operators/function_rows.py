@@ -88,7 +88,7 @@ def _run(program: EntryGraph, blocks: Sequence[Entries], ops: Any) -> list[Any]:
     return [row[0] for row in program.run(columns, ops)]
 
 
-def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
+def traced_law(function: Callable[..., Any], size: int, owner: str) -> TracedLaw:
     """The steps of a function of `size` numbers that returns one; `who` names it in errors."""
     import inspect
 
@@ -105,7 +105,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
 
     if not callable(function):
         raise ModelError(
-            f"{who} must be a function of the joints' coordinates, not {function!r}:\n"
+            f"{owner} must be a function of the joints' coordinates, not {function!r}:\n"
             f"    lambda angle, lift: lift - 0.01 * np.cos(angle)"
         )
     try:
@@ -120,7 +120,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         and not any(p.kind is p.VAR_POSITIONAL for p in names)
     ):
         raise ModelError(
-            f"{who} takes {least} argument{'' if least == 1 else 's'}, but the constraint has "
+            f"{owner} takes {least} argument{'' if least == 1 else 's'}, but the constraint has "
             f"{size} coordinate{'' if size == 1 else 's'}. It needs one argument for the "
             "coordinate of each joint."
         )
@@ -130,7 +130,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         node = as_node(traced_call(function, *given))
         if node.size != 1:
             raise ModelError(
-                f"{who} returns an array of shape {node.shape}; it must return one number, which "
+                f"{owner} returns an array of shape {node.shape}; it must return one number, which "
                 f"is zero where the constraint holds."
             )
         return block_entries(node)
@@ -140,7 +140,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     except (LawError, InputError) as error:
         text = str(error)
         place = "" if ", line " in text else place_of(function)
-        raise ModelError(f"{who}: {place}{text}") from None
+        raise ModelError(f"{owner}: {place}{text}") from None
 
 
 @final

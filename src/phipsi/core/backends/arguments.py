@@ -49,19 +49,19 @@ def bind_arguments(
     return arrays, batch
 
 
-def by_name(wanted: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments by the names of the inputs of a program, each given once."""
-    signature = f"this program takes ({', '.join(wanted)})"
-    if len(args) > len(wanted):
+    signature = f"this program takes ({', '.join(names)})"
+    if len(args) > len(names):
         raise InputError(f"{len(args)} arguments were given, but {signature}")
-    values = dict(zip(wanted, args, strict=False))
+    values = dict(zip(names, args, strict=False))
     for name, value in named.items():
-        if name not in wanted:
+        if name not in names:
             raise InputError(f"there is no input {name!r}; {signature}")
         if name in values:
             raise InputError(f"input {name!r} was given twice; {signature}")
         values[name] = value
-    missing = [name for name in wanted if name not in values]
+    missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"missing {', '.join(missing)}; {signature}")
     return values

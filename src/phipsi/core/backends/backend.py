@@ -204,15 +204,15 @@ class Backend(ABC):
 _BACKENDS = ("native", "reference")
 
 
-def backend_of(which: Any) -> Backend:
+def backend_of(backend: Any) -> Backend:
     """A backend by its name, loaded when it is first needed, or an object of a user's class."""
-    if isinstance(which, Backend):
-        return which
-    if isinstance(which, str) and which in _BACKENDS:
-        return _named(which)
-    known = f"backend={which!r} is not one of {_BACKENDS}"
-    if isinstance(which, type) and issubclass(which, Backend):
-        raise InputError(f"{known}, but a class. Pass an instance:  {which.__name__}()")
+    if isinstance(backend, Backend):
+        return backend
+    if isinstance(backend, str) and backend in _BACKENDS:
+        return _named(backend)
+    known = f"backend={backend!r} is not one of {_BACKENDS}"
+    if isinstance(backend, type) and issubclass(backend, Backend):
+        raise InputError(f"{known}, but a class. Pass an instance:  {backend.__name__}()")
     raise InputError(known)
 
 
@@ -222,8 +222,8 @@ def has_machine_code() -> bool:
 
 
 @cache
-def _named(which: str) -> Backend:
-    found: Backend = view(f"{which} backend")()
+def _named(name: str) -> Backend:
+    found: Backend = view(f"{name} backend")()
     if not found.problem:
         return found
     warnings.warn(

@@ -226,11 +226,11 @@ def _overlap(a: Array, b: Any) -> bool:
         return True
 
 
-def named(kind: type[tuple[Any, ...]], found: Any, options: CallOptions) -> Any:
+def named(kind: type[tuple[Any, ...]], results: Any, options: CallOptions) -> Any:
     """The results of one program with names; with `on_error` also the status."""
     if options.get("on_error", "raise") == "raise":
-        return with_names(kind, found)
-    return with_names(kind, found[0]), found[1]
+        return with_names(kind, results)
+    return with_names(kind, results[0]), results[1]
 
 
 with_names: Callable[[type[tuple[Any, ...]], Any], Any] = getattr(tuple, "__new__")  # noqa: B009

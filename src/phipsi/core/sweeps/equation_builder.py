@@ -418,10 +418,10 @@ def _kind_of_sum(fields: list[Field]) -> Kind:
     return Kind.TURNING if kinds.issubset(_OF_TURNING) else Kind.GENERAL
 
 
-def no_modes(what: str) -> str:
+def no_modes(subject: str) -> str:
     """The error for a formula of rigid bodies."""
     return (
-        f"{what} is known for rigid bodies only, but this mechanism has flexible bodies, or "
+        f"{subject} is known for rigid bodies only, but this mechanism has flexible bodies, or "
         "rotors on skew axes, whose inertia or port frames change as they move"
     )
 

@@ -202,7 +202,7 @@ def _is_sum_of(step: DerivationStep, before: Expr) -> bool:
 
 
 @lru_cache(maxsize=2**12)
-def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES) -> bool:
+def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, max_mechanisms: int = _SAMPLES) -> bool:
     """Whether two expressions are equal on a few sample mechanisms, modulo a random prime."""
     claim = Identity(lhs, rhs, condition)
     if claim.lhs is claim.rhs:
@@ -218,10 +218,10 @@ def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES)
         except NotRational:
             return bool(prove(claim))
         tried += one not in deep
-        if tried == most:
+        if tried == max_mechanisms:
             break
     return True
 
 
-def _equal_on(claim: Identity, one: SampleMechanism) -> bool:
-    return same_arrays(*sides(claim, one.state(0, 0).fresh()))
+def _equal_on(claim: Identity, sample: SampleMechanism) -> bool:
+    return same_arrays(*sides(claim, sample.state(0, 0).fresh()))

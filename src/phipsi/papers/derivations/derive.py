@@ -154,16 +154,16 @@ def derive(
     return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
 
 
-def _listed(option: str, given: Any) -> list[Any]:
+def _listed(option: str, value: Any) -> list[Any]:
     """The list that an option takes; one text is not a list of its letters."""
-    if isinstance(given, (str, Expr, Identity, EllipsisType)):
-        one = "..." if given is ... else repr(given if isinstance(given, str) else str(given))
+    if isinstance(value, (str, Expr, Identity, EllipsisType)):
+        one = "..." if value is ... else repr(value if isinstance(value, str) else str(value))
         raise InputError(f"{option} must be a list. Write  {option}=[{one}]")
     try:
-        return list(given)
+        return list(value)
     except TypeError:
         example = "['Omega']" if option == "using" else "['H phi M phi* H*']"
-        raise InputError(f"{option}={given!r} must be a list, such as {option}={example}") from None
+        raise InputError(f"{option}={value!r} must be a list, such as {option}={example}") from None
 
 
 def _title(claim: Identity) -> str:
@@ -182,16 +182,16 @@ def _parsed(x: Expr | str, words: Vocabulary) -> Expr:
     return found
 
 
-def _one_named(wanted: Identity | str) -> Identity:
+def _one_named(identity: Identity | str) -> Identity:
     """The one equation with a name or number; several different ones are an error."""
-    found = equations_named(wanted)
-    exact = [x for x in found if wanted in (x.name, *x.name.split(" / "))]
+    found = equations_named(identity)
+    exact = [x for x in found if identity in (x.name, *x.name.split(" / "))]
     different = list({_key(*x.sides): x.name for x in reversed(exact or found)}.values())[::-1]
     if len(different) > 1:
         some = ", ".join(map(repr, different[:_SHOWN]))
         more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
         raise InputError(
-            f"several equations match {wanted!r}: {some}{more}. Name one of them:  "
+            f"several equations match {identity!r}: {some}{more}. Name one of them:  "
             f"pp.derive({different[0]!r})"
         )
     return (exact or found)[0]
@@ -432,10 +432,15 @@ def _steps(
 
 
 def _unfinished(
-    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: SearchOutcome, claim: Identity, tried: int
+    lhs: Expr,
+    rhs: Expr,
+    ends: tuple[Expr, Expr],
+    outcome: SearchOutcome,
+    claim: Identity,
+    tried: int,
 ) -> Derivation:
     states = [words_of(x) for x in ends]
-    for move in found.nearest:
+    for move in outcome.nearest:
         for m in move.multiples:
             side = 0 if m[1] + move.pivot + m[2] in states[0].terms else 1
             states[side] = replace(move, multiples=(m,)).applied(states[side], 1 - 2 * side)

@@ -106,44 +106,46 @@ def _not_an_equation(row: Printed) -> str:
     )
 
 
-def _several(name: str, as_printed: Sequence[Identity], found: Sequence[Identity]) -> str:
+def _several(name: str, as_printed: Sequence[Identity], identities: Sequence[Identity]) -> str:
     """The error for a number with several equations, and how to prove one of them."""
     if as_printed:
         paper = cast(Printed, _printed_at(name)).paper
         fixes = [f'pp.prove("{x.statement}", notation="{paper}")' for x in as_printed]
     else:
-        fixes = [f"pp.prove({x.name!r})" for x in found]
+        fixes = [f"pp.prove({x.name!r})" for x in identities]
     more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
     return f"{name!r} has {len(fixes)} equations. Prove one of them:\n    " + (
         "\n    ".join(fixes[:_SHOWN]) + more
     )
 
 
-def equations_named(wanted: Identity | str) -> list[Identity]:
+def equations_named(identity: Identity | str) -> list[Identity]:
     r"""The equations between expressions with this name or number in a paper; names first.
 
     >>> print(*equations_named("SOA Lemma 0.4"), sep="\n")
     Lemma 0.4 / Lemma 4:  (I − H ψ K) H φ = H ψ   [SOA Lemma 0.4; 88-11 a.35]
     whiten φ̃:  (I − H ψ K) H φ̃ = H ψ E_φ   [SOA Lemma 0.4; SOA eq. .46]
     """
-    if isinstance(wanted, Identity):
-        _check_two_sides(wanted)
-        return [wanted]
-    if not isinstance(cast(object, wanted), str):
+    if isinstance(identity, Identity):
+        _check_two_sides(identity)
+        return [identity]
+    if not isinstance(cast(object, identity), str):
         raise InputError(
             f"an identity is a pp.Identity, its name, or its number such as 'SOA 0.28', not "
-            f"{type(wanted).__name__}"
+            f"{type(identity).__name__}"
         )
-    if "=" in wanted and not any(wanted == x.name for x in all_identities()):
-        lhs, rhs = sides_of(wanted)
-        raise InputError(f'{wanted!r} is a claim, not a name. Write  pp.Identity("{lhs}", "{rhs}")')
-    found = [*_by_name(wanted), *_by_source(wanted)] or list(_by_number(wanted))
+    if "=" in identity and not any(identity == x.name for x in all_identities()):
+        lhs, rhs = sides_of(identity)
+        raise InputError(
+            f'{identity!r} is a claim, not a name. Write  pp.Identity("{lhs}", "{rhs}")'
+        )
+    found = [*_by_name(identity), *_by_source(identity)] or list(_by_number(identity))
     usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:
         return list({x.sides: x for x in reversed(usable)}.values())[::-1]
     if found:
         _check_two_sides(found[0])
-    raise InputError(f"there is no identity {wanted!r}. {_close_to(wanted)}")
+    raise InputError(f"there is no identity {identity!r}. {_close_to(identity)}")
 
 
 def _check_two_sides(x: Identity) -> None:

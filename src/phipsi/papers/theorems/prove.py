@@ -386,15 +386,15 @@ def _decided(
     identity: Identity,
     model: Model,
     seed: int,
-    given: dict[str, Array] | None,
+    state: dict[str, Array] | None,
     inputs: ClaimInputs,
 ) -> Proof:
     decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
     general, here = decide(_with_any_blocks(identity), own=False), None
     if not general.holds:
         general = decide(identity, own=False)
-    if given is not None:
-        here = in_digits(identity, model, seed, given=given)
+    if state is not None:
+        here = in_digits(identity, model, seed, given=state)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
     if general.method != "exact" or _formulas(identity):
         here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)

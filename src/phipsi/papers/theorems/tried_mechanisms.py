@@ -105,10 +105,10 @@ class Tried:
         fewer = (shorter(failed, n) for n in range(2, failed.in_a_row))
         return next((one for one in fewer if one and self._once(one) is False), failed)
 
-    def _work(self, one: SampleMechanism) -> float:
+    def _work(self, sample: SampleMechanism) -> float:
         if self.method != "exact":
-            return one.model.n_bodies
-        return one.model.n_bodies * points_needed(self._identity, one.model, one.points)
+            return sample.model.n_bodies
+        return sample.model.n_bodies * points_needed(self._identity, sample.model, sample.points)
 
     def _on_fewer(self, heavy: list[SampleMechanism], decide: Any) -> SampleMechanism | None:
         """A failure at one point of a chain; if there is none, proofs on fewer bodies."""
