@@ -248,8 +248,8 @@ _MODULE = """// NAME.mjs: TEXT; MARK.
 //   const RESULT = NAME.FIRST(INPUTS);
 //
 // A function takes arrays of numbers and returns one, or an object of several by name; if it fails
-// it throws an Error with `status`. Without copies: fill `f.arrays`, which are views of the memory,
-// and call `f.run()`, which returns the status.
+// it throws an Error with `status`. To avoid copies, fill `f.arrays`, views of the memory, and
+// call `f.run()`, which returns the status.
 
 const INTERFACE = LISTING;
 const STATUS = STATUSES;
@@ -354,7 +354,7 @@ def typescript(lib: Library) -> str:
         "export interface Call<Arrays> {",
         "  /** Views of the memory: fill the inputs, run, read the results. */",
         "  readonly arrays: Arrays;",
-        "  /** Returns the status, 0 if all is well. */",
+        "  /** Returns the status, 0 for success. */",
         "  run(): number;",
         "}",
         f"export interface {_pascal(lib.name)} {{",
@@ -455,7 +455,7 @@ def readme(
             f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"`{n}.wasm` has {size} bytes and imports nothing.",
             "",
-            "| function | takes | gives |",
+            "| function | inputs | outputs |",
             "|---|---|---|",
             *table,
             "",
@@ -467,7 +467,7 @@ def readme(
             "```",
             "",
             f"`node test_{n}.mjs` compares every function with reference numbers and prints ok.",
-            "A page must be served: browsers load no modules from `file:`.",
+            "A page must come from a server: browsers do not load modules from `file:`.",
             "",
             *notes(lib, f"test_{n}.mjs", references),
         ]
