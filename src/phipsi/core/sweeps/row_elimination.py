@@ -22,7 +22,7 @@ Terms = list[tuple[Number, Expr]]
 
 
 class KeptRows(Exception):
-    """An expression that a pass knows with the rows only."""
+    """Raised by a pass that cannot eliminate the additional rows from an expression."""
 
 
 class RowElimination(Hashable, Protocol):
