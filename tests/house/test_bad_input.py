@@ -138,9 +138,9 @@ REFUSED = {
         lambda: pp.inverse_dynamics(3, Q, O, O, return_multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.constraints.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
-    "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
+    "derivative of a number": (lambda: pp.diff(3, "q"), "needs an operator expression, not 3"),
     "text": (lambda: pp.parse(3), "not int"),
-    "proof on nothing": (lambda: pp.prove("H G", "arm"), "must be a model, not str"),
+    "proof on nothing": (lambda: pp.prove("H G", "arm"), "needs a model .*, not str"),
     "identify a model": (lambda: identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
     "noise": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
     "noise of NaN": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),
@@ -344,7 +344,10 @@ ALGEBRA = {
     "expand, no place": (lambda: mass_matrix.expand("mass_matrix", at=3.3), r"at=\(0, 1\)"),
     "expand, no path": (lambda: mass_matrix.expand("mass_matrix", at=3), r"at=\(3,\)"),
     "simplify": (lambda: pp.simplify(3), "simplify needs an expression or a string"),
-    "parse, paper": (lambda: pp.parse("phi", notation=3), "notation='SOA', not 3"),
+    "parse, paper": (
+        lambda: pp.parse("phi", notation=3),
+        "notation=3 must be the short name of a paper, such as 'SOA'",
+    ),
     "parse, own text": (lambda: pp.parse("phi", custom="C"), r"custom=\[C\]"),
     "parse, own number": (lambda: pp.parse("phi", custom=3), r"custom=\[C\]"),
     "parse, own numbers": (lambda: pp.parse("phi", custom=[3]), r"custom=\[C\]"),
@@ -370,7 +373,7 @@ ALGEBRA = {
         lambda: pp.custom.operator(*_STEP, recursion=lambda: M),
         "of one argument",
     ),
-    "latex": (lambda: pp.custom.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
+    "latex": (lambda: pp.custom.operator(*_STEP, 1.0, latex=3), "latex=3 must be a str"),
 }
 
 

@@ -433,7 +433,7 @@ def simplify(
     x = _expression(expr, "simplify", notation, custom)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
-            f"simplify: the second argument must be a model, not {type(model).__name__}. Write  "
+            f"simplify needs a model as its second argument, not {type(model).__name__}. Write  "
             "pp.simplify(expr, model)"
         )
     armature = model is None or model.has_armature

@@ -250,7 +250,7 @@ def prove(
         )
     if not isinstance(cast(object, model), Model):
         raise InputError(
-            f"prove: the second argument must be a model, not {type(model).__name__}. Write  "
+            f"prove needs a model as its second argument, not {type(model).__name__}. Write  "
             "pp.prove(identity, model)"
         )
     why = unmet(identity.condition, model)
