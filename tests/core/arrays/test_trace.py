@@ -182,7 +182,7 @@ BAD = {
     "array": (lambda x: np.asarray(x, dtype=float), "needs the number itself"),
     "axes": (lambda x: x.sum(axis=1), "axis 1 of an array"),
     "argument in place": (changes_in_place, "entries of an argument"),
-    "part in place": (changes_a_part, "under a name of its own"),
+    "part in place": (changes_a_part, "a named view of an array is changed in place"),
     "seen twice": (changes_while_seen, "has a name of its own"),
     "constants": (lambda x: x + 1 / np.zeros_like(x), "not finite"),
     "ragged": (lambda x: x + [[1, 2], [3]], "several lengths"),

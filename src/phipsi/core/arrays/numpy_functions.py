@@ -331,7 +331,11 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
 
     Notes
     -----
-    **Cost:** O(n). **Source:** for "cubic" Fritsch and Carlson 1980, SIAM J. Numer. Anal. 17.
+    **Cost:** O(n).
+
+    References
+    ----------
+    "cubic": Fritsch and Carlson 1980, SIAM J. Numer. Anal. 17.
 
     Examples
     --------
