@@ -73,6 +73,26 @@ def section() -> str:
     ])  # fmt: skip
 
 
+def first_page() -> str:
+    """What the first page of the site has above its contents: installation, and a live robot."""
+    name, title, words, _ = PAGES[2]
+    start = (
+        "const frame = document.createElement('iframe'); frame.src = this.href; "
+        "frame.title = this.title; this.replaceWith(frame); return false"
+    )
+    return "\n".join([
+        "## Install", "",
+        "```shell", "pip install phipsi   # from the release on; until then: pip install -e .  in a clone",
+        "phipsi demo", "```", "",
+        "## A live robot", "",
+        f"{title}: {words}. Press the picture to start the simulation, compiled to WebAssembly, "
+        "in this page. The [gallery](gallery.md) has more.", "",
+        f'<a class="live" href="live/{name}.html" title="{title}, live" onclick="{start}">'
+        f'<img src="_static/live-{name}.png" alt="{title}"><span>&#9654; start</span></a>',
+        f'<p><a href="live/{name}.html">Open the live page alone</a></p>', "", "",
+    ])  # fmt: skip
+
+
 def write(folder: Path) -> None:
     """Write all of them."""
     folder.mkdir(exist_ok=True)
