@@ -82,8 +82,9 @@ def first_page() -> str:
     )
     return "\n".join([
         "## Install", "",
-        "```shell", "pip install phipsi   # from the release on; until then: pip install -e .  in a clone",
-        "phipsi demo", "```", "",
+        "Version 0.1.0 is not on PyPI yet: until the release, `pip install -e .` in a clone of the "
+        "repository takes the place of the first line.", "",
+        "```shell", "pip install phipsi", "phipsi demo", "```", "",
         "## A live robot", "",
         f"{title}: {words}. Press the picture to start the simulation, compiled to WebAssembly, "
         "in this page. The [gallery](gallery.md) has more.", "",
