@@ -58,6 +58,9 @@ PAGES: list[tuple[str, str, str, Callable[[Path], None]]] = [
 ]  # fmt: skip
 
 
+FIRST = "quadruped"  # of the first page of the site
+
+
 def section() -> str:
     """The part of the gallery that links to the pages, with a picture of each."""
     rows = [
@@ -75,7 +78,7 @@ def section() -> str:
 
 def first_page() -> str:
     """What the first page of the site has above its contents: installation, and a live robot."""
-    name, title, words, _ = PAGES[2]
+    name, title, words, _ = next(x for x in PAGES if x[0] == FIRST)
     start = (
         "const frame = document.createElement('iframe'); frame.src = this.href; "
         "frame.title = this.title; this.replaceWith(frame); return false"
