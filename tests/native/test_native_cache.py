@@ -43,7 +43,7 @@ def test_what_is_written_is_read_and_private(folder: Path):
 def test_a_folder_that_others_can_write_is_refused(folder: Path, bits: int):
     folder.mkdir()
     folder.chmod(bits)
-    with pytest.warns(PhipsiWarning, match=r"can be written by others(.|\n)*chmod 700"):
+    with pytest.warns(PhipsiWarning, match=r"other users can write to it(.|\n)*chmod 700"):
         cache.write("a", CODE)
     assert cache.read("a") is None
     assert not list(folder.iterdir())
