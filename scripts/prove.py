@@ -277,7 +277,7 @@ def report(
         "Evidence that the identities of the library hold: every identity was **proved** on every",
         "kind of mechanism, and changed copies of it were **refuted**. No comparison has a",
         "tolerance.",
-        "[Identities](identities.md) explains how a proof works. Written by `make prove`.",
+        "[How proofs work](how-proofs-work.md) explains the method. Written by `make prove`.",
         "",
         f"{len(identities())} identities on {len(proved)} mechanisms: {total} proofs modulo random",
         f"primes, {digits} in fifty digits (square roots of D; on three of the mechanisms).",
