@@ -2,8 +2,8 @@
 
 In README.md and docs/*.md
 
-- a ``python`` block is executed, in one namespace and one empty current folder per file; if its last
-  line is an expression, its value is shown as in a notebook;
+- a ``python`` block is executed, in one namespace and one empty current folder per file; if its
+  last line is an expression, its value is shown as in a notebook;
 - a ``text`` block directly after it is its output. Numbers are compared to six digits; a line ``…``
   stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
 - a ``shell`` block holds commands, one per line; `SHELL` says what is done with each. A ``phipsi``
