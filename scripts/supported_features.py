@@ -40,7 +40,8 @@ You need: a [model](models.md) or a [system](closed-chains.md). The table is wri
 
 "Closed loops" includes constraints of all kinds. `system.model` is the mechanism without its loops
 and contacts, and `model.with_rigid_bodies()` the mechanism without its modal coordinates. Rotors on
-skew axes are those that are [not constant inertias](gears.md)."""
+skew axes are those that are [not constant inertias](rotors.md).
+[Limitations](limitations.md) lists what the whole library cannot do."""
 
 
 def functions() -> dict[str, Any]:
