@@ -39,7 +39,7 @@ def assemble(folder: Path) -> None:
     gallery = folder / "gallery.md"
     head, mark, rest = gallery.read_text(encoding="utf-8").partition("\n## ")
     _write(gallery, f"{head}\n{live_pages.section()}{mark.lstrip()}{rest}")
-    pages.copy_pictures(folder)
+    pages.copy_files(folder)
 
 
 def linked(text: str, page: str, entries: dict[str, str]) -> str:

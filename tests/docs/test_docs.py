@@ -2,8 +2,8 @@
 
 In README.md and docs/*.md
 
-- a ``python`` block is executed, in one namespace per file; if its last line is an expression, its
-  value is shown as in a notebook;
+- a ``python`` block is executed, in one namespace and one empty current folder per file; if its
+  last line is an expression, its value is shown as in a notebook;
 - a ``text`` block directly after it is its output. Numbers are compared to six digits; a line ``…``
   stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
 - a ``shell`` block holds commands, one per line; `SHELL` says what is done with each. A ``phipsi``
@@ -113,6 +113,7 @@ def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
 def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PHIPSI_BACKEND", "native")  # as users run them
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what pages leave there is removed
+    monkeypatch.chdir(tmp_path)  # pages write into the current folder
     module = types.ModuleType(f"{page.stem}_page")  # where dataclasses look for themselves
     monkeypatch.setitem(sys.modules, module.__name__, module)
     namespace: dict[str, Any] = vars(module)
@@ -448,4 +449,5 @@ if __name__ == "__main__":
         sys.exit(f"there is no page {min(unknown)}; name pages without their folder")
     for p in PAGES:
         if len(sys.argv) == 2 or p.name in sys.argv[2:]:
-            update(p)
+            with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+                update(p)
