@@ -1,6 +1,9 @@
 """Every constraint and every force that couples bodies has a drawing, whoever adds one."""
 
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,19 +60,22 @@ EXAMPLES = {
 
 
 def classes_below(base):
-    """All classes of the library that are made of it."""
+    """All classes of the library that are made of it, as far as their modules are loaded."""
     for one in base.__subclasses__():
         if not inspect.isabstract(one) and one.__module__.startswith("phipsi."):
             yield one
         yield from classes_below(one)
 
 
-def concrete(base):
+def concrete(base, room):
+    """Names of the classes made of it; those that `room` offers are loaded on first use."""
+    for name in room.__all__:
+        getattr(room, name)
     made = (x for x in classes_below(base) if not x.__subclasses__())
     return sorted({x.__name__ for x in made})
 
 
-@pytest.mark.parametrize("kind", concrete(Constraint))
+@pytest.mark.parametrize("kind", concrete(Constraint, c))
 def test_every_constraint_is_drawn(kind):
     """A joint between two frames by its ends; all others by solids, or by rods between joints."""
     model = machine_room()
@@ -109,8 +115,20 @@ ON_ONE = {  # they act on single joints, or on bodies from nowhere
 }  # fmt: skip
 
 
+def test_the_classes_are_the_same_in_a_process_that_has_loaded_nothing_else():
+    """Forces are loaded on first use: what other tests have used must not decide what is drawn."""
+    here = Path(__file__)
+    code = (
+        f"import sys; sys.path.insert(0, {str(here.parent)!r}); import {here.stem} as t\n"
+        "print(*t.concrete(t.Constraint, t.c), *t.concrete(t.Force, t.forces))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [*concrete(Constraint, c), *concrete(Force, forces)]
+    assert {"JointLimit", "StribeckFriction", "Rope", "Belt"} <= {*done.stdout.split()}
+
+
 def test_every_force_between_bodies_is_drawn():
-    public = {x for x in concrete(Force) if hasattr(forces, x)}
+    public = {x for x in concrete(Force, forces) if hasattr(forces, x)}
     assert public == set(SPRINGS) | ON_ONE, "a new force: draw it, or say that it couples nothing"
     model = machine_room()
     given = list(SPRINGS.values())

@@ -285,7 +285,7 @@ def test_pages_name_machines_and_say_what_they_do(tmp_path):
     pp.report(run, file)
     text = file.read_text()
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1].replace("\\u003c", "<"))
-    assert "its effort here" in text
+    assert "its effort on this joint" in text
     pair, _, drive = data["scene"]["machines"]
 
     def numbers(x):

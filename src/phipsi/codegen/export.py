@@ -57,7 +57,21 @@ _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export: folder, files, functions, and bytes of code with its tables."""
+    """Result of `export`: the folder, its files and functions, and the size of the code.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder that was written.
+    files : tuple of str
+        Names of the files in it.
+    functions : tuple of ExportedFunction
+        The functions, with their arrays and sizes of work memory.
+    target : str
+        The target that the code was compiled for.
+    code_bytes : int
+        Size of the code with its constant tables, bytes; of source and PTX, that of the text.
+    """
 
     folder: Path
     files: tuple[str, ...]
@@ -84,31 +98,68 @@ def export(
     step: Any = None,
     shared: bool = False,
 ) -> Exported:
-    """Write functions of a mechanism as an object file with a C interface, for any processor.
+    """Generate C-callable code (object file, C99, WebAssembly or PTX) for compiled programs.
 
-    The folder gets the object, a C header with every array documented, a C++ header with spans, a
-    test program with reference numbers, a CMake file, a README and the licence. Every program is
-    one function, on the memory of its caller:
+    The folder gets the object file, a C header that documents every array, a C++ header with spans,
+    a test program with reference numbers, a CMake file, a README and the licence. Every program
+    becomes one function that works on memory of its caller::
 
         int robot_forward_dynamics(const double *q, const double *v, const double *tau,
                                    double *vdot, void *work);
 
-    and one for many configurations, ``robot_forward_dynamics_batch``. They allocate nothing, call
-    nothing, and give the bits of the program here where both processors have, or both lack, a fused
-    multiply-add; a program that is compiled with ``reproducible=True`` gives the same everywhere.
+    and a batched function for many configurations, ``robot_forward_dynamics_batch``. The functions
+    are freestanding: they allocate nothing, keep no state and call no library. Their results are
+    bitwise identical to those of the program here if both processors have, or both lack, a fused
+    multiply-add; those of a program compiled with ``reproducible=True`` are identical everywhere.
 
-    **Arguments:** `programs`: a mechanism, of which `what` names the functions
-    ("forward_dynamics,jacobian:tool0"; by default forward and inverse dynamics), or programs of one
-    mechanism: a mapping from the names of the functions, a sequence, or one program; `folder`,
-    which is created; if an export wrote it, its files are replaced, and all others are kept;
-    `name`, the prefix of everything in C; `target`, a row of the table in docs/code-generation.md,
-    or "c" for C99 source instead of an object; `scratch`: "caller", or "static" if the work memory
-    should be inside, so that a function runs once at a time; `precision`: "double", or "single" for
-    arrays of float, whose errors are measured at a hundred random states and printed in the header;
-    `step`, a `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in
-    place; `shared`, for the host: also link a shared library, which ctypes can load.
-    **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
+    Parameters
+    ----------
+    programs : Model, Program, mapping of str to Program, or sequence of Program
+        A mechanism, of which `what` names the functions; or programs of one mechanism: a mapping
+        from names of functions, a sequence, or a single program.
+    folder : str or path-like
+        The folder to write; it is created. If an earlier export wrote it, its files are replaced,
+        and all others are kept.
+    what : str or sequence of str, optional
+        Functions of a mechanism: "forward_dynamics,jacobian:tool0". Default: forward and inverse
+        dynamics.
+    name : str, optional
+        Prefix of everything in C. Default: "robot".
+    target : str, optional
+        A row of the table in docs/code-generation.md, or "c" for C99 source instead of an object
+        file. Default: "host".
+    scratch : {"caller", "static"}, optional
+        Where the work memory is. With "static" it is inside the code, so that a function must run
+        once at a time. Default: "caller".
+    precision : {"double", "single"}, optional
+        "single" for arrays of float, whose errors are measured at a hundred random states and
+        printed in the header. Default: "double".
+    step : Simulator, optional
+        A simulator whose step, with its controllers and forces, becomes ``robot_step`` and
+        ``robot_rollout``, in place on the caller's arrays.
+    shared : bool, optional
+        Also link a shared library for this machine, which ctypes can load. Default: False.
 
+    Returns
+    -------
+    Exported
+        The files and functions.
+
+    Raises
+    ------
+    InputError
+        If a name, a target or an option cannot be used; nothing is written then.
+
+    See Also
+    --------
+    export_fmu : A mechanism as an FMU for other simulation tools.
+
+    Notes
+    -----
+    **Cost:** that of compiling the programs.
+
+    Examples
+    --------
     >>> import tempfile
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

@@ -56,28 +56,62 @@ def export_fmu(
     derivatives: bool = True,
     binary: bool | None = None,
 ) -> Path:
-    """Write a mechanism, with all that acts on it, as an FMU.
+    """Write a mechanism with its controllers and forces as an FMU (FMI 3.0 or 2.0).
 
     An FMU (fmi-standard.org) runs in other simulation tools, without Python. Co-simulation takes
     the steps of the simulator, with its integrator: the numbers are those of `Simulator.rollout`
-    with reproducible arithmetic. Model exchange gives q̇ = N(q) v, vdot and the rates of laws to the
-    tool's solver, at quaternions of length 1; loops are closed again after steps of the solver, and
-    sampled laws are time events. Mechanisms with contacts, and laws with noise, are for
-    co-simulation only.
+    with reproducible arithmetic. Model exchange gives q̇ = N(q) v, vdot and the state derivatives of
+    laws to the solver of the tool, with normalised quaternions; loops are closed again after steps
+    of the solver, and sampled laws are time events. Mechanisms with contacts, and laws with noise,
+    are for co-simulation only.
 
-    **Arguments:** `simulator`, a `Simulator`, or a model or `System`, taken with ``dt = 1e-3``;
-    `path`, a file name that ends with .fmu; its name becomes that of the model; `fmi`: "3.0" or
-    "2.0"; `kind`: "co_simulation", "model_exchange" or both; `q` (nq,), `v` (nv,), where it
-    starts, the neutral configuration at rest if not given; `inputs`, names of the joints whose
-    efforts (N·m, N) come from outside, all if None; `outputs`, names out of
-    ``simulator.recordable``; `parameters` of laws that can be changed, all if None: their names,
-    or values by name; `derivatives`, whether model exchange has partial derivatives, which take
-    half of the code; `binary`, whether it contains a library for this machine: with gcc if None
-    and it is at hand. The C source is always there.
-    **Returns:** the path. **Variables:** ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, parameters
-    by their names, ``name[1]``, … for arrays.
-    **Raises:** `InputError` for bad names and kinds that do not fit; nothing is written then.
+    The variables are ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, and parameters under their
+    names; entries of arrays are ``name[1]``, …
 
+    Parameters
+    ----------
+    simulator : Simulator or Model
+        A `Simulator`, or a model or a `System`, which is simulated with ``dt = 1e-3``.
+    path : str or path-like
+        The file to write; its name ends in .fmu and becomes the name of the model.
+    fmi : {"3.0", "2.0"}, optional
+        Version of the standard. Default: "3.0".
+    kind : str or sequence of str, optional
+        "co_simulation", "model_exchange" or both. Default: both.
+    q : array_like, shape (nq,), optional
+        The first configuration. Default: the neutral one.
+    v : array_like, shape (nv,), optional
+        The first velocities. Default: at rest.
+    inputs : sequence of str, optional
+        Names of the joints whose torques or forces (N·m, N) are inputs. Default: all.
+    outputs : sequence of str, optional
+        Names out of ``simulator.recordable``. Default: ("q", "v").
+    parameters : mapping of str to array_like, or sequence of str, optional
+        Parameters of laws that can be changed: their names, or values by name. Default: all.
+    derivatives : bool, optional
+        Whether model exchange provides partial derivatives, which take half of the code. Default:
+        True.
+    binary : bool, optional
+        Whether the FMU contains a library for this machine, compiled by gcc. Default: if gcc is
+        installed. The C source is always included.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or if the mechanism does not support the `kind`; nothing is written
+        then.
+
+    See Also
+    --------
+    export : C-callable code of single functions and steps.
+
+    Examples
+    --------
     >>> import phipsi as pp, tempfile, zipfile
     >>> arm = pp.examples.planar_arm(2)
     >>> with tempfile.TemporaryDirectory() as folder:
