@@ -1,4 +1,4 @@
-"""Programs that leave Python: objects with a C interface, for this and other processors."""
+"""Code generation: object files, C99, WebAssembly, PTX and FMUs of compiled programs."""
 
 from phipsi.package_state import offer_within
 

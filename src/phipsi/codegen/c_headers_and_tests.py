@@ -43,12 +43,12 @@ def c_header(lib: Library) -> str:
     lines += [
         f"/* {lib.name}.h: {lib.text}, for {lib.target}; {MARK}.",
         "",
-        "   Functions return 0 or a status. They allocate nothing, keep nothing between calls and",
-        "   call no library" + (" but the compiler's own helpers:" if lib.helpers else "."),
+        "   Functions return 0 or a status. They allocate no memory, keep no state between calls",
+        "   and call no library" + (" but the compiler's own helpers:" if lib.helpers else "."),
         *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
-        "   Each may run once at a time: its work memory is static." if lib.static else
-        "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
-        f"   constant says, aligned as a {lib.number}, with any contents.",
+        "   They are not reentrant: their work memory is static." if lib.static else
+        "   They are reentrant: give each concurrent call its own work memory, with the number of\n"
+        f"   bytes of the constant …_WORK, aligned as a {lib.number}; it needs no initialisation.",
         "   Arrays are contiguous, row by row. */",
         f"#ifndef {P}_H",
         f"#define {P}_H",
@@ -87,7 +87,7 @@ def _constants(lib: Library) -> list[str]:
         if lib.short(f)[:2].upper() in ("Q_", "V_"):
             taken |= {f"{lib.short(f)[2:].upper()}{x}" for x in ("_WORK", "_BATCH_WORK", "_BATCH")}
     if m.n_bodies:
-        lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
+        lines += ["", "/* first index of each joint in q (Q) and in v, vdot, tau (V) */"]
     for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
         where = free_name(identifier(name).upper(), taken)
         q, v = m.q_slices[i].start, m.v_slices[i].start
@@ -120,11 +120,12 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     }
     lines.append(declared[name])
     if f.rollout:
-        lines += ["/* the same, n steps; none if n is negative */", declared[f.rollout]]
+        lines += ["/* the same for n steps; no step if n is negative */", declared[f.rollout]]
     if f.batch_bytes:
+        vectors = f", {f.lanes} per SIMD vector" if f.lanes > 1 else ""
         lines += [
-            f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
-            "   the result that of the first that failed */",
+            f"/* n configurations{vectors}; status[i] is that of configuration i,",
+            "   the return value that of the first that failed, or 0 */",
         ]
         if not lib.static:
             lines.append(f"#define {name.upper()}_BATCH_WORK {f.batch_bytes}")

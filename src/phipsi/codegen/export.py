@@ -1,4 +1,4 @@
-"""`pp.export`: programs as files that run without Python."""
+"""`pp.export`: code generation, programs as files that run without Python."""
 
 from __future__ import annotations
 
@@ -170,15 +170,22 @@ def export(
     """
     checked_identifier("name", name)
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-        raise InputError(f"folder={folder!r} is not a folder. For example  folder={name!r}")
+        raise InputError(
+            f"folder={folder!r} is not the name of a folder. Pass for example  folder={name!r}"
+        )
     one_of("scratch", scratch, _EXPORTED)
     one_of("precision", precision, _PRECISIONS)
     shared = true_or_false("shared", shared)
     if not has_machine_code():
-        raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
+        raise InputError(
+            "export generates machine code and requires LLVM, which is not installed:  "
+            "pip install llvmlite"
+        )
     row = target_named(target, number=_PRECISIONS[precision])
     if row.is_gpu and scratch == "static":
-        raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
+        raise InputError(
+            f'target={target!r}: every GPU thread has its own work memory. Pass  scratch="caller"'
+        )
     named = _named(programs, what, empty=step is not None)
     static = scratch == "static"
     more = [] if step is None else [exported_step(step, row.target, name, static=static)]
@@ -278,7 +285,7 @@ def _source(name: str, program: Program) -> FunctionSource:
     source = program.source.by_column or program.source
     if any(source.picks):
         raise InputError(
-            f"{name}: blocks= picks parts of a matrix in Python. Export the whole one:  "
+            f"{name}: blocks= picks parts of a matrix in Python. Export the whole matrix:  "
             'pp.compile(expr, model, mode="dense")'
         )
     if not can_run(source):
@@ -335,11 +342,14 @@ def _loaded_bytes(binary: bytes) -> int:
 def shared_library(row: ExportTarget, binary: bytes) -> bytes:
     """The object, linked; functions in it may be called from Python with ctypes."""
     if row.name != "host" or binary[:4] != _ELF:
-        raise InputError("shared=True links for the host, and on Linux only; link the object there")
+        raise InputError(
+            'shared=True links for target="host" on Linux only. Remove it, and link the object '
+            "file on the target platform"
+        )
     linker = next((x for x in ("cc", "gcc", "clang", "clang-14", "ld") if shutil.which(x)), None)
     if linker is None:
         raise InputError(
-            "shared=True needs a linker, and there is none of cc, gcc, clang, ld. Install one "
+            "shared=True requires a linker, but cc, gcc, clang and ld are not found. Install one "
             "(apt install gcc), or link the object yourself:  cc -shared robot.o -o librobot.so"
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -33,9 +33,9 @@ from phipsi.simulation import RunEmitter as Run, RunProgram, Simulator
 
 _KNOWN = {
     "q": ("rad, m", "configuration"),
-    "v": ("rad/s, m/s", "joint rates"),
+    "v": ("rad/s, m/s", "joint velocities"),
     "t": ("s", "time"),
-    "tau": ("N m, N", "joint efforts besides those of the laws"),
+    "tau": ("N m, N", "joint torques and forces besides those of the laws"),
 }
 
 
@@ -44,7 +44,10 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
     if not isinstance(simulator, Simulator):
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
-        raise InputError("step=: episodes start again in Python; export a Simulator without them")
+        raise InputError(
+            "step=: episodes are reset in Python, so they cannot be exported. Pass  "
+            "pp.Simulator(…)  without episodes="
+        )
     plan = simulator.compiled.plan()
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
     if target.number != "double":
@@ -61,7 +64,8 @@ def _check_width(plan: RunProgram) -> None:
     for x in in_order(plan.nodes()):
         if x.operation.name == "call" and not x.data.any_width:
             raise InputError(
-                f"step=: this step solves equations to the tolerances of doubles ({x.data.name}). "
+                f"step=: this step solves equations to tolerances of double precision "
+                f"({x.data.name}). "
                 'Export it with precision="double". With precision="single", steps are those of '
                 "mechanisms without loops and contacts, by explicit integrators"
             )
@@ -98,7 +102,7 @@ class PlanWriter:
 
         ports = self.plan.ports
         out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
-        out.append(ExportedArray("step", (1,), "", "inout", "steps so far, a whole number"))
+        out.append(ExportedArray("step", (1,), "", "inout", "number of steps so far, an integer"))
         out += [array(n, ports[n], "in", f"input {n}") for n in self.plan.inputs]
         parameters = (*self.plan.own, *self.plan.shared)
         out += [array(n, ports[n], "in", f"parameter {n}") for n in parameters]
@@ -147,7 +151,7 @@ class PlanWriter:
         def address(word: int, value: Any) -> None:
             put(word, b.ptrtoint(value, I64))
 
-        large = 2.0**kind.fraction  # a whole number added to this is in its last bits
+        large = 2.0**kind.fraction  # an integer added to this is in its last bits
         first = b.load(counter, typ=kind.type, align=unit)
         shifted = b.bitcast(b.fadd(first, ir.IRConstant(kind.type, large)), integer)
         steps = b.and_(shifted, ir.IRConstant(integer, 2**kind.fraction - 1))

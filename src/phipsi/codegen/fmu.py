@@ -133,7 +133,7 @@ def export_fmu(
     compiler = shutil.which("gcc") or shutil.which("cc")
     if binary and compiler is None:
         raise InputError(
-            "binary=True needs a C compiler, gcc, which is not on the path. Without one, write the "
+            "binary=True requires a C compiler, but gcc is not found. Without one, write the "
             "source only, which tools compile themselves:  binary=False"
         )
     kinds = _kinds(kind)
@@ -143,7 +143,7 @@ def export_fmu(
     if model.unfit and "model_exchange" in kinds:
         if kind == "model_exchange" or len(kinds) == 1:
             raise InputError(
-                f'this model cannot be exchanged: {model.unfit}. Use  kind="co_simulation"'
+                f'kind="model_exchange" is not possible: {model.unfit}. Pass  kind="co_simulation"'
             )
         warn(f"the FMU is for co-simulation only: {model.unfit}.")
         kinds = ("co_simulation",)
@@ -170,7 +170,9 @@ def export_fmu(
 def _identifier(file: Path) -> str:
     name = file.stem
     if file.suffix != ".fmu":
-        raise InputError(f"{file}: the name of an FMU ends with .fmu:  {file.stem or 'robot'}.fmu")
+        raise InputError(
+            f"{file}: the name of an FMU must end in .fmu:  {file.stem or 'robot'}.fmu"
+        )
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         fixed = re.sub(r"\W", "_", name, flags=re.ASCII)
         fixed = fixed if re.match(r"[A-Za-z_]", fixed) else f"m_{fixed}"
@@ -185,7 +187,7 @@ def _kinds(kind: str | Sequence[str]) -> tuple[str, ...]:
     listed = as_list("kind", kind, "['co_simulation', 'model_exchange']")
     kinds = tuple(dict.fromkeys(one_of("kind", x, KINDS) for x in listed))
     if not kinds:
-        raise InputError('kind=() says nothing; use  kind="co_simulation"')
+        raise InputError('kind=() is empty. Pass  kind="co_simulation"')
     return tuple(x for x in ("model_exchange", "co_simulation") if x in kinds)
 
 
@@ -197,7 +199,7 @@ def _library(compiler: str, source: str, folder: Path, identifier: str) -> Path:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(
-            f"{compiler} could not compile the FMU; write the source only, binary=False:\n"
+            f"{compiler} could not compile the FMU. To write the source only, pass binary=False:\n"
             f"{done.stderr[:2000]}"
         )
     return out

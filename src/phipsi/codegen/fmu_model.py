@@ -75,14 +75,17 @@ class FmuModel:
     ) -> None:
         if simulator.episodes is not None:
             raise InputError(
-                "an FMU runs one trajectory, without episodes: export  pp.Simulator(…) without them"
+                "an FMU simulates one trajectory, without episodes. Pass  pp.Simulator(…)  without "
+                "episodes="
             )
         self.simulator, self.model = simulator, simulator.model
         self._shown = self._parameters_shown(parameters)
         values = dict(parameters) if isinstance(parameters, Mapping) else {}
         self._first = simulator.initial_state(q, v, parameters=values).arrays()
         if np.shape(self._first["q"])[0] != 1:
-            raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
+            raise InputError(
+                "an FMU starts from one state, not from a batch: pass q (nq,) and v (nv,)"
+            )
         circuit = simulator.compiled.circuit
         self.continuous = ("q", "v", *circuit.rates)
         stepwise = *circuit.samplings, *circuit.delays
@@ -108,15 +111,15 @@ class FmuModel:
     def _unfit(self) -> str:
         step = self.simulator.compiled
         if step.mechanism.contact_pairs is not None:
-            return "impulses of contacts are found step by step"
+            return "contact impulses are computed step by step"
         if step.circuit.delays:
-            return "previous(…) is the value of the step before"
+            return "previous(…) reads the value of the previous step"
         forces = step.graph.forces(step.graph.start)
         acting = [
             x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
         ]
         read = {x.data[0] for x in in_order(acting) if x.operation.name == "input"}
-        return "noise is drawn step by step" if "step" in read else ""
+        return "noise is sampled step by step" if "step" in read else ""
 
     def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))

@@ -48,16 +48,17 @@ class NamedFunction:
 
 NAMED = {
     "forward_dynamics": NamedFunction(
-        FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations that tau causes")
+        FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations caused by tau")
     ),
     "inverse_dynamics": NamedFunction(
-        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs"), trees=True
+        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint torques and forces that produce vdot"), trees=True
     ),
     "bias_forces": NamedFunction(
-        BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0"), trees=True
+        BIAS_FORCES, ("tau", EFFORTS, "joint torques and forces at vdot = 0"), trees=True
     ),
     "gravity_forces": NamedFunction(
-        GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest"), trees=True
+        GRAVITY_FORCES, ("tau", EFFORTS, "joint torques and forces that balance gravity"),
+        trees=True,
     ),
     "mass_matrix": NamedFunction(
         mass_matrix, ("mass_matrix", "kg m^2, kg m, kg", "row by row"), "dense"
@@ -114,11 +115,11 @@ def _check_forces(model: Model, name: str, found: NamedFunction) -> None:
     if found.trees and model.n_rows:
         raise InputError(
             f"{name} of a mechanism with constraints depends on their forces, and is not exported "
-            "by name. For the tree alone, with its loops cut open, give system.model"
+            "by name. For the tree alone, with its loops cut open, pass system.model"
         )
     if found.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
         raise InputError(
-            f"{name} does not know the forces of contacts. Export a step, which does:  "
+            f"{name} does not account for contact forces. Export a step, which does:  "
             'pp.export({}, folder, step=pp.Simulator(system, dt=1e-3, integrator="time_stepping"))'
         )
 
@@ -142,12 +143,12 @@ def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: NamedFunct
 
 _INPUTS = {
     "q": ("rad, m", "configuration: joint by joint"),
-    "v": (RATES, "joint rates"),
+    "v": (RATES, "joint velocities"),
     "vdot": (ACCELERATIONS, "joint accelerations"),
-    "tau": (EFFORTS, "joint efforts"),
+    "tau": (EFFORTS, "joint torques and forces"),
     "f_ext": ("N m, N", "force on each body at its origin in body axes: moment, force"),
     "f0": ("N m, N", "force at each point: moment, force"),
-    "gravity": ("m/s^2", "acceleration of gravity in the world"),
+    "gravity": ("m/s^2", "gravitational acceleration in world axes"),
     "pose": ("1, m", "4 x 4 pose of every body, row by row"),
     "placement": ("1, m", "4 x 4 pose of every joint in its parent, row by row"),
 }

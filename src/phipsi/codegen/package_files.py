@@ -173,7 +173,7 @@ def _rust_source(lib: Library) -> str:
     ]
     if not lib.static:
         lines += [
-            "/// Memory that calls work in, one for every thread.",
+            "/// Work memory of the functions: one for every thread.",
             "#[repr(C, align(16))]",
             f"pub struct Work([u8; {max_work(lib)}]);",
             "",
@@ -246,11 +246,11 @@ def readme(
             f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"{code_bytes} bytes of {'C99' if row.is_source else 'code and tables'}.",
             "",
-            "| function | takes | gives | bytes of work memory |",
+            "| function | inputs | outputs | work memory, bytes |",
             "|---|---|---|---|",
             *table,
             "",
-            f"`{n}.h` says what every array is. Each function returns 0, or a status: "
+            f"`{n}.h` documents every array. Each function returns 0 on success, or a status: "
             f"`{n}_status_text(status)` is its meaning, `{P}_STATUS_BODY(status)` the body.",
             "",
             "```c",
@@ -260,8 +260,8 @@ def readme(
             f"int status = {first.name}({given});",
             "```",
             "",
-            f"Functions `…_batch` compute many configurations, {first.lanes} at once.",
-            f"`{n}.hpp` has the same with spans (C++20). To check the device:",
+            *_batch_note(first),
+            f"`{n}.hpp` wraps the functions with spans (C++20). To test on the device:",
             "",
             "```sh",
             f"cc {flags}test_{n}.c {n}{row.suffix} -o test_{n}{libraries} && ./test_{n}"
@@ -274,10 +274,16 @@ def readme(
     )
 
 
+def _batch_note(f: ExportedFunction) -> list[str]:
+    """A line on the functions of many configurations, of a package that has them."""
+    vectors = f", {f.lanes} per SIMD vector" if f.lanes > 1 else ""
+    return [f"Functions `…_batch` evaluate many configurations{vectors}."] if f.batch_bytes else []
+
+
 def notes(lib: Library, test: str, references: Sequence[ReferenceResults | None]) -> list[str]:
     """Remarks on tests, accuracy and helpers, as paragraphs."""
     untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
-    out = [f"`{test}` has no numbers for {', '.join(untested)}."] if untested else []
+    out = [f"`{test}` has no reference numbers for {', '.join(untested)}."] if untested else []
     out += [
         f"`{f.name}` in single precision against double: {f.accuracy}, as a fraction of the "
         "largest number of a result."
@@ -286,8 +292,8 @@ def notes(lib: Library, test: str, references: Sequence[ReferenceResults | None]
     ]
     if lib.helpers:
         out.append(
-            "The processor computes these numbers by helper functions of the compiler's library "
-            f"(libgcc, compiler-rt): {', '.join(lib.helpers)}."
+            "The processor has no instructions for some operations: the code calls functions of "
+            f"the compiler's runtime library (libgcc, compiler-rt), {', '.join(lib.helpers)}."
         )
     return [*out, ""] if out else []
 
@@ -303,7 +309,7 @@ def _joint_table(lib: Library) -> list[str]:
         "|---|---|---|---|",
         *joints,
         "",
-        "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
+        "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Velocities and forces of a "
         "free joint are those of its body in body axes, angular part first.",
         "",
     ]
@@ -345,7 +351,7 @@ def gpu_readme(
             "|---|---|---|",
             *table,
             "",
-            f"`{n}.h` says what every array is; row i belongs to thread i. `status[i]` is 0, or "
+            f"`{n}.h` documents every array; row i belongs to thread i. `status[i]` is 0, or "
             f"`{n}_status_text(status[i])` is its meaning.",
             "",
             "```c",
@@ -355,7 +361,7 @@ def gpu_readme(
             "cuLaunchKernel(kernel, (n + 127) / 128, 1, 1, 128, 1, 1, 0, stream, given, 0);",
             "```",
             "",
-            "To check the device:",
+            "To test on the device:",
             "",
             "```sh",
             f"cc test_{n}.c -I/usr/local/cuda/include -lcuda -o test_{n} && ./test_{n}"

@@ -90,7 +90,9 @@ def _check_imports(r: _WasmReader) -> None:
     for _ in range(r.number()):
         where, name, kind = r.name(), r.name(), r.byte()
         if kind == _IN_FUNCTION:
-            raise InputError(f"the code needs {where}.{name}, a function of a library")
+            raise InputError(
+                f"the code calls {where}.{name}, a library function, which is not supported"
+            )
         if kind == _IN_GLOBAL:
             r.take(2)
             assert name == "__stack_pointer", name
@@ -452,7 +454,7 @@ def readme(
             f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"`{n}.wasm` has {size} bytes and imports nothing.",
             "",
-            "| function | takes | gives |",
+            "| function | inputs | outputs |",
             "|---|---|---|",
             *table,
             "",
@@ -464,7 +466,7 @@ def readme(
             "```",
             "",
             f"`node test_{n}.mjs` compares every function with reference numbers and prints ok.",
-            "A page must be served: browsers load no modules from `file:`.",
+            "Serve the page over HTTP: browsers do not load modules from `file:`.",
             "",
             *notes(lib, f"test_{n}.mjs", references),
         ]

@@ -65,7 +65,7 @@ SCRIPTS = ("physics.js", "live.js")
 CONTROLS = """<div id="live-controls" class="live-controls">
 <button id="live-play" aria-label="play">▶</button>
 <button id="once" title="advance by one time step">step</button>
-<button id="again" title="reset the state, the model and all parameters">reset</button>
+<button id="again" title="reset state, model and parameters">reset</button>
 <select id="live-speed" aria-label="speed">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>

@@ -177,11 +177,9 @@ def _data(trajectory: Trajectory) -> dict[str, Any]:
 def _subtitle(trajectory: Trajectory) -> str:
     model = trajectory.model
     mass = sum(inertia.mass for inertia in model.inertias)
+    how = f"integrator {trajectory.integrator}" if trajectory.integrator else "recorded"
     cut = "" if trajectory.complete else " — stopped before its end time"
-    return (
-        f"{counted(model.n_bodies, 'body')}, {_sizes(trajectory)}, {mass:.4g} kg, "
-        f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
-    )
+    return f"{counted(model.n_bodies, 'body')}, {_sizes(trajectory)}, {mass:.4g} kg, {how}{cut}"
 
 
 def _sizes(trajectory: Trajectory) -> str:

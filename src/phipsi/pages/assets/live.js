@@ -294,7 +294,7 @@ page.live = { playing: false, physics: null, choose() {} };
   const keys = [
     [" ", "play or pause", () => live.set(!live.playing)],
     [".", "advance by one time step", live.step],
-    ["0", "reset the state, the model and all parameters", live.reset],
+    ["0", "reset state, model and parameters", live.reset],
     [["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); }],
   ].map(([keys, what, action]) => ({ keys: [].concat(keys), what, action }));
 
@@ -306,7 +306,7 @@ page.live = { playing: false, physics: null, choose() {} };
     page.keys = page.keys.filter((k) => !keys.includes(k));
     if (on) page.keys.unshift(...keys);
     page.suppliers = on ? [supplier] : recorded;
-    page.gestures = on && hand ? [["drag a body", "pull it by a spring; while paused, move it by inverse kinematics"]] : [];
+    page.gestures = on && hand ? [["drag a body", "pull it; while paused, move it"]] : [];
     if (page.scene) { page.scene.onDrag = on ? hand : null; page.scene.setArrows([]); }
     if (!record) return;
     page.element("recorded-controls").hidden = on;
