@@ -2,8 +2,8 @@
 
 Functions of the module, each a run (run_code.py) written with one lane:
 
-    run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
-    live     the same with handles: a spring that pulls a body, gravity, damping, masses
+    run      steps of the simulator as it is, bitwise as ``Simulator(…, reproducible=True)``
+    live     the same with handles: the drag force, gravity, damping, masses
     look     poses of the bodies and energies
     blocks   P, D and G of the articulated bodies; of bodies that deform, what live_modes.py says
     close    the state on the constraints nearest to this one, of a system with loops

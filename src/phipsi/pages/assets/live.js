@@ -70,7 +70,7 @@ page.live = { playing: false, physics: null, choose() {} };
   // What is nothing beside the numbers of a slider is shown as 0.
   // A slider with a number beside it; `get` and `set` are in the unit that is shown. A number that is beyond `least` or `most`, or that
   // the mechanism cannot have, is changed, and the row says so; one that is empty or not a number leaves everything as it was.
-  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true, stops = true }) => { // `stops`: time stands still under it
+  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true, stops = true }) => { // `stops`: the simulation pauses while it is moved
     const row = make("div", "row"), name = Object.assign(make("label", "", label), { title: label }), range = make("input"), number = make("input");
     range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
     range.min = low; range.max = high; range.title = title ?? "";

@@ -14,10 +14,10 @@ async function ask(kind, more = {}) {
   const body = JSON.stringify({ kind, text: $("text").value, robot: $("robot").value, seed: Number($("seed").value) || 0, ...more });
   try {
     const answer = await fetch("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body });
-    if (!answer.ok) return { error: `The workbench answered "${answer.status} ${answer.statusText}". Is it still running?` };
+    if (!answer.ok) return { error: `The workbench responded with status ${answer.status} ${answer.statusText}. Restart it:  phipsi workbench` };
     return await answer.json();
   } catch {
-    return { error: "The workbench does not answer. Start it again:  phipsi workbench" };
+    return { error: "The workbench does not respond. Restart it:  phipsi workbench" };
   }
 }
 
@@ -79,7 +79,7 @@ function drawRead(answer) {
     table.append(row);
   }
   const more = make("details");
-  more.append(make("summary", "operators in it"), table);
+  more.append(make("summary", "operators in this expression"), table);
   const facts = make("p", [answer.signature, answer.structure].filter(Boolean).join("  ·  "), "facts");
   $("read").replaceChildren(typeset(answer.latex, true, answer.text), facts, more);
   $("read").hidden = false;
@@ -119,7 +119,7 @@ function drawValue(answer) {
   const parts = [];
   if (answer.difference !== undefined) {
     const relative = answer.scale ? answer.difference / answer.scale : answer.difference;
-    const words = `${relative < 1e-9 ? "agrees" : "differs"} with dense linear algebra: largest difference ${answer.difference.toExponential(1)} of ${number(answer.scale)}`;
+    const words = `${relative < 1e-9 ? "agrees with" : "differs from"} dense linear algebra: largest difference ${answer.difference.toExponential(1)}, largest entry ${number(answer.scale)}`;
     parts.push(make("p", words, relative < 1e-9 ? "good" : "wrong"));
   }
   if (answer.applied) parts.push(make("p", "The operator is applied to a random vector."));
@@ -136,13 +136,13 @@ function drawValue(answer) {
     parts.push(box);
   }
   const size = [...answer.shape, "numbers"].join(" × ").replace(" × numbers", " numbers").replace(/^numbers$/, "one number");
-  show("value", "Value", parts, `${size}, from ${answer.inputs.join(", ")} of a random state`);
+  show("value", "Value", parts, answer.inputs.length ? `${size}; random inputs ${answer.inputs.join(", ")}` : size);
 }
 
 function picture(one) {
   const m = one.rows.length, n = one.columns.length, side = Math.max(3, Math.min(24, 240 / Math.max(m, n)));
   const flat = one.cells.flat().filter((x) => x !== null), most = Math.max(...flat), least = Math.min(...flat);
-  const svg = draw("svg", { width: n * side + 2, height: m * side + 2, role: "img", "aria-label": "blocks that differ from zero" });
+  const svg = draw("svg", { width: n * side + 2, height: m * side + 2, role: "img", "aria-label": "nonzero blocks" });
   svg.append(draw("rect", { x: 0.5, y: 0.5, width: n * side + 1, height: m * side + 1, class: "frame" }));
   one.cells.forEach((row, i) => row.forEach((x, j) => {
     if (x === null) return;
@@ -162,7 +162,7 @@ function drawBlocks(answer) {
   if (!answer.pictures.length) return hide("blocks");
   const box = make("div", "", "pictures");
   box.append(...answer.pictures.map(picture));
-  show("blocks", "Blocks", [box], "one square per pair of bodies; darker is larger");
+  show("blocks", "Blocks", [box], "nonzero blocks, one square per pair of bodies; darker means larger entries");
 }
 
 function drawCost(answer) {
@@ -173,7 +173,7 @@ function drawCost(answer) {
   const [x0, x1] = [Math.min(...logs(0)), Math.max(...logs(0))], [y0, y1] = [Math.floor(Math.min(...logs(1))), Math.ceil(Math.max(...logs(1)) + 0.01)];
   const px = (x) => left + (width - left - 12) * (Math.log10(x) - x0) / (x1 - x0 || 1);
   const py = (y) => height - bottom - (height - bottom - 10) * (Math.log10(Math.max(y, 1)) - y0) / (y1 - y0 || 1);
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time against the number of bodies" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time over the number of bodies" });
   for (let power = y0; power <= y1; power += 1) {
     const label = draw("text", { x: left - 8, y: py(10 ** power) + 4, "text-anchor": "end" });
     label.textContent = `1e${power}`;
@@ -191,10 +191,10 @@ function drawCost(answer) {
   answer.plans.forEach((plan, i) => {
     const row = make("tr");
     row.append(make("th", i ? plan.name : `▸ ${plan.name}`), make("td", `${number(plan.nanoseconds)} ns`));
-    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers kept`, "source"));
+    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers stored`, "source"));
     table.append(row);
   });
-  show("cost", "Plans and their cost", [svg, make("h3", "on this robot"), table], "estimated ns of one configuration, on chains of N bodies");
+  show("cost", "Plans and their cost", [svg, make("h3", "On this robot"), table], "estimated time per configuration, ns, for chains of N bodies");
 }
 
 function offerCode() {
@@ -206,7 +206,7 @@ function offerCode() {
     const answer = await ask("code");
     if (mine !== turn) return;
     if (answer.error) return show("code", "Generated code", [make("pre", answer.error)]);
-    show("code", "Generated code", [make("pre", answer.text)], `LLVM, ${answer.lines.toLocaleString("en")} lines, ${answer.lanes} lanes`);
+    show("code", "Generated code", [make("pre", answer.text)], `LLVM, ${answer.lines.toLocaleString("en")} lines, ${answer.lanes} SIMD lanes`);
   };
   show("code", "Generated code", [button]);
 }
@@ -215,7 +215,7 @@ function drawVerdict(answer) {
   if (answer.error) return complain(answer);
   const word = answer.holds ? "proved" : answer.holds_if ? `false in general; true if ${answer.holds_if}` : "false";
   const parts = [make("p", word, answer.holds ? "good" : "wrong"), make("pre", answer.reason)];
-  const here = { true: "it holds", false: "it fails", null: "it does not apply" }[String(answer.here)];
+  const here = { true: "holds", false: "does not hold", null: "does not apply" }[String(answer.here)];
   parts.push(make("h3", "On this robot"), make("pre", `${here}: ${answer.reason_here}`));
   if (answer.counterexample) parts.push(make("h3", "Counterexample"), make("pre", answer.counterexample));
   show("verdict", "Proof", parts);
