@@ -131,7 +131,11 @@ def test_belts_that_lie_nowhere_are_links():
     far = wheels((0, 0), (1, 0.2), (2, 0), (1, 2)).build()
     lifted = c.Belt(name="b", pulleys=(*names, "w3"), radii=(0.1, 0.05, 0.1, 0.1))
     (machine,) = machines_of(far, [lifted])
-    assert not machine.parts and len(machine.ends) == 4 and machine.text.endswith("the belt does not touch w1")
+    assert (
+        not machine.parts
+        and len(machine.ends) == 4
+        and machine.text.endswith("the belt does not touch w1")
+    )
 
 
 def planets(turned, lifts, count=3, ring=True):
