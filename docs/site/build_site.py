@@ -39,7 +39,7 @@ def assemble(folder: Path) -> None:
     for name, part in (("index.md", live_pages.first_page()), ("gallery.md", live_pages.section())):
         head, mark, rest = (folder / name).read_text(encoding="utf-8").partition("\n## ")
         _write(folder / name, f"{head}\n{part}{mark.lstrip()}{rest}")
-    pages.copy_pictures(folder)
+    pages.copy_files(folder)
 
 
 def linked(text: str, page: str, entries: dict[str, str]) -> str:

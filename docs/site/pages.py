@@ -140,9 +140,13 @@ def pages() -> dict[str, str]:
     return {place(source): page(source) for source in sources()}
 
 
-def copy_pictures(folder: Path) -> None:
-    """Put the pictures of the pages where the pages look for them."""
-    for picture in [*ROOT.glob("docs/pictures/*"), *ROOT.glob("benchmarks/plots/*")]:
+# Files that pages show or offer, and are no pages themselves.
+FILES = ("docs/pictures/*", "docs/notebooks/*.ipynb", "benchmarks/plots/*")
+
+
+def copy_files(folder: Path) -> None:
+    """Put pictures and notebooks where the pages look for them."""
+    for picture in (x for pattern in FILES for x in ROOT.glob(pattern)):
         target = folder / picture.relative_to(ROOT).as_posix().removeprefix("docs/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)
