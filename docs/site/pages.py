@@ -114,10 +114,10 @@ def relative(target: str, source: str) -> str:
 
 
 def navigation() -> Iterator[str]:
-    """The tables of the index as the tree of pages, a caption for each of its headings."""
+    """The tables of the index as the tree of pages, a caption for each heading, of both levels."""
     text = (ROOT / INDEX).read_text(encoding="utf-8")
     seen = {"index.md"}
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]:
         caption = section.partition("\n")[0]
         found = [_target(x, INDEX) for x in LINK.findall(FENCE.sub("", section))]
         children = {relative(str(x.relative_to(ROOT)), INDEX)
