@@ -322,15 +322,42 @@ MIGRATION = sorted((ROOT / "docs" / "migration").glob("*.md"))
 def test_the_table_of_names(page: Path):
     """Names of ours exist, and those of the peers that the tests have."""
     peer = importlib.import_module(page.stem) if page.stem in ("pinocchio", "mujoco") else None
-    heading = table_heading(page, "## Names")
+    heading = table_heading(page, "## API mapping")
     ours = heading.index("phipsi")
-    rows = table(page, "## Names")
+    rows = table(page, "## API mapping")
     assert len(rows) > 12
     for row in rows:
         for name in re.findall(r"`(\w+)", row[0]) if peer else ():
             assert hasattr(peer, name), f"{page.stem} has no {name}"
         for name in re.findall(r"`((?:\w+\.)?\w+)", row[ours]):
             assert is_ours(name), f"{page.name}: {name}"
+
+
+def test_the_table_of_the_cheat_sheet():
+    """Its thirty calls are there, in all three libraries."""
+    rows = table(ROOT / "docs" / "cheat-sheet.md", "## The 30 most used calls")
+    assert len(rows) == 30
+    for _, ours, *theirs in rows:
+        for name in re.findall(r"`((?:\w+\.)?\w+)", ours):
+            assert is_ours(name), name
+        for peer, cell in zip(("pinocchio", "mujoco"), theirs, strict=True):
+            for name in re.findall(r"`([\w.]+)", cell):
+                assert is_of(peer, name), f"{peer} has no {name}"
+
+
+def is_of(library: str, name: str) -> bool:
+    """Whether a library has a name, also of a class or as a module."""
+    found: Any = importlib.import_module(library)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            return "." not in name and importlib.util.find_spec(f"{library}.{name}") is not None
+        found = getattr(found, part)
+    return True
+
+
+def test_the_check_of_other_libraries():
+    assert is_of("mujoco", "MjData.subtree_com") and is_of("mujoco", "rollout")
+    assert not is_of("mujoco", "mj_no_such") and not is_of("mujoco", "MjData.no_such")
 
 
 def is_ours(name: str) -> bool:
