@@ -84,7 +84,13 @@ def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
 @final
 @dataclass(frozen=True, slots=True)
 class Sphere(Shape):
-    """A ball about the origin of its frame; `radius` in m."""
+    """A sphere about the origin of its frame.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    """
 
     order: ClassVar[int] = 1
     radius: float
@@ -118,7 +124,15 @@ class _Round(Shape):
 @final
 @dataclass(frozen=True, slots=True)
 class Capsule(_Round):
-    """All points within `radius` of a segment of `length` along z, about its middle; m."""
+    """A capsule: all points within `radius` of a segment along z, centred.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    length : float
+        Length of the segment, m.
+    """
 
     order: ClassVar[int] = 2
 
@@ -126,7 +140,15 @@ class Capsule(_Round):
 @final
 @dataclass(frozen=True, slots=True)
 class Cylinder(_Round):
-    """A cylinder about z with flat ends, centred; `radius` and `length` in m."""
+    """A cylinder about z with flat ends, centred.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    length : float
+        m.
+    """
 
     order: ClassVar[int] = 3
 
@@ -134,7 +156,13 @@ class Cylinder(_Round):
 @final
 @dataclass(frozen=True, slots=True)
 class Ellipsoid(Shape):
-    """Σ (x_i/radii_i)² ≤ 1; `radii` (3,), the half axes in m."""
+    """An ellipsoid about the origin of its frame: Σ (x_i/radii_i)² ≤ 1.
+
+    Parameters
+    ----------
+    radii : array_like, shape (3,)
+        The half axes in m.
+    """
 
     order: ClassVar[int] = 4
     radii: Numbers
@@ -151,7 +179,13 @@ class Ellipsoid(Shape):
 @final
 @dataclass(frozen=True, slots=True)
 class Box(Shape):
-    """A box about the origin of its frame, along its axes; `size` (3,), whole edges in m."""
+    """A box about the origin of its frame, along its axes.
+
+    Parameters
+    ----------
+    size : array_like, shape (3,)
+        Whole edge lengths in m (URDF's size, not half extents).
+    """
 
     order: ClassVar[int] = 5
     size: Numbers
@@ -170,10 +204,15 @@ class Box(Shape):
 class ConvexMesh(Shape):
     """The convex hull of points.
 
-    **Arguments:** `vertices` (n, 3), m, not all in one plane; `faces` (m, 3), numbers of the
-    vertices of triangles, counterclockwise seen from outside, or None. With faces the mesh is
-    checked: closed surfaces that are concave or inside out are rejected. Without, the shape is the
-    hull of the vertices, whatever their order.
+    With faces the mesh is checked: closed surfaces that are concave or inside out are rejected.
+    Without, the shape is the hull of the vertices, whatever their order.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (n, 3)
+        Points in m, not all in one plane.
+    faces : array_like of int, shape (m, 3), optional
+        Vertex numbers of triangles, counter-clockwise seen from outside.
     """
 
     order: ClassVar[int] = 6
@@ -191,11 +230,25 @@ class ConvexMesh(Shape):
 
     @classmethod
     def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
-        """The convex hull of points (n, 3), m, with at most so many corners.
+        """The convex hull of points, with a limited number of corners.
 
         The point farthest outside becomes a corner until there are enough, or none is farther out
         than 1e-4 of the size.
 
+        Parameters
+        ----------
+        points : array_like, shape (n, 3)
+            Points in m.
+        corners : int, optional
+            Most corners of the hull. Default: 64.
+
+        Returns
+        -------
+        ConvexMesh
+            The hull.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> cloud = np.random.default_rng(0).normal(size=(1000, 3))
         >>> len(pp.shapes.ConvexMesh.around(cloud, 20).vertices)
@@ -221,10 +274,16 @@ class ConvexMesh(Shape):
 class HeightField(Shape):
     """Ground of given heights over a grid; everything below is inside.
 
-    **Arguments:** `heights` (n, m), m, at least 3 by 3: z at x = (i − (n−1)/2) dx,
-    y = (j − (m−1)/2) dy of its frame, whose origin is in the middle; `spacing`, (dx, dy) or one
-    number, m. Every cell is two triangles, along the diagonal from (i, j) to (i+1, j+1). Beside the
-    field there is nothing.
+    Every cell is two triangles, along the diagonal from (i, j) to (i+1, j+1). There is no ground
+    beside the field.
+
+    Parameters
+    ----------
+    heights : array_like, shape (n, m)
+        Heights in m, at least 3 by 3: z at x = (i − (n−1)/2) dx, y = (j − (m−1)/2) dy of its frame,
+        whose origin is in the middle.
+    spacing : float or (float, float)
+        (dx, dy) or one number, m.
     """
 
     order: ClassVar[int] = 7
@@ -406,16 +465,32 @@ def bounding_ball(shape: Shape) -> NDArray[np.float64]:
 @final
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The surface of a shape, as contact laws see it.
+    """Contact parameters of a surface: friction, restitution, stiffness and damping.
 
-    **Arguments:** `friction`, Coulomb's coefficient μ; `torsional_friction` and `rolling_friction`,
-    lengths (m): times the normal force they are the largest moments about the normal and across it;
-    `restitution`, between 0 and 1, the part of the closing velocity with which bodies part;
-    `stiffness` (N/m), inf for a rigid surface; of a surface with finite stiffness k, the force at
-    the depth δ is k δ + d δ̇ (Kelvin–Voigt) with `damping` d (N·s/m), and k δ (1 + α δ̇) after Hunt
-    and Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls.
-    Impacts with a small speed v then rebound with 1 − (2/3) α v of it.
+    A surface with finite stiffness k is compliant: the force at the penetration δ is k δ + d δ̇
+    (Kelvin–Voigt) with `damping` d, or k δ (1 + α δ̇) (Hunt–Crossley) with `hunt_crossley` α, which
+    begins and ends at zero; it never pulls. Impacts with a small speed v then rebound with 1 −
+    (2/3) α v of it.
 
+    Parameters
+    ----------
+    friction : float, optional
+        Coulomb's coefficient μ. Default: 0.5.
+    torsional_friction, rolling_friction : float, optional
+        Lengths (m): times the normal force they are the largest moments about the normal and across
+        it. Default: 0.
+    restitution : float, optional
+        Of a rigid surface: between 0 and 1, the fraction of the approach velocity with which bodies
+        separate. Default: 0.
+    stiffness : float, optional
+        N/m; inf for a rigid surface. Default: inf.
+    damping : float, optional
+        d, N·s/m, of a compliant surface. Default: 0.
+    hunt_crossley : float, optional
+        α, s/m, of a compliant surface. Default: 0.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.Material(0.8, restitution=0.3).stiffness
     inf
@@ -481,9 +556,21 @@ class Material:
 class BodyShape:
     """A shape fixed in a body or in "world".
 
-    **Attributes:** `name`; `body`; `shape`; `placement`, its pose in the body; `material`, or None
-    for the one that `Contacts` takes by default; `group` and `mask`, bits: two shapes may touch if
-    the group of each has a bit in common with the mask of the other.
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    body : str
+        The body, or "world".
+    shape : Shape
+        The shape.
+    placement : Pose, optional
+        Its pose in the body. Default: the identity.
+    material : Material, optional
+        Its surface. Default: the material that `Contacts` uses by default.
+    group, mask : int, optional
+        Bits: two shapes may touch if the group of each has a bit in common with the mask of the
+        other. Default: 1 and all bits.
     """
 
     name: str

@@ -43,7 +43,19 @@ _RATES = ("v", "vdot", "tau")
 
 
 class State(NamedTuple):
-    """Coordinates, rates, accelerations and efforts; None for what was not given."""
+    """A state: coordinates, velocities, accelerations, and joint torques and forces.
+
+    Parameters
+    ----------
+    q : ndarray
+        Coordinates.
+    v : ndarray or None
+        Velocities; None if not given.
+    vdot : ndarray or None
+        Accelerations; None if not given.
+    tau : ndarray or None
+        Joint torques and forces; None if not given.
+    """
 
     q: Any
     v: Any = None
@@ -476,43 +488,145 @@ def _converts(style: Style, *, back: bool = False):
 
 @_converts(PINOCCHIO)
 def to_pinocchio() -> None:
-    """A state as Pinocchio writes it.
+    """A state of this library as Pinocchio writes it.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv); `names`, the joints in Pinocchio's
-    order, as in ``pin_model.names[1:]``; by default the order in which it reads the model's URDF
-    file (depth first, siblings by the names of their joints), or ours if there was none;
-    `continuous`, the joints it stores as (cos, sin), by default those the file calls continuous.
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like, shape (..., nq)
+        Coordinates.
+    v, vdot, tau : array_like, shape (..., nv), optional
+        Velocities, accelerations, and joint torques and forces. Default: none.
+    names : sequence of str, optional
+        The joints in Pinocchio's order, as in ``pin_model.names[1:]``. Default: the order in which
+        it reads the model's URDF file (depth first, siblings by the names of their joints), or that
+        of the model if it is not from a file.
+    continuous : collection of str, optional
+        The joints it stores as (cos, sin). Default: those of the file's type "continuous".
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) in Pinocchio's convention.
     """
 
 
 @_converts(PINOCCHIO, back=True)
 def from_pinocchio() -> None:
-    """Inverse of `to_pinocchio`; angles stored as (cos, sin) come back in (−π, π]."""
+    """A state of Pinocchio as this library writes it, the inverse of `to_pinocchio`.
+
+    Angles stored as (cos, sin) come back in (−π, π].
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like
+        Coordinates of the other tool.
+    v, vdot, tau : array_like, optional
+        Velocities, accelerations, and joint torques and forces of the other tool. Default: none.
+    names, continuous : optional
+        As for `to_pinocchio`.
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) of this library.
+    """
 
 
 @_converts(MUJOCO)
 def to_mujoco() -> None:
-    """A state as MuJoCo writes it: qpos, qvel, qacc and efforts such as qfrc_applied.
+    """A state as MuJoCo writes it: qpos, qvel, qacc and torques such as qfrc_applied.
 
-    `names` are our joints in MuJoCo's order, by default the order of the tree, which is that of a
-    MuJoCo model of the same file. A planar joint is two slides and a hinge.
+    A planar joint is two slides and a hinge.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like, shape (..., nq)
+        Coordinates.
+    v, vdot, tau : array_like, shape (..., nv), optional
+        Velocities, accelerations, and joint torques and forces. Default: none.
+    names : sequence of str, optional
+        The joints of this model in MuJoCo's order. Default: the order of the tree, which is that of
+        a MuJoCo model of the same file.
+    continuous : None
+        Only for Pinocchio.
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) in MuJoCo's convention.
     """
 
 
 @_converts(MUJOCO, back=True)
 def from_mujoco() -> None:
-    """Inverse of `to_mujoco`."""
+    """A state of MuJoCo as this library writes it, the inverse of `to_mujoco`.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like
+        Coordinates of the other tool.
+    v, vdot, tau : array_like, optional
+        Velocities, accelerations, and joint torques and forces of the other tool. Default: none.
+    names, continuous : optional
+        As for `to_mujoco`.
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) of this library.
+    """
 
 
 @_converts(DRAKE)
 def to_drake() -> None:
-    """A state as Drake's MultibodyPlant writes it; `names` are the joints in its order.
+    """A state as Drake's MultibodyPlant writes it.
 
-    Drake orders by its own rules: take the names from ``plant.joint(i)`` sorted by
-    ``position_start()``.
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like, shape (..., nq)
+        Coordinates.
+    v, vdot, tau : array_like, shape (..., nv), optional
+        Velocities, accelerations, and joint torques and forces. Default: none.
+    names : sequence of str, optional
+        The joints in Drake's order, which follows rules of its own: take them from
+        ``plant.joint(i)`` sorted by ``position_start()``. Default: the order of the tree.
+    continuous : None
+        Only for Pinocchio.
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) in Drake's convention.
     """
 
 
 @_converts(DRAKE, back=True)
 def from_drake() -> None:
-    """Inverse of `to_drake`."""
+    """A state of Drake as this library writes it, the inverse of `to_drake`.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like
+        Coordinates of the other tool.
+    v, vdot, tau : array_like, optional
+        Velocities, accelerations, and joint torques and forces of the other tool. Default: none.
+    names, continuous : optional
+        As for `to_drake`.
+
+    Returns
+    -------
+    State
+        Arrays (q, v, vdot, tau) of this library.
+    """

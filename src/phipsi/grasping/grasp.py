@@ -40,10 +40,21 @@ _BORDER = 1e-9
 class GraspCheck:
     """Whether contacts stay closed and do not slip.
 
-    **Attributes:** `names` (m), "contact: what"; `margins` (..., m), by how much each inequality
-    holds, in `units`, negative where it is broken; `holds` (...), whether all do; `is_unique`
-    (...), whether rigid bodies determine the contact forces: if not, the forces that were checked
-    are the least ones that satisfy everything, or come nearest to it; `forces` (..., contacts, 6).
+    Parameters
+    ----------
+    names : tuple of str, length m
+        "contact: what", of each inequality.
+    units : tuple of str, length m
+        Units of the margins.
+    margins : ndarray, shape (..., m)
+        By how much each inequality holds; negative where it is violated.
+    holds : ndarray of bool, shape (...)
+        Whether all hold.
+    is_unique : ndarray of bool, shape (...)
+        Whether rigid bodies determine the contact forces: if not, the forces that were checked are
+        the minimum-norm ones that satisfy all inequalities, or come nearest to it.
+    forces : ndarray, shape (..., contacts, 6)
+        The contact forces.
     """
 
     names: tuple[str, ...]
@@ -81,13 +92,36 @@ class GraspCheck:
 class Grasp(System):
     """Arms holding an object: a `System` whose constraints are contacts.
 
-    **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
-    bodies of an articulated object; `contacts`, from `phipsi.grasping`; `constraints`, any others;
-    `touching`, shapes that may touch besides, `pp.Contacts(model)`; `stages` as for `System`.
-    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
-    `object_rates`, where the rates of their joints are in v. The
-    object's bodies are the secondary system "S", the rest the primary "P".
+    The object's bodies are the secondary system "S", the rest the primary "P".
 
+    Parameters
+    ----------
+    model : Model
+        Arms and object, each a tree of it.
+    object : str or sequence of str
+        The body that is held, or the bodies of an articulated object.
+    contacts : iterable of Contact
+        Contacts from `phipsi.grasping`.
+    constraints : iterable of Constraint, optional
+        Any other constraints. Default: none.
+    touching : Contacts, optional
+        Shapes that may touch besides, ``pp.Contacts(model)``. Default: none.
+    stages : Stages, optional
+        As for `System`.
+
+    Attributes
+    ----------
+    contacts : tuple of Contact
+        The contacts; the other attributes are those of `System`.
+    contact_names : tuple of str
+        Their names.
+    object : tuple of str
+        Names of the object's bodies.
+    object_rates : ndarray of int
+        Where the velocities of their joints are in v.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> grasp = pp.examples.two_finger_grasp()
     >>> grasp
@@ -165,12 +199,29 @@ class Grasp(System):
     ) -> Array:
         """Force of each finger on the object in forward dynamics.
 
-        −A* f at the object's ends, f from `constraint_forces`: the least f where rigid bodies do
-        not determine it (see `check`).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        tau : array_like, shape (..., nv)
+            Joint torques and forces, N·m or N, in the directions of v.
+        f_ext : array_like, shape (..., n, 6), optional
+            External force on each body at its origin in body axes, [moment (N·m); force (N)].
+            Default: none.
 
-        **Arguments:** as for `forward_dynamics`. **Returns:** (..., contacts, 6): [moment; force]
-        at the contact, in contact axes, N·m and N; a finger that pushes has a negative z force.
-        **Cost:** that of `constraint_forces`. **Source:** 88-11 Part II eq. b.9d.
+        Returns
+        -------
+        ndarray, shape (..., contacts, 6)
+            [moment; force] at the contact, in contact axes, N·m and N; a finger that pushes has a
+            negative z force.
+
+        Notes
+        -----
+        −A* f at the object's ends, f from `constraint_forces`: the minimum-norm f where rigid
+        bodies do not determine it (see `check`). **Cost:** that of `constraint_forces`. **Source:**
+        88-11 Part II eq. b.9d.
         """
         return self.wrenches(q, constraint_forces(self, q, v, tau, f_ext))
 
@@ -200,8 +251,27 @@ class Grasp(System):
         Where the rows are redundant, contact forces are determined up to self-stress only. The
         contacts then hold if some self-stress satisfies all inequalities: a convex problem.
 
-        **Arguments:** as for `forward_dynamics`; `f` (..., rows), multipliers to check instead of
-        those of the dynamics. **Returns:** a `GraspCheck`; `print` it.
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        tau : array_like, shape (..., nv)
+            Joint torques and forces, N·m or N, in the directions of v.
+        f_ext : array_like, shape (..., n, 6), optional
+            External force on each body at its origin in body axes, [moment (N·m); force (N)].
+            Default: none.
+        f : array_like, shape (..., rows), optional
+            Multipliers to check. Default: those of forward dynamics.
+
+        Returns
+        -------
+        GraspCheck
+            Print it for a table.
+
+        Notes
+        -----
         **Cost:** that of `contact_forces`; per element with redundant rows a barrier method.
         **Source:** theory/closed-chains 9; 88-11 Part II appendix A.
         """
@@ -260,21 +330,42 @@ class Grasp(System):
     # ---- load distribution ----------------------------------------------------------------------
 
     def grasp_map(self, q: ArrayLike) -> Array:
-        """W: contact multipliers → forces on the object's rates; W f + … = its inverse dynamics.
+        """Grasp map W: contact multipliers → generalized forces on the object.
 
-        For a rigid free object these are moment and force at its origin, in its axes. W is minus
-        the adjoint of the object's columns of A J.
+        W f + … is the inverse dynamics of the object. For a rigid free object these are moment and
+        force at its origin, in its axes. W is minus the adjoint of the object's columns of A J.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., object rates, contact rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., object rates, contact rows)
+            The grasp map.
+
+        Notes
+        -----
         **Source:** 88-11 Part II eq. 2.9.
         """
         rows = self.jacobian(q)[..., : self._contact_rows, :]
         return -np.swapaxes(rows[..., self.object_rates], -1, -2)
 
     def internal_forces(self, q: ArrayLike) -> Array:
-        """Orthonormal contact multipliers (contact rows, k) that do not load the object: null(W).
+        """Orthonormal contact multipliers that do not load the object, the null space of W.
 
-        Each column squeezes the object without moving it. `q` (nq,).
+        Each column squeezes the object without moving it.
+
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (contact rows, k)
+            The basis.
         """
         return self._holding(self._one(q)).self_stress()[: self._contact_rows]
 
@@ -287,16 +378,40 @@ class Grasp(System):
         friction: bool = False,
         margin: float = 0.0,
     ) -> Array:
-        """Contact multipliers that give the object a load: least, squeezed, or inside the cones.
+        """Contact multipliers that give the object a load: minimum-norm, squeezed, or inside the
+        cones.
 
-        W f = load. The f of least norm; with `internal` (k,), plus that much of each column of
-        `internal_forces`; with ``friction=True`` the least f whose inequalities all hold by
-        `margin` N. The efforts that produce them are those of `efforts`.
+        W f = load. The torques that produce them are those of `efforts`.
 
-        **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
-        **Returns:** f (rows,), zero for rows that are not contacts. It raises `InputError` if the
-        contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
-        cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+        load : array_like, shape (object rates,)
+            Generalized force on the object, for example that of `object_load`.
+        internal : array_like, shape (k,), optional
+            How much of each column of `internal_forces` to add to the f of minimum norm. Default:
+            none.
+        friction : bool, optional
+            Whether to return the f of minimum norm whose inequalities all hold. Default: False.
+        margin : float, optional
+            By how much they hold, N. Default: 0.
+
+        Returns
+        -------
+        ndarray, shape (rows,)
+            Multipliers f, zero for rows that are not contacts.
+
+        Raises
+        ------
+        InputError
+            If the contacts cannot give that load.
+        SingularMatrixError
+            If no forces inside the friction cones do.
+
+        Notes
+        -----
+        **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
         at, wanted = self._one(q), real_array("load", load)
         friction = true_or_false("friction", friction)
@@ -343,9 +458,25 @@ class Grasp(System):
         return inverse_dynamics(self.model, q, v, vdot)[..., self.object_rates]
 
     def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
-        """Efforts tau (..., nv) for a motion with given contact multipliers: ID + (A J)* f.
+        """Joint torques and forces for a motion with given contact multipliers: ID + (A J)* f.
 
-        Zero at the object's rates if f gives the object its load.
+        Zero at the object's velocities if f gives the object its load.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        vdot : array_like, shape (..., nv)
+            Generalized accelerations, rad/s² or m/s².
+        f : array_like, shape (..., rows)
+            Contact multipliers.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Joint torques and forces.
         """
         q, v, vdot = state_arrays(self.model, q=q, v=v, vdot=vdot)
         given = real_array("f", f)

@@ -32,15 +32,30 @@ Array = NDArray[Any]
 class Belt(Relations):
     """A belt or chain without slip around pulleys on parallel shafts of one body: n − 1 rows.
 
-    `radii` (m) of the `pulleys`, in the same order; a negative radius: the pulley touches the
-    belt's back and turns against the first one. A crossed belt is a negative radius too.
+    How hard a belt pulls its shafts depends on its tension. With `tension` or `slack_tension`,
+    `joint_reactions` returns the pull on all shafts, and `transmitted` that of each span at both
+    its ends. Without, shafts get torques only.
 
-    How hard a belt pulls its shafts depends on how tight it is. With the `tension` (N) at which it
-    was put on, the mean of the spans' tensions over their lengths, which elastic belts on fixed
-    shafts keep; or with the `slack_tension` (N), the least of them, as a tensioner or the loose
-    side of a chain (0) holds it: `joint_reactions` has the pull on all shafts, and `transmitted`
-    that of each span at both its ends. Without, shafts get efforts only.
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    pulleys : sequence of str
+        The joints of the pulleys.
+    radii : array_like
+        Radii of the pulleys in m, in the same order. A pulley with a negative radius touches the
+        belt's back and turns against the first one; a crossed belt is a negative radius too.
+    tension : float, optional
+        N, at which the belt was put on: the mean of the spans' tensions over their lengths, which
+        elastic belts on fixed shafts keep.
+    slack_tension : float, optional
+        N, the smallest tension of the spans, as a tensioner or the loose side of a chain (0) holds
+        it.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> belt = pp.constraints.Belt(name="belt", pulleys=("motor", "drum"), radii=(0.02, 0.1))
     """

@@ -29,15 +29,29 @@ CLOCK = "clock"
 class Cam(Constraint):
     """Any smooth relation between the coordinates of joints, and time: law(q…) = offset, 1 row.
 
-    `law` is a function of the coordinates of `joints`, in their order, and with a `clock` of the
-    time last. It is written in plain arithmetic and NumPy's functions, as laws are (np.where
-    instead of if), and is recorded once: rows and their rates are its derivatives, so it must
-    have two that are continuous. Joints are revolute, prismatic or helical, at most six of them.
-    The multiplier f of the row acts on each joint as the effort −f · ∂law/∂q, and on its bearings
-    not at all: where the surfaces touch is not known, so `joint_reactions` has no side force.
+    The multiplier f of the row acts on each joint as the torque −f · ∂law/∂q, and not on its
+    bearings: the point of contact of the surfaces is unknown, so `joint_reactions` has no side
+    force.
 
-    `clock` names a joint made by `ModelBuilder.add_clock`; a system drives it at rate 1.
+    Parameters
+    ----------
+    law : callable
+        A function of the coordinates of `joints`, in their order, and with a `clock` of the time
+        last. It is written in plain arithmetic and NumPy's functions, as laws are (np.where instead
+        of if), and is traced once: rows and their rates are its derivatives, so it must have two
+        that are continuous.
+    name : str
+        Name of the constraint, unique in its system.
+    joints : sequence of str
+        Revolute, prismatic or helical joints, at most six.
+    offset : float, optional
+        Right-hand side. Default: 0.
+    clock : str, optional
+        A joint made by `ModelBuilder.add_clock`; a system drives it at velocity 1. Default: no
+        time.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder()

@@ -22,17 +22,32 @@ from phipsi.user_operators import RateLaw, TracedLaw, traced_law
 @final
 @dataclass(frozen=True, eq=False)
 class Motor(Constraint):
-    """A joint that turns (or slides) as is said, whatever effort that takes: 1 row.
+    """Prescribed joint motion (rheonomic constraint), 1 row.
 
-    Either `rate`, in rad/s or m/s: a number (0 is a brake) or a function of time; or `angle`, a
-    function of time in rad (or m). Functions are written as laws are, and need a clock in the
-    model, ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system
-    drives at rate 1. An angle is a position, so a run does not drift off it; a rate has none. A
-    rate that jumps is an error, and so is an angle with a corner: they would take blows.
+    The joint turns or slides as prescribed, whatever torque that takes: minus its multiplier. Minus
+    the multiplier of the clock's row is the power that all constraints with functions of time bring
+    into the mechanism.
 
-    The effort of the motor is minus its multiplier. Minus the multiplier of the clock's row is the
-    power that all constraints with functions of time bring into the mechanism.
+    Give either `rate` or `angle`. Functions are written as laws are, and need a clock in the model,
+    ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system drives at
+    velocity 1. An angle is a position, so a simulation does not drift off it; a rate has none. A
+    rate that jumps is an error, and so is an angle with a corner: they would require impulses.
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    joint : str
+        A joint with one coordinate.
+    rate : float or callable, optional
+        rad/s or m/s: a number (0 is a brake) or a function of time.
+    angle : callable, optional
+        A function of time in rad (or m).
+    clock : str, optional
+        The clock. Default: the one of the model.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])

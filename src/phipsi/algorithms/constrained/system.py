@@ -45,10 +45,23 @@ POSITION_TOLERANCE = 1e-10
 class Mobility:
     """How many ways a system can move at one configuration.
 
-    **Attributes:** `rates`, nv of the tree; `rows`, of the constraints; `rank`, how many rows are
-    independent; `mobility`, rates − rank; `grubler`, rates − rows, the count on paper; `redundant`,
-    the names of rows that the others imply; `smallest`, the smallest singular value that counts as
-    independent, relative to the largest: near 0 the configuration is close to a singular one.
+    Parameters
+    ----------
+    rates : int
+        nv of the tree.
+    rows : int
+        Number of constraint equations.
+    rank : int
+        How many of them are independent.
+    mobility : int
+        Degrees of freedom, rates − rank.
+    grubler : int
+        Grübler's count, rates − rows, which ignores redundancy.
+    redundant : tuple of str
+        Names of rows that the others imply.
+    smallest : float
+        The smallest singular value that counts as independent, relative to the largest: near 0 the
+        configuration is close to a singular one.
     """
 
     rates: int
@@ -61,23 +74,49 @@ class Mobility:
 
 
 class System(Model):
-    """A mechanism with loops: a model with constraints between its bodies.
+    """A mechanism with closed kinematic loops: a model with constraints between its bodies.
 
     The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. A system is a `Model`: it
     has the bodies, joints, names and coordinates of its tree `system.model`, and changed copies
-    keep the constraints. Functions that take a model take a system too, or reject it: answers
-    about the given motion are those of the tree; those that constraint forces would change are
-    rejected with the reason.
+    keep the constraints. Functions that take a model take a system too, or reject it: answers about
+    a given motion are those of the tree; answers that constraint forces would change are rejected
+    with the reason.
 
-    **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `contacts`,
-    which shapes may touch, `pp.Contacts(model)`; `primary`, `secondary`, names of bodies: a
-    selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only one is given, the other is the
-    rest); `stages`, those of a system this one differs from: what
-    the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
-    **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
-    (rows,), what A J v must be: zero except for `ClosureRowTable` with rates; `stages`, which also
-    counts the steps executed, see `phipsi.algorithms.constrained.stages`.
+    Parameters
+    ----------
+    model : Model
+        A tree or forest.
+    constraints : iterable of Constraint, optional
+        Constraints from `phipsi.constraints`. Default: none.
+    contacts : Contacts, optional
+        Which shapes may touch, ``pp.Contacts(model)``. Default: none.
+    primary : sequence of str, optional
+        Names of bodies selected by the operators ``A["P"]``. Default: all that are not secondary.
+    secondary : sequence of str, optional
+        Names of bodies selected by the operators ``Lambda["S"]``. Default: all that are not
+        primary.
+    stages : Stages, optional
+        Those of a system that this one differs from: `system.stages.dynamics` and `impulse` then do
+        not compute again what the two have in common. Default: new ones.
 
+    Attributes
+    ----------
+    model : Model
+        The tree without constraints.
+    constraints : tuple of Constraint
+        The constraints.
+    closures : ClosureSet
+        Their resolved rows.
+    row_names : tuple of str
+        Names of the constraint rows.
+    rates : ndarray, shape (rows,)
+        What A J v must be: zero except for constraints that prescribe velocities.
+    stages : Stages
+        Incremental dynamics, which also counts the steps executed; see
+        `phipsi.algorithms.constrained.stages`.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
     >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -150,16 +189,34 @@ class System(Model):
         gravity: ArrayLike = (0, 0, -9.81),
         cut: Iterable[str] = (),
     ) -> System:
-        """A system from bodies and all their joints, loops included.
+        """A system from bodies and all their joints, closed loops included.
 
         A spanning tree is found that keeps the joints with few degrees of freedom; the others are
         cut and become constraints of the same name, listed in `cut_joints` and in `summary()`.
-        Bodies that nothing joins to the world float on a free joint.
+        Bodies that no joint connects to the world float on a free joint.
 
-        **Arguments:** `bodies`, name → inertia, each in a frame of its own; `joints`,
-        `constraints.GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
+        Parameters
+        ----------
+        bodies : mapping of str to SpatialInertia
+            Inertia of each body by name, in a frame of the body's own.
+        joints : sequence of GraphJoint
+            The joints, `constraints.GraphJoint`, in any order.
+        gravity : array_like, shape (3,), optional
+            Acceleration of gravity in world axes, m/s². Default: (0, 0, −9.81).
+        cut : iterable of str, optional
+            Names of joints to be cut rather than others. Default: none.
+
+        Returns
+        -------
+        System
+            The system; its constraints are the joints that were cut.
+
+        Notes
+        -----
         **Cost:** O(bodies + joints · log joints).
 
+        Examples
+        --------
         >>> import phipsi as pp
         >>> rod, z = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), (0, 0, 1)
         >>> def hinge(name, a, b):
@@ -185,13 +242,25 @@ class System(Model):
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
     ) -> System:
-        """The system with some joints held still, as `Model.with_locked`, with the same stages.
+        """The system with some joints locked, as `Model.with_locked`, with the same stages.
 
         Bodies keep their names, and constraints their ends on them. Couplings keep the joints that
-        are left; constraints between bodies that no longer move against each other are gone.
+        remain; constraints between bodies that no longer move against each other are removed.
 
-        **Arguments:** `joints`, names; `q`, a configuration (nq,), or joint → coordinates.
+        Parameters
+        ----------
+        joints : str or iterable of str
+            Names of the joints to lock.
+        q : array_like, shape (nq,), or mapping of str to array_like
+            A configuration, or the coordinates of each locked joint.
 
+        Returns
+        -------
+        System
+            The reduced system.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> arm = pp.examples.planar_arm(4)
         >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -261,12 +330,23 @@ class System(Model):
     # ---- rows ---------------------------------------------------------------------------------
 
     def residual(self, q: ArrayLike) -> Array:
-        """How far each row is from being satisfied, g(q).
+        """How far each constraint row is from being satisfied, g(q).
 
-        Zero where the loops are closed; rad (small angles) and m. Rows that bind velocities only
-        have the residual 0.
+        Zero where the loops are closed; rad (small angles) and m. Nonholonomic rows have the
+        residual 0.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., rows)
+            The residuals.
+
+        Notes
+        -----
         **Cost:** one sweep for the poses, O(N + rows). **Source:** theory/closed-chains 2.
         """
         flat, batch = self._flat(q)
@@ -274,20 +354,45 @@ class System(Model):
         return values.reshape(*batch, self.n_rows)
 
     def jacobian(self, q: ArrayLike) -> Array:
-        """G = A J: rates v → rates of the rows.
+        """The constraint Jacobian G = A J: generalized velocities v → velocities of the rows.
 
         It is exactly the derivative of `residual` along v, also where the loops are open.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., rows, nv).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., rows, nv)
+            The Jacobian.
+
+        Notes
+        -----
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
         return self.rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """d/dt(A J) v: accelerations of the rows at vdot = 0; the papers' U is its negative.
+        """Accelerations of the constraint rows at vdot = 0: d/dt(A J) v, the negative of the papers'
+        U.
 
-        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+
+        Returns
+        -------
+        ndarray, shape (..., rows)
+            The accelerations that the velocities alone cause.
+
+        Notes
+        -----
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
         """
         flat, batch, rates = self._flat_state(q, v)
@@ -312,13 +417,38 @@ class System(Model):
         than heavy ones. A closure that would be satisfied only turned over (a hinge with its axes
         against each other) does not count as closed.
 
-        **Arguments:** `q0` (..., nq), neutral by default; `fixed`, joints that stay as in `q0`;
-        `limits`, whether to keep the joints' limits; `tolerance`, largest residual in rad and m;
-        `restarts`, how many random starts (drawn with `seed`) an element gets that fails.
-        **Returns:** q (..., nq). If there is none nearby it raises a `ConvergenceError` that names
-        the loop, its bodies and the gap; its `result` is the best q found.
-        **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
-        **Source:** theory/closed-chains 10.
+        Parameters
+        ----------
+        q0 : array_like, shape (..., nq), optional
+            Where the search begins. Default: the neutral configuration.
+        fixed : iterable of str, optional
+            Joints that stay as in `q0`. Default: none.
+        limits : bool, optional
+            Whether to keep the joints' limits. Default: True.
+        tolerance : float, optional
+            Largest residual in rad and m.
+        max_iterations : int, optional
+            Most steps of each attempt. Default: 200.
+        restarts : int, optional
+            How many random initial configurations an element that fails gets. Default: 0.
+        seed : int, optional
+            Seed of these configurations. Default: 0.
+
+        Returns
+        -------
+        ndarray, shape (..., nq)
+            The configuration.
+
+        Raises
+        ------
+        ConvergenceError
+            If there is no closed configuration nearby. It names the loop, its bodies and the
+            distance that remains; its `result` is the best q found.
+
+        Notes
+        -----
+        **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve. **Source:**
+        theory/closed-chains 10.
         """
         from phipsi.algorithms.constrained.assembly import search, why_open
 
@@ -358,17 +488,36 @@ class System(Model):
     def project(
         self, q: ArrayLike, v: ArrayLike, *, tolerance: float = POSITION_TOLERANCE
     ) -> tuple[Array, Array]:
-        """The nearest configuration on the constraints, and the nearest rates that keep them.
+        """The nearest configuration on the constraints, and the nearest velocities that keep them.
 
-        q ⊕ dq with dq = −ℳ⁻¹ G* S⁺ g repeated, then v − ℳ⁻¹ G* S⁺ (G v − rates), G = A J and
-        S = G ℳ⁻¹ G*: both nearest in the mass metric. The velocity projection is also the jump
-        when constraints are switched on: it conserves momentum and adds no energy.
+        q ⊕ dq with dq = −ℳ⁻¹ G* S⁺ g repeated, then v − ℳ⁻¹ G* S⁺ (G v − rates), G = A J and S = G
+        ℳ⁻¹ G*: both nearest in the mass metric. The velocity projection is also the jump when
+        constraints are switched on: it conserves momentum and adds no energy.
 
-        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (q, v) of the same shapes. It
-        raises a `ConvergenceError` if there is no closed configuration near q (see `assemble`), or
-        if the prescribed rates contradict each other.
-        **Cost:** two to three singular value decompositions, O(rows² nv).
-        **Source:** theory/closed-chains 10 and 11.
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        tolerance : float, optional
+            Largest residual in rad and m.
+
+        Returns
+        -------
+        tuple of ndarray
+            (q, v) of the same shapes.
+
+        Raises
+        ------
+        ConvergenceError
+            If there is no closed configuration near q (see `assemble`), or if the prescribed
+            velocities contradict each other.
+
+        Notes
+        -----
+        **Cost:** two to three singular value decompositions, O(rows² nv). **Source:**
+        theory/closed-chains 10 and 11.
         """
         from phipsi.algorithms.constrained.assembly import (
             project_position,
@@ -399,11 +548,26 @@ class System(Model):
         return np.asarray(turned_over(found, self.rows).any(axis=-1)).reshape(batch)
 
     def mobility(self, q: ArrayLike, *, tolerance: float | None = None) -> Mobility:
-        """Degrees of freedom at a configuration (nq,), and which rows the others imply.
+        """Degrees of freedom at a configuration, and which rows the others imply.
 
         The rank is that of G in the mass metric, each row divided by the size it would have if
-        nothing in it cancelled. Singular values below `tolerance` of the largest are zero; by
-        default it is 1e-9, and more where the loops are open.
+        nothing in it cancelled.
+
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+        tolerance : float, optional
+            Singular values below this fraction of the largest count as zero. Default: 1e-9, and
+            more where the loops are open.
+
+        Returns
+        -------
+        Mobility
+            The counts, and the names of the redundant rows.
+
+        Notes
+        -----
         **Source:** theory/closed-chains 2 and 6.
         """
         from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
@@ -421,11 +585,22 @@ class System(Model):
         return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
 
     def redundant_rows(self, q: ArrayLike) -> tuple[str, ...]:
-        """Names of rows that the others imply at a configuration (nq,).
+        """Names of rows that the others imply, ``mobility(q).redundant``.
 
-        Forces in them are not determined by rigid bodies; accelerations are. It is
-        ``mobility(q).redundant``.
+        Rigid bodies do not determine the forces in these rows; they do determine the accelerations.
 
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+
+        Returns
+        -------
+        tuple of str
+            The names.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> arm = pp.examples.planar_arm(3)
         >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -436,9 +611,17 @@ class System(Model):
         return self.mobility(q).redundant
 
     def summary(self, q: ArrayLike | None = None) -> str:
-        """Constraints, bodies of each loop, mobility and redundant rows, as text.
+        """Constraints, bodies of each loop, mobility and redundant rows, as a string.
 
-        With `q` (nq,) the mobility is counted there, else at the assembly nearest to neutral.
+        Parameters
+        ----------
+        q : array_like, shape (nq,), optional
+            Where the mobility is counted. Default: the assembled configuration nearest to neutral.
+
+        Returns
+        -------
+        str
+            The summary, one line per constraint.
         """
         model = self.model
         lines = [

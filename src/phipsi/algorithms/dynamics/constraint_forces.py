@@ -64,7 +64,14 @@ _ROW_MATRIX = NamedForm(ROW_MATRIX, "dense")
 class Dynamics(NamedTuple):
     """One solution of the equations of motion, ℳ vdot + bias + (A J)* f = tau with A J vdot = U.
 
-    `vdot` and `tau` (..., nv), and the constraint multipliers `f` (..., rows): given or found.
+    Parameters
+    ----------
+    vdot : ndarray, shape (..., nv)
+        Generalized accelerations.
+    tau : ndarray, shape (..., nv)
+        Joint torques and forces.
+    f : ndarray, shape (..., rows)
+        Constraint multipliers.
     """
 
     vdot: Array
@@ -76,7 +83,15 @@ class Dynamics(NamedTuple):
 
 
 class Impulse(NamedTuple):
-    """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
+    """Velocities after an impact, and its impulses.
+
+    Parameters
+    ----------
+    v : ndarray, shape (..., nv)
+        Generalized velocities after the impact.
+    p : ndarray, shape (..., rows)
+        Impulses of the constraint rows, N·s and N·m·s.
+    """
 
     v: Array
     p: Array
@@ -88,9 +103,13 @@ class Impulse(NamedTuple):
 class Reactions(NamedTuple):
     """Forces [moment (N·m); force (N)] that pass through joints and closures.
 
-    `joints` (..., bodies, 6): that of the parent on each body, at the body's origin in body axes.
-    `closures` (..., frames, 6): that of each closure on the body of each of its frames, at the
-    frame's origin in its axes, in the order of `model.closures.points.names`.
+    Parameters
+    ----------
+    joints : ndarray, shape (..., bodies, 6)
+        Force of the parent on each body, at the body's origin in body axes.
+    closures : ndarray, shape (..., frames, 6)
+        Force of each closure on the body of each of its frames, at the frame's origin in its axes,
+        in the order of `model.closures.points.names`.
     """
 
     joints: Array
@@ -164,12 +183,44 @@ def constraint_forces(
 
     ℳ vdot = tau − bias − (A J)* f: the mechanism exerts f on the closure. In N along linear and N·m
     about angular rows, in the order of `model.row_names`. Redundant rows leave the distribution of
-    f among them undetermined (it would need elastic bodies); the one of least norm is returned.
+    f among them statically indeterminate (it would need elastic bodies); the minimum-norm one is
+    returned.
 
-    **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
-    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J.
-    **Source:** SOA eq. 0.23; theory/closed-chains 6.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
+        none.
+    row_acceleration : array_like, shape (..., rows), optional
+        Rate of the velocities that rows prescribe. Default: zero.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., rows)
+        The multipliers.
+
+    See Also
+    --------
+    forward_dynamics : The accelerations.
+    joint_reactions : Whole forces in joints and closures.
+
+    Notes
+    -----
+    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J. **Source:** SOA
+    eq. 0.23; theory/closed-chains 6.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pin = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
@@ -294,16 +345,34 @@ def constraint_impulse(
 ) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    row_velocity : array_like, shape (..., rows), optional
+        Velocity along each row after the impact. Default: what the system prescribes, which is zero
+        except for `Motor` and `Rows` with rates.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    Impulse
+        v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
+
+    Notes
+    -----
     ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = `row_velocity`. It is the projection of v on the
     constraints in the mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A
-    Λ A* p.
+    Λ A* p. **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains
+    11.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `row_velocity` (..., rows), the velocity along
-    each row after the impact, by default what the system prescribes: zero, except for `Motor` and
-    `Rows` with rates.
-    **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
-    **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> weld = pp.constraints.Coupling(name="lock", joints=[arm.joint_names[1]], coefficients=[1])
@@ -328,13 +397,29 @@ def constraint_impulse(
 
 @supports(loops=True, flexible=True, rotors=True)
 def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """A Λ A*: constraint multipliers → accelerations of the rows.
+    """Delassus matrix A Λ A*: constraint multipliers → accelerations of the rows.
 
-    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., rows, rows), symmetric, semidefinite where rows
-    are redundant. **Cost:** O(N + rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+    Returns
+    -------
+    ndarray, shape (..., rows, rows)
+        The matrix; symmetric, and semidefinite where rows are redundant.
 
+    Notes
+    -----
+    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹. **Cost:** O(N +
+    rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (2, 0, 0)))

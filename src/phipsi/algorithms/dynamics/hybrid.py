@@ -145,21 +145,47 @@ def hybrid_dynamics(
     prescribed: Sequence[str] | Mapping[str, ArrayLike] | ArrayLike,
     **options: Unpack[CallOptions],
 ) -> Dynamics:
-    """Accelerations and efforts when some joints' accelerations are prescribed.
+    """Hybrid dynamics: accelerations and torques when some joints' accelerations are prescribed.
 
-    With S = unprescribed, v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse
-    dynamics. With nothing prescribed this is forward dynamics, with everything prescribed inverse
-    dynamics. Constraints act on the joints that are left: prescribed accelerations must agree with
-    them.
+    With no joint prescribed this is forward dynamics, with all of them inverse dynamics.
+    Constraints act on the other joints: prescribed accelerations must agree with them.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `vdot` (..., nv), read where the acceleration is
-    given; `tau` (..., nv), read where the effort is; `prescribed`, names of joints, a mapping from
-    them to their accelerations (`vdot` is then None), or booleans (..., nv) that are true where the
-    acceleration is given. **Returns:** (vdot, tau, f), all of them. It raises `InputError` where
-    the prescribed accelerations contradict the constraints.
-    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed);
-    with constraints O(nv³). **Source:** theory/closed-chains 11 (hinge k locked).
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    vdot : array_like, shape (..., nv), or None
+        Accelerations, read at prescribed joints.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, read at all other joints.
+    prescribed : sequence of str, mapping or array_like
+        Names of joints; a mapping from joints to their accelerations (`vdot` is then None); or
+        booleans (..., nv) that are true where the acceleration is prescribed.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    Dynamics
+        (vdot, tau, f), all of them.
+
+    Raises
+    ------
+    InputError
+        If the prescribed accelerations contradict the constraints.
+
+    Notes
+    -----
+    With S = unprescribed, v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by
+    inverse dynamics. **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S*
+    + prescribed); with constraints O(nv³). **Source:** theory/closed-chains 11 (hinge k locked).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> elbow = arm.joint_names[1]                        # the elbow is kept straight

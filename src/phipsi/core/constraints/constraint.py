@@ -71,10 +71,21 @@ class Constraint(ABC):
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
     ) -> Constraint | None:
-        """The same constraint with joints locked; None if there is no motion left for it to bind.
+        """The same constraint with joints locked; None if there is no motion left that it constrains.
 
-        **Arguments:** `model`, without the locked joints; `locked`, joint → its coordinates;
-        `before`, the model with them.
+        Parameters
+        ----------
+        model : Model
+            The model without the locked joints.
+        locked : mapping of str to array_like
+            The coordinates of each locked joint.
+        before : Model
+            The model with them.
+
+        Returns
+        -------
+        Constraint or None
+            The constraint on the reduced model.
         """
         hosts = {end_of(model, side, "end", repr(self.name))[0] for side in self.sides()}
         return None if len(hosts) == 1 else self

@@ -45,35 +45,52 @@ _ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 @final
 class FlexibleInertia(PlainValue):
-    """Inertia, elasticity and ports of a body that deforms in n modes.
+    """Inertia, elasticity and ports of a flexible body with n modes.
 
-    A material point at r in the undeformed body is at r + Σ φ_i(r) η_i + ½ Σ ψ_ij(r) η_i η_j;
-    η are the modal coordinates. All numbers are in SI units and body axes, about the body
-    origin, which is the outboard frame of the inboard joint; no mode moves or turns it.
+    A material point at r in the undeformed body is at r + Σ φ_i(r) η_i + ½ Σ ψ_ij(r) η_i η_j; η are
+    the modal coordinates. All numbers are in SI units and body axes, about the body origin, which
+    is the outboard frame of the inboard joint; no mode moves or turns it. Invariants that are not
+    given are zero, except `modal_mass` and `stiffness`, which are required. `FlexibleInertia.beam`,
+    `.from_matrices` and `.from_mesh` compute them. The arrays are checked once, here: shapes,
+    symmetry, finite numbers, positive modal mass, and that M(0) is not indefinite.
 
-    | field | symbol | shape | meaning |
-    |---|---|---|---|
-    | `mass` | m | | kg |
-    | `first_moment` | s_0 | (3,) | ∫ r dm |
-    | `rotational_inertia` | J_0 | (3, 3) | moment of inertia about the origin |
-    | `S1` | S_1 | (3, n) | ∫ φ_i dm |
-    | `S2` | S_2 | (3, n, n) | ∫ ψ_ij dm |
-    | `J1` | J_1 | (3, 3, n) | first-order change of the moment of inertia |
-    | `J2` | J_2 | (3, 3, n, n) | second-order change of the moment of inertia |
-    | `C0` | C_0 | (3, n) | angular momentum of each mode, ∫ r × φ_i dm |
-    | `C1` | C_1,ij = `C1[:, i, j]` | (3, n, n) | its change, ∫ (φ_j × φ_i + r × ψ_ij) dm |
-    | `modal_mass` | M_e | (n, n) | ∫ φ_i · φ_j dm, positive definite |
-    | `stiffness` | K_e | (n, n) | elastic forces are −K_e η |
-    | `damping` | C_e | (n, n) | damping forces are −C_e η̇ |
-    | `ports` | | | places where other bodies attach, see `Port` |
-    | `shape` | | | for drawing, see `FlexibleShape`; None without |
+    Parameters
+    ----------
+    mass : float
+        m, kg.
+    first_moment : array_like, shape (3,), optional
+        s_0 = ∫ r dm.
+    rotational_inertia : array_like, shape (3, 3), optional
+        J_0, moment of inertia about the origin.
+    modal_mass : array_like, shape (n, n)
+        M_e = ∫ φ_i · φ_j dm, positive definite.
+    stiffness : array_like, shape (n, n)
+        K_e; elastic forces are −K_e η.
+    damping : array_like, shape (n, n), optional
+        C_e; damping forces are −C_e η̇.
+    S1 : array_like, shape (3, n), optional
+        S_1 = ∫ φ_i dm.
+    S2 : array_like, shape (3, n, n), optional
+        S_2 = ∫ ψ_ij dm.
+    J1 : array_like, shape (3, 3, n), optional
+        J_1, first-order change of the moment of inertia.
+    J2 : array_like, shape (3, 3, n, n), optional
+        J_2, second-order change of the moment of inertia.
+    C0 : array_like, shape (3, n), optional
+        C_0 = ∫ r × φ_i dm, angular momentum of each mode.
+    C1 : array_like, shape (3, n, n), optional
+        Its change C_1,ij = `C1[:, i, j]` = ∫ (φ_j × φ_i + r × ψ_ij) dm.
+    ports : iterable of Port, optional
+        Places where other bodies attach.
+    shape : FlexibleShape, optional
+        For drawing.
 
-    Invariants that are not given are zero, except `modal_mass` and `stiffness`, which are required.
-    `FlexibleInertia.beam`, `.from_matrices` and `.from_mesh` compute them.
+    Notes
+    -----
+    **Source:** JR92.
 
-    The arrays are checked here, once: shapes, symmetry, finite numbers, positive modal mass, and
-    that M(0) is not indefinite. **Source:** JR92.
-
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> panel = pp.FlexibleInertia(
     ...     mass=2.0, first_moment=(1, 0, 0), rotational_inertia=(0.01, 0.7, 0.7),
@@ -177,22 +194,58 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """A uniform straight beam from the body origin along `axis`, with a port "tip" at its end.
 
-        **Arguments:** `length` in m; `mass_per_length` in kg/m; bending stiffness `EI` in N·m²,
-        stretch stiffness `EA` in N, torsion stiffness `GJ` in N·m²; infinite ones do not deform.
-        Pairs are for the two bending planes: the beam deflects along `bending_axis` in the first
-        and along axis × bending_axis in the second; by default `bending_axis` is y for a beam along
-        x, z for y, x for z. In each plane there are two static modes (unit deflection and rotation
-        of the tip) and `modes` fixed-interface modes; stretch and torsion have one static mode and
-        `stretch_modes`, `twist_modes`. `max_frequency` (rad/s) leaves out modes of the clamped beam
-        above it. `damping_ratio` of every mode. `stiffening`: with the shortening of the bent beam,
-        without which it loses its stiffness when it spins. `shear_stiffness` kGA in N: Timoshenko's
-        beam. `rotary_inertia` ρI of the sections in kg·m; their polar inertia is the sum of both
-        and is needed for torsion. `ports`: further ones by name, at fractions of the length.
+        In each bending plane there are two static modes (unit deflection and rotation of the tip)
+        and `modes` fixed-interface modes; stretch and torsion have one static mode and
+        `stretch_modes`, `twist_modes`. The resulting modes are those of the clamped beam in this
+        basis, orthonormal in the mass, by ascending frequency.
 
-        The modes are those of the clamped beam in this basis, orthonormal in the mass, by
-        ascending frequency. **Cost:** O(modes³). **Source:** Craig and Bampton 1968;
-        theory/flexible-bodies 3 and 7.
+        Parameters
+        ----------
+        length : float
+            m.
+        mass_per_length : float
+            kg/m.
+        EI : float or (float, float)
+            Bending stiffness, N·m². Pairs, here and below, are for the two bending planes.
+        EA : float, optional
+            Stretch stiffness, N. Default: inf, no stretch.
+        GJ : float, optional
+            Torsion stiffness, N·m². Default: inf, no torsion.
+        axis : array_like, shape (3,), optional
+            Direction of the beam. Default: x.
+        bending_axis : array_like, shape (3,), optional
+            The beam deflects along it in the first bending plane and along axis × bending_axis in
+            the second. Default: y for a beam along x, z for y, x for z.
+        modes : int, optional
+            Fixed-interface modes of each plane. Default: 2.
+        stretch_modes, twist_modes : int, optional
+            The same of stretch and torsion. Default: 0.
+        max_frequency : float, optional
+            Modes of the clamped beam above it (rad/s) are omitted. Default: inf.
+        damping_ratio : float, optional
+            Of every mode. Default: 0.
+        stiffening : bool, optional
+            Whether to include the shortening of the bent beam, without which it loses its stiffness
+            when it spins. Default: True.
+        shear_stiffness : float or (float, float), optional
+            kGA of a Timoshenko beam, N. Default: inf, Euler–Bernoulli.
+        rotary_inertia : float or (float, float), optional
+            ρI of the sections, kg·m; their polar inertia is the sum of both and is needed for
+            torsion. Default: 0.
+        ports : mapping of str to float, optional
+            Further ports by name, at fractions of the length.
 
+        Returns
+        -------
+        FlexibleInertia
+            The beam.
+
+        Notes
+        -----
+        **Cost:** O(modes³). **Source:** Craig and Bampton 1968; theory/flexible-bodies 3 and 7.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> boom = pp.FlexibleInertia.beam(10.0, 1.2, 1.4e4, modes=4)
         >>> boom
@@ -229,25 +282,54 @@ class FlexibleInertia(PlainValue):
         triangles: ArrayLike = (),
         progress: Any = None,
     ) -> FlexibleInertia:
-        """A body from the matrices of a finite-element program.
-
-        **Arguments:** `mass` and `stiffness`, sparse or dense, symmetric, of the free body without
-        supports, (3k, 3k) with x, y, z of each of k nodes or (6k, 6k) with rotations too; `nodes`
-        (k, 3) in m, body axes: the joint frame is their origin; `root`, numbers of the nodes that
-        the inboard joint holds; `ports`, numbers of the nodes of each further interface. `modes`:
-        how many normal modes, or shapes (k, d, n) of your own, from which the motion of the root is
-        taken off. `basis`: "craig_bampton", six static modes per port and normal modes with the
-        ports held still, exact in statics; "clamped", normal modes with free ports only. `tie`:
-        "rigid", an interface moves as a rigid piece, or "mean", its port is the best fit to its
-        nodes; one word, or by port. `positions` of ports, by default the middle of their nodes.
-        `max_frequency` (rad/s) leaves out modes above it; `damping_ratio` of every mode.
-        `triangles` (t, 3), node numbers of the surface, for pictures. `progress` as in `simulate`.
+        """A flexible body from the mass and stiffness matrices of a finite-element program.
 
         The modes are orthonormal in the mass, by ascending frequency. There is no second-order
-        field: divide a body that spins fast. **Cost:** one sparse Cholesky factorization, O(k²) for
-        solids; 100,000 degrees of freedom of a cube take 25 s. **Source:** Craig and
-        Bampton 1968; theory/flexible-bodies 7.
+        field: divide a body that spins fast.
 
+        Parameters
+        ----------
+        mass, stiffness : array_like, shape (3k, 3k) or (6k, 6k)
+            Sparse or dense, symmetric, of the free body without supports, with x, y, z of each of k
+            nodes, or with rotations too.
+        nodes : array_like, shape (k, 3)
+            Positions in m, body axes: the joint frame is their origin.
+        root : array_like of int
+            Numbers of the nodes that the inboard joint holds.
+        ports : mapping of str to array_like of int, optional
+            Numbers of the nodes of each further interface.
+        modes : int or array_like, shape (k, d, n), optional
+            How many normal modes; or shapes of your own, from which the motion of the root is
+            subtracted. Default: 6.
+        max_frequency : float, optional
+            Modes above it (rad/s) are omitted. Default: inf.
+        damping_ratio : float, optional
+            Of every mode. Default: 0.
+        basis : {"craig_bampton", "clamped"}, optional
+            Six static modes per port and normal modes with the ports held still, exact in statics;
+            or normal modes with free ports only. Default: "craig_bampton".
+        tie : {"rigid", "mean"} or mapping, optional
+            An interface moves as a rigid piece, or its port is the best fit to its nodes; for all
+            ports or by port. Default: "rigid".
+        positions : mapping of str to array_like, optional
+            Positions of ports. Default: the mean of their nodes.
+        triangles : array_like of int, shape (t, 3), optional
+            Node numbers of the surface, for pictures.
+        progress : callable or bool, optional
+            As in `simulate`.
+
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Notes
+        -----
+        **Cost:** one sparse Cholesky factorization, O(k²) for solids; 100,000 degrees of freedom of
+        a cube take 25 s. **Source:** Craig and Bampton 1968; theory/flexible-bodies 7.
+
+        Examples
+        --------
         Eight points in two frames, every pair of them joined by a spring:
 
         >>> import numpy as np, phipsi as pp
@@ -293,14 +375,45 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """A homogeneous elastic solid from a mesh of tetrahedra or hexahedra.
 
-        **Arguments:** `mesh`, a file that meshio reads, a `meshio.Mesh` or a `skfem.Mesh`; `young`,
-        Young's modulus in Pa; `poisson`, Poisson's ratio; `density` in kg/m³; `root` and `ports`
-        as in `from_matrices`, each given by a function of positions (k, 3), by the name of a
-        boundary in the mesh, or by vertex numbers; `order` of the displacements in the elements: 1
-        is far too stiff in bending; `origin`, the place of the joint frame in the mesh; `scale`,
-        metres per unit of the mesh, applied first. Further `options` are those of `from_matrices`.
-        Needs scikit-fem: ``pip install "phipsi[flexible]"``. **Cost:** as `from_matrices`.
+        Needs scikit-fem: ``pip install "phipsi[flexible]"``.
 
+        Parameters
+        ----------
+        mesh : str, path, meshio.Mesh or skfem.Mesh
+            A file that meshio reads, or a mesh.
+        young : float
+            Young's modulus, Pa.
+        poisson : float
+            Poisson's ratio.
+        density : float
+            kg/m³.
+        root : callable, str or array_like of int
+            The vertices that the inboard joint holds: a function of positions (k, 3), the name of a
+            boundary in the mesh, or vertex numbers.
+        ports : mapping, optional
+            The vertices of each further interface, in the same way.
+        modes : int, optional
+            As for `from_matrices`. Default: 6.
+        order : int, optional
+            Order of the displacements in the elements: 1 is far too stiff in bending. Default: 2.
+        origin : array_like, shape (3,), optional
+            Position of the joint frame in the mesh. Default: its origin.
+        scale : float, optional
+            Metres per unit of the mesh, applied first. Default: 1.
+        **options
+            Those of `from_matrices`.
+
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Notes
+        -----
+        **Cost:** as `from_matrices`.
+
+        Examples
+        --------
         A steel strip that is clamped at one end, against a beam without width:
 
         >>> import numpy as np, phipsi as pp, skfem
@@ -332,9 +445,25 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """Read a body that `save` has written; the numbers are checked as if typed.
 
-        **Arguments:** `max_bytes`, reject files whose arrays have more.
-        **Raises:** `FileError`, with the array that is wrong.
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        max_bytes : int, optional
+            Reject files whose arrays have more. Default: 2·10⁹.
 
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Raises
+        ------
+        FileError
+            With the array that is wrong.
+
+        Examples
+        --------
         >>> import pathlib, tempfile
         >>> import phipsi as pp
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "boom.npz"
@@ -378,12 +507,40 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """A body of k points with mass, which n modes displace.
 
-        **Arguments:** `masses` (k,) in kg; `points` (k, 3) in m, body axes; `modes` (k, 3, n), the
-        displacement φ_i of each point per mode; `stiffness` and `damping` (n, n); `second`
-        (k, 3, n, n), second-order displacements ψ_ij; `inertias` (k, 3, 3) of points that turn by
-        `turns` (k, 3, n) per mode, in kg·m² and rad. **Cost:** O(k n²). **Source:**
-        theory/flexible-bodies 2.
+        Parameters
+        ----------
+        masses : array_like, shape (k,)
+            kg.
+        points : array_like, shape (k, 3)
+            Positions in m, body axes.
+        modes : array_like, shape (k, 3, n)
+            Displacement φ_i of each point per mode.
+        stiffness : array_like, shape (n, n)
+            Modal stiffness.
+        damping : array_like, shape (n, n), optional
+            Modal damping. Default: 0.
+        second : array_like, shape (k, 3, n, n), optional
+            Second-order displacements ψ_ij. Default: 0.
+        inertias : array_like, shape (k, 3, 3), optional
+            Moments of inertia of points that rotate, kg·m². Default: 0.
+        turns : array_like, shape (k, 3, n), optional
+            Their rotations per mode, rad. Default: 0.
+        ports : iterable of Port, optional
+            Places where other bodies attach.
+        shape : FlexibleShape, optional
+            For drawing.
 
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Notes
+        -----
+        **Cost:** O(k n²). **Source:** theory/flexible-bodies 2.
+
+        Examples
+        --------
         A mass of 2 kg on a spring, at 1 m from the joint:
 
         >>> import phipsi as pp
@@ -446,11 +603,20 @@ class FlexibleInertia(PlainValue):
     def inertia_at(self, eta: ArrayLike) -> NDArray[Any]:
         """Inertia M(η) of the deformed body: forces [N; F; modal] from motions [ω; v; η̇].
 
-        M(η) = [[J, s~, C], [−s~, m I, S], [C*, S*, M_e]] with s = s_0 + S_1 η + ½ η* S_2 η,
-        S = S_1 + S_2 η, J = J_0 + J_1 η + ½ η* J_2 η, C_i = C_0,i + Σ_j C_1,ij η_j.
+        Parameters
+        ----------
+        eta : array_like, shape (..., n)
+            Modal coordinates, real or complex.
 
-        **Arguments:** `eta` (..., n), modal coordinates, real or complex. **Returns:**
-        (..., 6 + n, 6 + n), symmetric, SI, body axes about the body origin. **Cost:** about 15 n²
+        Returns
+        -------
+        ndarray, shape (..., 6 + n, 6 + n)
+            Symmetric, SI, body axes about the body origin.
+
+        Notes
+        -----
+        M(η) = [[J, s~, C], [−s~, m I, S], [C*, S*, M_e]] with s = s_0 + S_1 η + ½ η* S_2 η, S = S_1
+        + S_2 η, J = J_0 + J_1 η + ½ η* J_2 η, C_i = C_0,i + Σ_j C_1,ij η_j. **Cost:** about 15 n²
         flops. **Source:** theory/flexible-bodies 2.
         """
         x, n = self._coordinates(eta), self.modes
@@ -479,9 +645,21 @@ class FlexibleInertia(PlainValue):
         )
 
     def port_pose(self, name: str, eta: ArrayLike) -> Pose:
-        """Pose of a port in the body frame at modal coordinates `eta` (n,).
+        """Pose of a port in the body frame at given modal coordinates.
 
         R_c = R(quaternion (1, g)) R_0 with g = ½ Π_ω η, p_c = r_0 + Π_v η + ½ η* Ψ_v η.
+
+        Parameters
+        ----------
+        name : str
+            The port.
+        eta : array_like, shape (n,)
+            Modal coordinates.
+
+        Returns
+        -------
+        Pose
+            The pose.
         """
         port, x = self.port(name), self._coordinates(eta)
         if x.shape != (self.modes,) or x.dtype.kind == "c":

@@ -50,12 +50,36 @@ _GRAVITY = (0.0, 0.0, -9.81)
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
-    **Arguments:** `path`, where to write it; None only returns the text. A base on the free joint
-    that ``load(path, base="free")`` added is written as the base link: load it the same way again.
-    Joints that mimic others, as `load` reads them, are written as such; other constraints are
-    rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
-    (armature, rotors, drives with different efforts in both directions, gravity other than
-    9.81 m/s² along −z).
+    A base on the free joint that ``load(path, base="free")`` added is written as the base link:
+    load it the same way again. Joints that mimic others, as `load` reads them, are written as such;
+    other constraints are rejected.
+
+    Parameters
+    ----------
+    model : Model
+        A tree, or a system whose constraints are mimic joints.
+    path : str or path, optional
+        Where to write it. Default: only return the text.
+
+    Returns
+    -------
+    str
+        The text of the file.
+
+    Raises
+    ------
+    ModelError
+        If URDF cannot describe the model (joint types it lacks).
+
+    Warns
+    -----
+    PhipsiWarning
+        If something is lost: armature, rotors, drives with different torque limits in both
+        directions, gravity other than 9.81 m/s² along −z.
+
+    See Also
+    --------
+    load : Read a robot file.
     """
     if path is not None:
         path = named_as(path, "a robot in URDF", (".urdf", ".xml"))
