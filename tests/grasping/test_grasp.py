@@ -12,7 +12,7 @@ from random_systems import admissible, bias_by_complex_step, kkt
 import phipsi as pp
 from phipsi import grasping
 from phipsi.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
-from phipsi.grasping.grasp import Inequality, least_force, margins
+from phipsi.grasping.contact_inequalities import Inequality, least_force, margins
 
 LOOSE = [
     ("Rigid", "Rigid"), ("Rigid", "Point"), ("Edge", "SoftFinger"),

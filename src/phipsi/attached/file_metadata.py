@@ -21,7 +21,8 @@ from phipsi.errors import ParseError
 from phipsi.support import fields_in_line
 
 if TYPE_CHECKING:
-    from phipsi.attached.shapes import BodyShape, Material
+    from phipsi.attached.material import Material
+    from phipsi.attached.shapes import BodyShape
 
 Numbers = tuple[float, ...]
 
@@ -264,7 +265,7 @@ def _record_to_dict(record: Any) -> dict[str, Any]:
         if isinstance(value, Pose):
             value = [list(row) for row in plain(value.matrix[:3])]
         elif field.name == "material":
-            from phipsi.attached.shapes import material_to_dict
+            from phipsi.attached.material import material_to_dict
 
             value = material_to_dict(value)
         out[field.name] = [_json_number(x) for x in value] if isinstance(value, tuple) else value
@@ -291,7 +292,7 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
             rows = values["placement"]
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
         if values.get("material") is not None:
-            from phipsi.attached.shapes import material_from_dict
+            from phipsi.attached.material import material_from_dict
 
             values["material"] = material_from_dict(values["material"])
         if not isinstance(values.get("file", ""), str | None):

@@ -419,7 +419,7 @@ class GraphJoint:
 @final
 @dataclass(frozen=True, eq=False)
 class Rows(Constraint):
-    """General velocity constraints A V = rates on points: rolling, knife edges, prescribed velocities.
+    """General velocity constraints A V = rates on points, for rolling and knife edges.
 
     They are nonholonomic: there is no position to assemble, so their residual is 0.
 

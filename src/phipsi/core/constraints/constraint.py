@@ -71,7 +71,7 @@ class Constraint(ABC):
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
     ) -> Constraint | None:
-        """The same constraint with joints locked; None if there is no motion left that it constrains.
+        """The same constraint with joints locked; None if it constrains nothing any more.
 
         Parameters
         ----------

@@ -276,7 +276,7 @@ class _Partly(Relations):
 @final
 @dataclass(frozen=True)
 class Coupling(Relations):
-    """Any linear relation of joints: Σ coefficient · q = offset over joints of one coordinate, 1 row.
+    """Any linear relation of joint coordinates: Σ coefficient · q = offset, 1 row.
 
     ``Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50))``: the motor turns 50
     times as fast. A matrix of coefficients gives several relations at once, as gear trains and
