@@ -112,9 +112,9 @@ def measure(model: Model, batch: int) -> list[Timing]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi.algorithms import equations_of_motion as dynamics, motions as kinematics
+    import phipsi
 
-    function = getattr(dynamics, name, None) or getattr(kinematics, name)
+    function = getattr(phipsi, name)
     given = {"q": q, "v": v, "x": x, "p": [model.body_names[-1]]}
     arguments = [given[key] for key in ALGORITHMS[name]]
     return lambda: function(model, *arguments)

@@ -243,4 +243,5 @@ DRAKE = Style(
 
 
 def applied(T: Array | None, x: Array) -> Array:
+    """T x for batches; x where T is None, the identity."""
     return x if T is None else np.einsum("...ij,...j->...i", T, x)

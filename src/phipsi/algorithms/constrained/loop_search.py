@@ -74,7 +74,7 @@ class LoopSearch:
             """The tree of the system."""
 
         @property
-        def row_names(self) -> tuple[str, """Names of the rows."""]:
+        def row_names(self) -> tuple[str, ...]:
             """Names of the rows."""
 
         @property

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.constrained.loop_search import LoopSearch

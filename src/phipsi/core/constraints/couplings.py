@@ -296,8 +296,10 @@ class Coupling(Relations):
     Examples
     --------
     >>> import phipsi as pp
-    >>> pp.constraints.Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50)).joints
-    ('motor', 'wheel')
+    >>> arm = pp.examples.planar_arm(2)
+    >>> gear = pp.constraints.Coupling(name="gear", joints=arm.joint_names, coefficients=(1, -50))
+    >>> pp.System(arm, [gear]).mobility([0.0, 0.0]).mobility
+    1
     """
 
     joints: Sequence[str] = field(kw_only=True)
