@@ -61,15 +61,16 @@ class Material:
             x = getattr(self, name)
             if x and math.isinf(self.stiffness):
                 raise ModelError(
-                    f"Material: {name}={x:g} {unit} acts on the deformation of a surface, and "
-                    f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
+                    f"Material: {name}={x:g} {unit} has no effect on a rigid surface, and "
+                    "stiffness is inf. Pass the stiffness of a compliant surface as well, for "
+                    "example\n"
                     f"    pp.Material(stiffness=1e5, {name}={x:g})"
                 )
         if self.restitution and not math.isinf(self.stiffness):
             raise ModelError(
-                f"Material: restitution={self.restitution:g} is that of rigid surfaces, whose "
-                f"impacts take no time; one with stiffness={self.stiffness:g} N/m rebounds as its "
-                "damping lets it. Leave one of the two out, for example\n"
+                f"Material: restitution={self.restitution:g} applies only to rigid surfaces, and "
+                f"this one is compliant, stiffness={self.stiffness:g} N/m: its damping determines "
+                "how it rebounds. Remove one of the two, for example\n"
                 f"    pp.Material(stiffness={self.stiffness:g}, hunt_crossley=0.1)"
             )
 
@@ -89,7 +90,11 @@ class Material:
             }.get(name, "it would feed energy in")
             raise ModelError(f"Material: {name}={x:g} is negative, but then {why}. Give ≥ 0.")
         if name == "stiffness" and x == 0:
-            raise ModelError("Material: stiffness=0 never carries a load; leave out the shape.")
+            raise ModelError(
+                "Material: stiffness must be above 0, because 0 never carries a load. To disable "
+                "contact, exclude the shape:\n"
+                "    pp.Contacts(model, exclude=['name'])"
+            )
         if name == "restitution" and x > 1:
             raise ModelError(
                 f"Material: restitution={x:g} is above 1, so that a ball would rise higher with "

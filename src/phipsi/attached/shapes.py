@@ -256,7 +256,7 @@ class ConvexMesh(Shape):
         20
         """
         if not is_whole(corners) or corners < 4:
-            raise ModelError(f"ConvexMesh: corners={corners!r} must be a whole number from 4 on.")
+            raise ModelError(f"ConvexMesh: corners={corners!r} must be an integer of at least 4.")
         return cls(few_corners(_vertices(points), corners)[0])
 
     @property
@@ -353,8 +353,8 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
     faces = np.asarray(given)
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
         raise ModelError(
-            f"ConvexMesh: faces must be whole numbers (m, 3), three vertices of every triangle, "
-            f"but the shape is {faces.shape} and the type {faces.dtype}."
+            "ConvexMesh: faces must be integers (m, 3), three vertices of every triangle, but the "
+            f"shape is {faces.shape} and the type {faces.dtype}."
         )
     if faces.size and not (0 <= faces.min() and faces.max() < len(points)):
         raise ModelError(
@@ -530,7 +530,7 @@ def make_shape(
         check_type(who, "material", material, Material, "pp.Material(friction=0.8)")
     for what, bits in (("group", group), ("mask", mask)):
         if not is_whole(bits) or not 0 <= bits <= ALL_GROUPS:
-            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
+            raise ModelError(f"{who}: {what}={bits!r} must be bits, an integer 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 
 

@@ -219,7 +219,7 @@ def _run(scenario: Scenario) -> int:
     for path in written:
         print_line(f"written       {path}")
     end = f"t = {trajectory.t[-1]:.6g} of {scenario.duration:.6g} s"
-    kept = "what there is up to then was written" if written else "nothing was written (no --out)"
+    kept = "the results up to then were written" if written else "nothing was written (no --out)"
     if interrupted:
         print_error(f"interrupted at {end}; {kept}.")
         return INTERRUPTED

@@ -341,13 +341,14 @@ def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> 
     if moving:
         why = (
             f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
-            "left out by exclude=, pairs=, or their groups and masks, or do not move. Say which "
-            f"may touch:\n    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
+            "excluded by exclude=, pairs=, or their groups and masks, or do not move. Pass the "
+            "pairs that may touch:\n"
+            f"    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
         )
     else:
         body = model.body_names[-1] if model.n_bodies else "body"
         why = (
-            "no body has a shape, so that all fall through it. Add one when the model is built:\n"
+            "no body has a shape, so all bodies fall through it. Add one when the model is built:\n"
             f'    builder.add_shape("skin", {body!r}, pp.shapes.Sphere(0.1))\n'
             "or use the collision meshes of its file:\n"
             '    pp.Contacts(model, ground=True, meshes="hull")'
@@ -471,7 +472,7 @@ class _Chooser:
                     a, b = self.shapes[i], self.shapes[j]
                     raise InputError(
                         f"Contacts: pairs has {a.name!r} with {b.name!r}, which are on the same "
-                        f"body {a.body!r} and never move against each other. Leave the pair out."
+                        f"body {a.body!r} and never move against each other. Remove the pair."
                     )
                 found[self.sorted((i, j))] = None
         return list(found)
@@ -565,10 +566,11 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], unsupported: 
     raise InputError(
         f"Contacts: there is no formula for {kind} {a.name!r} (on {a.body!r}) against "
         f"{b.shape.kind} {b.name!r} (on {b.body!r}). {kind} has formulas with {', '.join(known)}. "
-        f"Use such shapes (capsules and spheres come close to many), or leave out the "
-        f"{len(others)} pairs without a formula:\n"
-        f'    unsupported="warn"\n'
-        f"or exclude pairs:\n    exclude=[{listed}]{more}"
+        f"Use such shapes (capsules and spheres come close to many), or omit the {len(others)} "
+        "pairs without a formula:\n"
+        '    unsupported="warn"\n'
+        "or exclude pairs:\n"
+        f"    exclude=[{listed}]{more}"
     )
 
 

@@ -122,8 +122,8 @@ class ContactRecord:
         """Modes (kept, k): 0 open, 1 slips, 2 sticks."""
         if self._modes is None:
             raise InputError(
-                "the modes of contacts are not part of a rollout; runs of one trajectory have "
-                "them:\n    pp.simulate(system, q, v, duration).contacts.modes"
+                "contact modes are not recorded in a rollout; pp.simulate records them:\n"
+                "    pp.simulate(system, q, v, duration).contacts.modes"
             )
         return self._modes
 

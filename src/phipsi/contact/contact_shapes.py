@@ -68,7 +68,7 @@ def all_shapes(
     if GROUND in taken:
         raise ModelError(
             f"Contacts: the model has a shape {GROUND!r} already, so ground= cannot add one of "
-            f"that name. Leave out ground=, or rename the shape."
+            "that name. Remove ground=, or rename the shape."
         )
     X = Pose() if ground is True else ground
     plane = make_shape(GROUND, WORLD_NAME, Plane(), X)
@@ -142,7 +142,7 @@ def _record_hull(record: Record, name: str) -> ConvexMesh:
         )
     if hull.off > _COARSE:
         warn(
-            f"{who}: its hull of {len(hull.shape.vertices)} corners leaves out up to "
+            f"{who}: its hull of {len(hull.shape.vertices)} corners omits up to "
             f"{hull.off * 1e3:.2g} mm of the mesh."
         )
     return hull.shape
@@ -222,7 +222,7 @@ def _stl(data: bytes) -> Triangles:
             f"bytes, but has {len(data):,}"
         )
     if len(corners) % 3:
-        raise ValueError(f"{len(corners)} vertices are not whole triangles")
+        raise ValueError(f"{len(corners)} vertices are not a multiple of three")
     vertices, which = np.unique(corners.astype(np.float64), axis=0, return_inverse=True)
     return Triangles(vertices, which.reshape(-1, 3).astype(np.int64))
 

@@ -144,7 +144,7 @@ def compile(
     if axes is not None and points is None and not any(map(about_points, request.expressions)):
         raise InputError(
             f"axes={axes!r} has no effect: axes are those of motions and forces at points, and the "
-            f"expression has none. Leave axes out"
+            "expression has none. Remove axes="
         )
     tree = model
 

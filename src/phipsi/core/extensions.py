@@ -241,8 +241,8 @@ def _check_formulas(row: Row, blocks: Callable[[Any, Expr], Any] | None) -> None
     name = row.name
     if row.needs and row.differential is None:
         raise InputError(
-            f"leaf {name!r} reads {', '.join(row.needs)} and has no differential, so that no "
-            "derivative would know how it changes. Give its change, for example\n"
+            f"leaf {name!r} reads {', '.join(row.needs)} and has no differential, so it cannot be "
+            "differentiated. Define how it changes, for example\n"
             f"    extensions.leaf({name!r}, …, differential=lambda x, d: x @ d.cross(d.motion))\n"
             "or a definition by other operators"
         )
@@ -388,7 +388,9 @@ def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -
         change = diff(whole, wrt, along="d" + wrt, modes=model.has_more_rows)
         step = 1j * _STEP * (model.qdot(at["q"], moved) if wrt == "q" else moved)
         by_step = full(whole, **{wrt: at[wrt] + step}).imag / _STEP
-        _compare(f"the derivative of {expr} by {wrt}", full(change), by_step, tolerance)
+        _compare(
+            (f"the derivative of {expr} with respect to {wrt}"), full(change), by_step, tolerance
+        )
 
 
 def _between_joints(x: Expr) -> Expr:
@@ -397,7 +399,7 @@ def _between_joints(x: Expr) -> Expr:
     after = {"motions": H @ phi @ M, "forces": H @ phi, "rates": I, "efforts": I, "one": I}
     if x.gives.name not in after or (x.takes is not ONE and x.takes.name not in before):
         raise InputError(
-            f"check knows leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
+            f"check supports leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
             f"{x.gives.phrase}. Compare pp.compile with pp.evaluate_dense yourself"
         )
     out = after[x.gives.name] @ x
@@ -409,5 +411,6 @@ def _compare(what: str, found: Any, wanted: Any, tolerance: float) -> None:
     size = max(1.0, float(np.abs(wanted).max(initial=0.0)))
     if not error <= tolerance * size:
         raise InputError(
-            f"{what} is {error:.3g} off what its matrix gives, whose largest number is {size:.3g}"
+            f"{what} differs by {error:.3g} from what its matrix gives, whose largest number is "
+            f"{size:.3g}"
         )

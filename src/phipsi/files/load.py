@@ -57,7 +57,7 @@ class LoadOptions:
         self.deadline = time.monotonic() + self.max_seconds
         if self.strict and self.repair:
             raise ModelError(
-                "strict=True rejects what repair= would mend; give one of the two, not both."
+                "strict=True rejects what repair= would fix; pass one of the two, not both."
             )
 
 
@@ -142,7 +142,7 @@ def load(
     folders = AllowedFolders.of(file, package_dirs)
     kind = kind_of(data, file)
     if model is not None and kind != "sdf":
-        reason = f"model={model!r} chooses among the models of an SDF file; leave it out."
+        reason = f"model={model!r} chooses among the models of an SDF file; remove it."
         raise FileError(file, 1, "", reason)
     reader = import_module(f"phipsi.files.{kind}.read_{kind}")
     parsed, default = getattr(reader, f"read_{kind}")(data, file, folders, options)
@@ -164,7 +164,7 @@ def kind_of(data: bytes, file: str) -> str:
         return kind
     if suffix == ".xml":
         return "mjcf" if tag.startswith("mujoco") else "urdf"
-    what = f"starts with <{tag}>" if tag else "has no XML element in sight"
+    what = f"starts with <{tag}>" if tag else "contains no XML element"
     raise FileError(
         file,
         1,

@@ -184,7 +184,7 @@ def _where_to_look(uri: str) -> str:
         if uri.startswith(scheme):
             package = uri[len(scheme) :].partition("/")[0]
             return (
-                f" Say where {shortened(package)} is:  "
-                f"pp.load(path, package_dirs=['folder that contains it'])"
+                f" Pass the folder of {shortened(package)}:  pp.load(path, package_dirs=['folder "
+                "that contains it'])"
             )
     return ""

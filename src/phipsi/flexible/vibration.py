@@ -308,9 +308,10 @@ def _possible(mechanism: Model, q: Array, v: Array, free: Array) -> Array:
     limit = _CLOSED * (1 + np.abs(G).max(initial=0.0)) * (1 + np.abs(v).max(initial=0.0))
     if np.abs(G @ v).max() > limit or np.abs(change).max() > limit or rows.rates.any():
         raise InputError(
-            "about these rates the loops change their shape, so that no motion about them is "
-            "steady. Frequencies are those about rest, or about a motion that turns or moves the "
-            "loops as a whole:\n    pp.natural_frequencies(system, q)"
+            "with these velocities the loops change their shape, so the motion is not steady. "
+            "Frequencies are defined about rest, or about a motion that turns or moves the loops "
+            "as a whole:\n"
+            "    pp.natural_frequencies(system, q)"
         )
     used = None if len(free) == model.nv else free
     at = ConstraintMetric(rows, q[None], rates_used=used)

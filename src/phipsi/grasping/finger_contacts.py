@@ -178,9 +178,9 @@ class Edge(Contact):
         axis = unit_axis(self.axis, f"{self._who()}: axis")
         if abs(axis[2]) > 1e-9:
             raise ModelError(
-                f"{self._who()}: axis {tuple(axis)} leans out of the surface by its z part; "
-                f"a line of contact lies in it. z of the object's Pose is the outward normal. A "
-                f"hinge along any axis is pp.constraints.Revolute."
+                f"{self._who()}: axis {tuple(axis)} has a z component, but a line of contact lies "
+                "in the surface. z of the object's Pose is the outward normal. A hinge along any "
+                "axis is pp.constraints.Revolute."
             )
         fill(self, axis=axis)
 

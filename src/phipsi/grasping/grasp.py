@@ -81,8 +81,8 @@ class GraspCheck:
         ] or ["holds  no contact is one-sided"]
         if not np.all(self.is_unique):
             lines.append(
-                "rigid bodies do not determine the contact forces; these are the least that hold, "
-                "or those nearest to it"
+                "rigid bodies do not determine the contact forces; these are the minimum-norm "
+                "forces that hold, or those nearest to it"
             )
         return "\n".join(lines)
 

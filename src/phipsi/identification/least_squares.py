@@ -199,7 +199,7 @@ def _samples(base: BaseParameters, Y: Array, tau: Array) -> tuple[Array, Array]:
         )
     Y, tau = Y.reshape(-1, nv, nb), tau.reshape(-1, nv)
     if not (np.isfinite(Y).all() and np.isfinite(tau).all()):
-        raise InputError("the samples contain numbers that are not finite; leave these samples out")
+        raise InputError("the samples contain numbers that are not finite; remove these samples")
     if len(Y) * nv <= nb:
         raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
     return Y, tau

@@ -117,8 +117,9 @@ class BaseParameters:
     loops=Refusal(
         "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
         "forces: other parameters can be identified than with free joints",
-        "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor "
-        "and pp.identification.potential_energy_regressor.",
+        "The energies are linear in the parameters there too: "
+        "pp.identification.kinetic_energy_regressor and "
+        "pp.identification.potential_energy_regressor.",
     ),
     flexible=Refusal(
         "efforts of flexible bodies also depend on the invariants of their modes, which "

@@ -32,7 +32,7 @@ KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
 _NOT_ALL = (
     "its {0} is not a sum over the ten parameters of bodies, but depends on the invariants of "
-    "their modes too. Derivatives by the ten parameters, the invariants held:\n"
+    "their modes too. Derivatives with respect to the ten parameters, with constant invariants:\n"
     "    pp.identification.regressor(model, q, v, vdot)\n"
     "    pp.diff(expr, 'inertia', modes=True)"
 )
@@ -44,8 +44,8 @@ COLUMNS = ("armature", "viscous", "coulomb")
     loops=Refusal(
         "the efforts at its joints also hold the constraint forces, which the parameters do not "
         "determine",
-        "The energies: kinetic_energy_regressor and potential_energy_regressor of "
-        "pp.identification.",
+        "The energies are linear in the parameters there too: kinetic_energy_regressor and "
+        "potential_energy_regressor of pp.identification.",
     ),
     flexible=True,
     rotors=True,

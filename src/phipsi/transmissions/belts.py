@@ -82,7 +82,7 @@ class Belt(Relations):
         if self.tension is not None and self.slack_tension is not None:
             raise ModelError(
                 f"{self._who()}: give either tension=, the mean of its spans on fixed shafts, or "
-                f"slack_tension=, the least that a tensioner holds."
+                "slack_tension=, the smallest, which a tensioner holds."
             )
         for what in ("tension", "slack_tension"):
             if getattr(self, what) is not None:
@@ -119,7 +119,7 @@ class Belt(Relations):
 
     def _geometry(self, model: Model) -> str:
         """How tight it is."""
-        return "Say how tight the belt is, for example in N:\n    tension=200.0"
+        return "Pass the tension of the belt, for example in N:\n    tension=200.0"
 
 
 # ---- spans ---------------------------------------------------------------------------------------
@@ -271,8 +271,8 @@ def of_pulleys(
         names = [model.body_names[k] for k in bodies]
         raise ModelError(
             f"{who}: no belt runs around pulleys {names} with radii {radii.tolist()} m: one is "
-            f"inside another. Move the joints by their placements, or leave out tension=, which "
-            f"needs to know where the belt is."
+            "inside another. Move the joints by their placements, or remove tension=, which needs "
+            "to know where the belt is."
         )
     loose = untouched(found, radii)
     if loose is not None:

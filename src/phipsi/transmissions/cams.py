@@ -153,7 +153,7 @@ def _recorded(law: Any, names: tuple[str, ...], offset: float, who: str) -> Trac
         if not found.depends_on(j):
             raise ModelError(
                 f"{who} does not depend on the coordinate of joint {name!r}, argument {j + 1}. "
-                f"Leave the joint out of joints=, or use the argument."
+                "Remove the joint from joints=, or use the argument."
             )
     if found.jumps:
         raise ModelError(
@@ -211,10 +211,11 @@ def _joint(model: Model, name: str, who: str) -> Any:
     if name == CLOCK and name not in model.joint_names:
         raise ModelError(
             f"{who} is a function of time, and the model has no clock. Add one to its builder, a "
-            f"joint whose coordinate is the time:\n    builder.add_clock()\n"
-            f"or, to a model that is there:\n"
-            f"    builder = pp.ModelBuilder(); builder.add_clock()\n"
-            f"    model = model.attach(builder.build())"
+            "joint whose coordinate is the time:\n"
+            "    builder.add_clock()\n"
+            "or, to an existing model:\n"
+            "    builder = pp.ModelBuilder(); builder.add_clock()\n"
+            "    model = model.attach(builder.build())"
         )
     return one_coordinate(model, name, who)
 

@@ -95,7 +95,7 @@ class Gear(Relations):
         if true_or_false(f"{self._who()}: internal", self.internal) and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
-                f"in its sign. Leave one of the two out."
+                "in its sign. Remove one of the two."
             )
         if (self.ratio is None) is (self.teeth is None):
             raise ModelError(
@@ -118,8 +118,8 @@ class Gear(Relations):
                 if self.internal:
                     raise ModelError(
                         f"{self._who()}: the axes of {self.driver!r} and {self.driven!r} are not "
-                        f"parallel, and a ring with teeth inside is on a parallel shaft. Leave out "
-                        f"internal=True."
+                        "parallel, and a ring with teeth inside is on a parallel shaft. Remove "
+                        "internal=True."
                     )
                 sense = pitch_cones(model, self._pair(model), self.teeth, self._who()).sense
             else:

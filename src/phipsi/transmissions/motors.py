@@ -80,7 +80,7 @@ class Motor(Constraint):
                     f"function of time."
                 )
             if self.clock is not None:
-                raise ModelError(f"{who}: a constant rate needs no clock; leave out clock=.")
+                raise ModelError(f"{who}: a constant rate needs no clock; remove clock=.")
             fill(self, rate=number_of(self.rate))
             return
         fill(self, clock=self.clock or CLOCK)
@@ -158,10 +158,10 @@ def _check_time(function: TracedLaw, who: str, what: str) -> None:
     if jump is not None:
         raise ModelError(
             f"{who}: the {what} jumps from {jump.before:.4g} to {jump.after:.4g} at t = "
-            f"{jump.at:.6g} s. That takes a blow and not a torque, and a run would step over it. "
-            f"Go from one to the other in some time, for example in 20 ms:\n"
-            f"    s = np.clip((t - {jump.at:.6g}) / 0.02, 0, 1)      "
-            f"# then s² (3 − 2 s) goes smoothly from 0 to 1"
+            f"{jump.at:.6g} s. That would require an impulse, and a simulation would step over it. "
+            "Use a ramp, for example of 20 ms:\n"
+            f"    s = np.clip((t - {jump.at:.6g}) / 0.02, 0, 1)      # then s² (3 − 2 s) goes "
+            "smoothly from 0 to 1"
         )
 
 

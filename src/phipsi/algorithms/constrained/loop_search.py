@@ -313,5 +313,5 @@ def _check_search(**options: Any) -> None:
         counts = name != "tolerance"
         fits = is_whole(value) if counts else is_real(value)
         if not fits or not (value >= 0 if counts else 0 < value < np.inf):
-            kind = "a number of at least 0" if counts else "a finite number above 0"
+            kind = "an integer of at least 0" if counts else "a finite number above 0"
             raise InputError(f"{name}={value!r} must be {kind}")

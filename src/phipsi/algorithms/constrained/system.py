@@ -394,7 +394,8 @@ class System(LoopSearch, Model):
                 q, where = self.assemble(), "at the assembly nearest to neutral"
             except ConvergenceError:
                 lines.append(
-                    "mobility at a configuration: give one, summary(q); neutral q is far off"
+                    "mobility at a configuration: pass one, summary(q); the loops cannot be closed "
+                    "near neutral q"
                 )
                 return "\n".join(lines)
         found = self.mobility(q)
@@ -460,8 +461,8 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
             )
         if c.name in seen:
             raise ModelError(
-                f"two constraints are called {c.name!r}; rows and loops are reported by name, so "
-                f"each needs its own."
+                f"two constraints are named {c.name!r}; rows and loops are reported by name, so "
+                "names must be unique."
             )
         seen.add(c.name)
     return listed
@@ -486,7 +487,7 @@ def _check_contacts(contacts: Any, model: Model) -> None:
         )
     if contacts.model != model:
         raise InputError(
-            "contacts= are those of another model; take them for this one:\n"
+            "contacts= belongs to another model. Make it for this one:\n"
             "    pp.System(model, contacts=pp.Contacts(model))"
         )
 

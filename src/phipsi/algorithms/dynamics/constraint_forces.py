@@ -142,8 +142,8 @@ def reject_row_acceleration(row_acceleration: ArrayLike | None) -> None:
     """Reject accelerations along constraint rows where there are no rows."""
     if row_acceleration is not None and np.size(row_acceleration):
         raise InputError(
-            "row_acceleration= is the acceleration along constraint rows, and this mechanism has "
-            "no rows: it would have no effect. Leave it out, or give the constraints:\n"
+            "row_acceleration= has no effect: it is the acceleration along constraint rows, and "
+            "the mechanism has no constraints. Remove it, or add the constraints:\n"
             "    pp.System(model, constraints)"
         )
 

@@ -117,8 +117,9 @@ _OF_ACCELERATIONS = NamedForm(forward_dynamics_operators, "dense", AccelerationD
 
 @supports(
     loops=Refusal(
-        "which efforts a motion needs depends on which joints are driven",
-        "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
+        "which torques a motion needs depends on which joints are actuated",
+        "Use the derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, "
+        "tau)",
     ),
     flexible=True,
     rotors=True,

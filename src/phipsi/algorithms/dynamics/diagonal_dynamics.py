@@ -66,7 +66,7 @@ def _coriolis(modal: bool) -> Expr:
 _COUPLED = (
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
 )
-_INSTEAD = "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
+_INSTEAD = "Use the equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
 
 
 class Innovations(NamedTuple):
@@ -213,8 +213,9 @@ def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOp
 
 @supports(
     loops=Refusal(
-        "its rates are not independent, so the determinant is not that of the motions it can make",
-        "That one, with a basis N of these motions:\n"
+        "its velocities are not independent, so the determinant is not that of its admissible "
+        "motions",
+        "With a basis N of the admissible motions:\n"
         "    N = scipy.linalg.null_space(system.jacobian(q))\n"
         "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
     ),

@@ -73,9 +73,9 @@ def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> A
 
 @supports(
     loops=Refusal(
-        "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
-        "into accelerations",
-        "Accelerations that efforts cause, and their derivatives by the efforts:\n"
+        "joint torques also cause constraint forces, so the inverse mass matrix does not map "
+        "torques to accelerations",
+        "Use forward dynamics, and its derivatives with respect to the torques:\n"
         "    pp.forward_dynamics(system, q, v, tau)\n"
         "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
     ),
@@ -125,8 +125,8 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
 
 @supports(
     loops=Refusal(
-        "constraint forces resist too, so that the points feel heavier than they would on the tree",
-        "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+        "constraint forces resist too, so the points have more inertia than on the tree alone",
+        "Use forward dynamics under these forces:  pp.forward_dynamics(system, q, v, tau, f_ext)",
     ),
     flexible=True,
     rotors=True,
@@ -191,8 +191,8 @@ def operational_space_inertia(
 @supports(
     loops=Refusal(
         "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are "
-        "not the efforts that it needs at vdot = 0",
-        "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+        "not the torques that it needs at vdot = 0",
+        "Pass the actuated joints:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
     ),
     flexible=True,
     rotors=True,
@@ -235,10 +235,9 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[Call
 
 @supports(
     loops=Refusal(
-        "which efforts hold it against gravity depends on which joints are driven: constraint "
+        "the torques that hold it against gravity depend on which joints are actuated: constraint "
         "forces carry a part of the weight",
-        "Say which joints have a drive:\n"
-        "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+        "Pass the actuated joints:\n    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
     ),
     flexible=True,
     rotors=True,

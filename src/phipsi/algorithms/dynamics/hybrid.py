@@ -128,7 +128,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
     if flags.dtype != np.bool_ or flags.ndim == 0 or flags.shape[-1] != model.nv:
         raise InputError(
             f"prescribed must be names of joints, or booleans of shape (..., {model.nv}) that are "
-            f"True where the acceleration is given; it is {kind_of(prescribed)} of "
+            f"True where the acceleration is prescribed; it is {kind_of(prescribed)} of "
             f"{flags.dtype}, shape {flags.shape}"
         )
     return np.where(flags, 0.0, 1.0)
@@ -215,8 +215,8 @@ def _accelerations(
     if not isinstance(prescribed, Mapping):
         if vdot is None:
             raise InputError(
-                "prescribed names joints whose accelerations are given, so vdot is needed. Give "
-                "it, or both at once:  prescribed={'elbow': 0.0}"
+                "prescribed lists joints, so vdot must hold their accelerations. Pass vdot, or "
+                "both at once:  prescribed={'elbow': 0.0}"
             )
         return vdot
     if vdot is not None:
@@ -235,8 +235,8 @@ def _accelerations(
 def _one_mask(mask: Array) -> Array:
     if mask.ndim > 1:
         raise InputError(
-            "with constraints the same joints are prescribed in a whole batch: give their names, "
-            f"or booleans of shape ({mask.shape[-1]},)"
+            "with constraints, the same joints must be prescribed in a whole batch: pass their "
+            f"names, or booleans of shape ({mask.shape[-1]},)"
         )
     return mask
 
@@ -262,9 +262,9 @@ def _check_agreement(model: Model, row: Array, amount: Array) -> None:
     if amount.any():
         worst = int(amount.argmax())
         raise InputError(
-            f"the prescribed accelerations contradict the constraints: row "
+            "the prescribed accelerations contradict the constraints: row "
             f"{model.row_names[row[worst]]!r} would accelerate by {float(amount[worst]):.4g}, and "
-            f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints, or "
-            f"accelerations that keep the loops closed:\n"
-            f"    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"
+            "the other joints cannot compensate for it. Prescribe fewer joints, or accelerations "
+            "that keep the loops closed:\n"
+            "    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"
         )

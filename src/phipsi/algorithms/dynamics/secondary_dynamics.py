@@ -134,11 +134,11 @@ class _BlockwiseInverse:
             if (low < SINGULAR).any():
                 names = ", ".join(repr(system.closures.row_names[int(i)]) for i in rows[:8])
                 raise SingularMatrixError(
-                    f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
+                    "algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
                     f"system cannot give way along all of the rows {names} (smallest eigenvalue "
                     f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
-                    f"has fewer degrees of freedom than the contact has rows. Leave "
-                    f"algorithm=None, which solves for the rows of the whole system."
+                    "has fewer degrees of freedom than the contact has rows. Use algorithm=None, "
+                    "which solves for the rows of the whole system."
                 )
             self._parts.append((block, part))
 
@@ -155,7 +155,7 @@ def split(system: Model) -> _SystemSplit:
     chosen = system.closures.selections
     if "P" not in chosen or not chosen["S"]:
         raise InputError(
-            "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
+            "algorithm='secondary' solves for the secondary system. Pass its bodies:\n"
             "    pp.System(model, constraints, secondary=['box'])      or pp.grasping.Grasp(…)"
         )
     model, P, S = system.model, chosen["P"], chosen["S"]

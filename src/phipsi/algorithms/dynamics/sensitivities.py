@@ -112,9 +112,12 @@ def _by_rates(modal: bool) -> Expr:
 
 
 _DERIVATIVES = (
-    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
+    "Use the derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
 )
-_MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
+_MOVES_ALONE = (
+    "no joint of a loop moves alone, which a derivative with respect to one degree of freedom "
+    "assumes"
+)
 
 
 @supports(loops=Refusal(_MOVES_ALONE, _DERIVATIVES), flexible=True, rotors=True)
@@ -159,8 +162,8 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
 
 @supports(
     loops=Refusal(
-        "the rates of its joints depend on each other, and constraint forces take part in the "
-        "Coriolis forces",
+        "the velocities of its joints depend on each other, and constraint forces contribute to "
+        "the Coriolis forces",
         _DERIVATIVES,
     ),
     flexible=True,
@@ -219,8 +222,8 @@ def christoffel_symbols(
 
 @supports(
     loops=Refusal(
-        "constraint forces take part in the Coriolis forces, which have no matrix of the tree "
-        "alone",
+        "constraint forces contribute to the Coriolis forces, which no matrix of the tree alone "
+        "describes",
         _DERIVATIVES,
     ),
     flexible=True,
@@ -336,7 +339,8 @@ def _of_inverse(model: Model, q: Array) -> Array:
 
 @supports(
     loops=Refusal(
-        "its rates are not independent, so the determinant is not that of the motions it can make"
+        "its velocities are not independent, so the determinant is not that of its admissible "
+        "motions"
     ),
     flexible=True,
     rotors=True,
@@ -388,7 +392,7 @@ def log_det_mass_matrix_gradient(
 
 @supports(
     loops=Refusal(
-        "constraint forces resist too, so that the points feel heavier than they would on the tree",
+        "constraint forces resist too, so the points have more inertia than on the tree alone",
         _DERIVATIVES,
     ),
     flexible=True,

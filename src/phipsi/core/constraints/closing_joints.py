@@ -253,8 +253,8 @@ class Universal(_JointConstraint):
         first, second = cast(Axis, self.axis1), cast(Axis, self.axis2)
         if np.linalg.norm(np.cross(first, second)) < 1e-8:
             raise ModelError(
-                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
-                f"between them is not a cross, and one rotation is left. Use a revolute:\n"
+                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross is "
+                "degenerate and only one rotation is free. Use a revolute joint:\n"
                 f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
                 f"b={self.b!r})"
             )

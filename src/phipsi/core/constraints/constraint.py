@@ -95,8 +95,8 @@ def check_name(name: Any, kind: str) -> None:
     """Reject names that are not a text."""
     if not isinstance(name, str) or not name:
         raise ModelError(
-            f"{kind}: name={name!r} must be a text that is not empty; reports and errors name "
-            f"the constraint by it."
+            f"{kind}: name={name!r} must be a non-empty string; reports and errors name the "
+            "constraint by it."
         )
 
 
@@ -176,8 +176,8 @@ def one_coordinate(model: Model, name: str, who: str) -> JointView:
         raise ModelError(f"{who}: {error}") from error
     if not isinstance(view.joint, _ONE_COORDINATE):
         raise ModelError(
-            f"{who}: joint {name!r} is {view.joint.kind} with {view.joint.nv} rates; "
-            f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
+            f"{who}: joint {name!r} is {view.joint.kind} with {view.joint.nv} degrees of freedom; "
+            "a coupling relates single coordinates and takes revolute, prismatic and helical "
             f"joints. Split {name!r} into such joints with massless bodies between them."
         )
     check_rigid_sides(model, view.index, who)

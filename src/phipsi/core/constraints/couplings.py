@@ -160,8 +160,8 @@ class Relations(Constraint):
         found = self.shaft_forces(model)
         if not found:
             raise ModelError(
-                f"{self._who()}: its row gives the efforts on the joints; where the parts touch is "
-                f"not known. {self._geometry(model)}"
+                f"{self._who()}: the forces between its parts need geometry that was not given; "
+                f"its row determines the joint torques only. {self._geometry(model)}"
             )
         first = int(np.flatnonzero(closures.row_closure == mine[0])[0])
         X, rows = as_floats("poses", poses), as_floats("f", f)
@@ -318,7 +318,9 @@ class Coupling(Relations):
                 f"of a matrix."
             )
         if len(set(names)) < len(names):
-            raise ModelError(f"{who}: a joint is listed twice in {list(names)}; add the numbers.")
+            raise ModelError(
+                f"{who}: a joint is listed twice in {list(names)}; add up its coefficients."
+            )
         matrix = numbers.reshape(-1, len(names))
         offsets = numbers_of(self.offset, f"{who}: offset")
         if (
@@ -332,8 +334,8 @@ class Coupling(Relations):
             )
         if np.linalg.matrix_rank(matrix) < len(matrix):
             raise ModelError(
-                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} depend on each "
-                f"other; leave out those that the others imply."
+                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} are linearly "
+                "dependent; remove those that the others imply."
             )
         kept = tuple(map(tuple, matrix.tolist())) if numbers.ndim == 2 else tuple(numbers.tolist())
         fill(self, joints=names, coefficients=kept)

@@ -307,7 +307,9 @@ class Attachment:
 
     def attached(self, other: Any, mount: Mount) -> Self:
         """This and what the mechanism that is attached has of the same kind."""
-        raise NotImplementedError(f"{type(self).__name__} must say how two become one")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define `attached`: how two of them become one"
+        )
 
     def reweighed(self, body: str, *, payload: bool) -> Self:
         """What is left after a body got another inertia, or a payload."""
@@ -315,12 +317,12 @@ class Attachment:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of the stored model, as dicts, lists, strings and numbers."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it is stored")
+        raise NotImplementedError(f"{type(self).__name__} must define `to_dict`: how it is stored")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Inverse of `to_dict`; `data` has those of the `keys` that are there."""
-        raise NotImplementedError(f"{cls.__name__} must say how it is read")
+        raise NotImplementedError(f"{cls.__name__} must define `from_dict`: how it is read")
 
 
 class BodyRecords(Attachment, PlainValue):
@@ -423,11 +425,13 @@ class SystemAttachment:
 
     def on(self, model: Any) -> Self:
         """The same for a changed copy of the tree."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it follows changes")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define `on`: how it follows changes of the model"
+        )
 
     def summary(self) -> str:
         """A few words for the text of a system."""
-        raise NotImplementedError(f"{type(self).__name__} must say what it is")
+        raise NotImplementedError(f"{type(self).__name__} must define `summary`: what it is")
 
 
 # ---- kinds of attachments ------------------------------------------------------------------------

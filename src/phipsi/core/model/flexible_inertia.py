@@ -427,10 +427,10 @@ class FlexibleInertia(FlexibleSources, PlainValue):
                     f"FlexibleInertia: {name} is not positive {'' if least else 'semi'}definite "
                     f"(smallest eigenvalue {values[0]:.3g} after scaling its diagonal to 1)"
                     + (
-                        ", so two modes are equal up to a factor or a mode moves no mass. Leave "
-                        "one of them out."
+                        ", so two modes are equal up to a factor or a mode moves no mass. Remove "
+                        "one of them."
                         if least
-                        else ", so the body would gain energy without end. Was a sign lost?"
+                        else ", so the body would gain energy indefinitely. Is a sign wrong?"
                     )
                 )
         lowest = np.linalg.eigvalsh(_scaled(self.inertia_at(np.zeros(self.modes))))[0]
@@ -461,7 +461,7 @@ def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:
         if not is_a(port, Port):
             raise ModelError(f"FlexibleInertia: ports must be Port objects, not {port!r}.")
         if port.name in names:
-            raise ModelError(f"FlexibleInertia: two ports are called {port.name!r}; rename one.")
+            raise ModelError(f"FlexibleInertia: two ports are named {port.name!r}; rename one.")
         count = port.translation_modes.shape[1]
         if count not in (0, n):
             raise ModelError(

@@ -344,7 +344,7 @@ class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
             generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
             raise InputError(
-                f"seed={seed!r} must be a whole number of at least 0, or a NumPy generator"
+                f"seed={seed!r} must be an integer of at least 0, or a NumPy generator"
             ) from None
         return self._layout.random(generator, shape)
 

@@ -102,11 +102,13 @@ def _warn_of_losses(model: Model) -> None:
         lost.append(f"{len(model.rotors)} rotor(s), for example {model.rotors[0].name!r}")
     one_sided = [r.joint for r in model.joint_properties.values() if r.lower_effort is not None]
     if one_sided:
-        lost.append(f"the least efforts of {len(one_sided)} joint(s), such as {one_sided[0]!r}")
+        lost.append(
+            f"the lower torque limits of {len(one_sided)} joint(s), such as {one_sided[0]!r}"
+        )
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:
-        warn(f"URDF cannot say {' and '.join(lost)}; they are left out.")
+        warn(f"URDF cannot represent {' and '.join(lost)}; they are omitted.")
 
 
 @final
@@ -324,7 +326,7 @@ def _geometry(shape: LinkShape) -> str:
     }
     if shape.kind not in sizes:
         raise ModelError(
-            f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or leave it out."
+            f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or remove it."
         )
     return _tag(shape.kind, **sizes[shape.kind])
 
