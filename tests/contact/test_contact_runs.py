@@ -579,7 +579,8 @@ def test_bodies_that_no_joint_can_move_apart_are_an_error():
     q = model.neutral()
     q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
     q[7:] = 1.5, -3.0
-    with pytest.raises(pp.errors.SimulationError, match=r"apart: 'foot.box' overlap by 0\.00\d+ m"):
+    reason = r"separate them: 'foot.box' overlap by 0\.00\d+ m"
+    with pytest.raises(pp.errors.SimulationError, match=reason):
         sim.rollout(sim.initial_state(q, resolve_penetration=True), steps=20)
 
 
@@ -594,7 +595,7 @@ def test_bodies_that_no_joint_moves_apart_are_named_with_their_depth():
     with pytest.raises(pp.errors.SimulationError) as found:
         sim.rollout(sim.initial_state([0.0], resolve_penetration=True), steps=100)
     text = str(found.value)
-    assert "that the step cannot move apart: 'wheel|ground' overlap by 0.0" in text
+    assert "and the step cannot separate them: 'wheel|ground' overlap by 0.0" in text
     assert "exclude=[('wheel', 'ground')]" in text
 
 

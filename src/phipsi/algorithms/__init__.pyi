@@ -71,14 +71,16 @@ from phipsi.algorithms.dynamics.energy import (
     momentum as momentum,
     potential_energy as potential_energy,
 )
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.dynamics.equation_terms import (
     bias_forces as bias_forces,
-    forward_dynamics as forward_dynamics,
     gravity_forces as gravity_forces,
-    inverse_dynamics as inverse_dynamics,
-    joint_reactions as joint_reactions,
     mass_matrix as mass_matrix,
     mass_matrix_inverse as mass_matrix_inverse,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    forward_dynamics as forward_dynamics,
+    inverse_dynamics as inverse_dynamics,
+    joint_reactions as joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import (
     HELD_CHANGE as HELD_CHANGE,

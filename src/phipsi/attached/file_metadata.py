@@ -47,8 +47,8 @@ class JointProperties:
     """What a file says of a joint and its drive; `source_type` is the file's word for the joint.
 
     `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest ones, inf for none; `friction`
-    is Coulomb friction (N·m or N); `lower_effort`, the least effort, None for −`effort`. Each is
-    one number, or one per rate of the joint where these differ.
+    is Coulomb friction (N·m or N); `lower_effort`, the lower limit of the effort, None for
+    −`effort`. Each is one number, or one per rate of the joint where these differ.
     """
 
     joint: str

@@ -470,7 +470,7 @@ def _describe(found: StudyResults) -> None:
         rows.append(("failed", str(found.failed.size)))
     if found.quarantined:
         listed = ", ".join(map(str, sorted(found.quarantined)[:_MOST_NAMES]))
-        rows.append(("put aside", f"blocks {listed}"))
+        rows.append(("quarantined", f"blocks {listed}"))
     for name in found.metrics[:_MOST_NAMES]:
         if found[name].ndim == 1:
             try:

@@ -248,7 +248,7 @@ class _DistanceFunction:
 
     Machine code with the numbers of many pairs takes long to compile, the longer the more there
     are. The first `_FEW` configurations of `_MANY` pairs are by lanes of pairs, which need none of
-    that and have the same bits, and so are all of `_TOO_MANY` pairs.
+    that and give bitwise identical results, and so are all of `_TOO_MANY` pairs.
     """
 
     def __init__(
@@ -331,9 +331,9 @@ _NAMES = ("gap", "normal", "x_a", "x_b")
 class PairLanes:
     """Gaps, normals and points of all slots of `Contacts` from poses of bodies.
 
-    **Arguments:** `contacts`; `within` (m), leave out pairs whose bounding balls are farther apart,
-    which a grid of cells finds: their slots have no contact, as in `slot_geometry` with `every`;
-    `nearest`, of every pair the slot with the smallest gap in place of all its slots.
+    **Arguments:** `contacts`; `within` (m), leave out pairs whose bounding spheres are farther
+    apart, which a grid of cells finds: their slots have no contact, as in `slot_geometry` with
+    `every`; `nearest`, of every pair the slot with the smallest gap in place of all its slots.
     """
 
     def __init__(self, contacts: Contacts, within: float | None, nearest: bool) -> None:
@@ -490,7 +490,7 @@ def _lane_code(
 
 @final
 class _Grid:
-    """Which pairs of a list are near: shapes by their bounding balls, in cells."""
+    """Which pairs of a list are near: shapes by their bounding spheres, in cells."""
 
     def __init__(self, contacts: Contacts, sides: Array, hosts: Array, balls: Array) -> None:
         wide = np.array([is_surface(s.shape) for s in contacts.shapes])

@@ -445,8 +445,8 @@ def problem_parts(
     with s = g k/(h k + d) in an overlap, and g/h before it: k times the depth at the end, and d
     times what the depth has grown by, per h. The force is implicit in the rates, and takes energy
     away. Rigid contacts have R = 0 and s = g/h, 0 if g is rounding or an overlap, and those that
-    close within the step rebound, see `rebound`. A slot that is further away than the margin is not
-    there.
+    close within the step rebound, see `rebound`. A slot that is further away than the margin is
+    inactive.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals

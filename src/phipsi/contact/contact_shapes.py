@@ -1,7 +1,7 @@
 """The shapes of a mechanism for contacts: its own, those of its file, the ground; which are near.
 
 Meshes of files, STL and OBJ, become convex hulls with few corners. Shapes near each other are found
-by grids of cells over their bounding balls.
+by grids of cells over their bounding spheres.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ Places = NDArray[np.int64]
 def near_shapes(
     shapes: Sequence[BodyShape], hosts: Sequence[int], X: NDArray[Any], within: float
 ) -> list[tuple[int, int]]:
-    """The pairs of shapes whose bounding balls are at most `within` apart, and all with planes.
+    """The pairs of shapes whose bounding spheres are at most `within` apart, and all with planes.
 
     **Arguments:** `hosts`, the numbers of their bodies; `X` (bodies, 4, 4), poses of the bodies;
     `within`, m. **Returns:** (i, j) with i < j, in the order of i, then j; those with planes and

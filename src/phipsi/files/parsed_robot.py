@@ -436,12 +436,12 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
     shown = "\n".join(f"  {finding}" for finding in first)
     more = f"\n  … and {len(problems) - len(first)} more" if len(problems) > len(first) else ""
     fate = "some inertias were changed" if counts["repaired"] else "nothing was changed"
-    mend = ""
+    fix = ""
     if counts["triangle"] or counts["negative"]:
-        mend = '; to fix inertias: pp.load(path, repair="inertia")'
+        fix = '; to fix inertias: pp.load(path, repair="inertia")'
     return (
         f"{file}: {len(problems)} finding(s) ({kinds}); {fate}.\n{shown}{more}\n"
-        f"All of them: model.diagnosis. To reject such files: pp.load(path, strict=True){mend}."
+        f"All of them: model.diagnosis. To reject such files: pp.load(path, strict=True){fix}."
     )
 
 

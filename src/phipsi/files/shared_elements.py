@@ -149,7 +149,7 @@ class ShapeReader:
         self.robot.note("ignored", who, shape.name, message, at, True)
 
     def _locate(self, uri: str, at: XMLElement, who: str) -> str | None:
-        """The real path of a mesh, None if it is not there; an error if it leads outside.
+        """The real path of a mesh, None if it is not found; an error if it leads outside.
 
         A ``file:///…`` address of a mesh says where it was for the author of the file, as in some
         shipped robots: it is a problem in the diagnosis, and is never opened. Every other way out

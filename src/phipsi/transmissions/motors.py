@@ -1,4 +1,4 @@
-"""Motors: joints that move as is said, at a constant rate or as a function of time."""
+"""Motors: joints whose motion is prescribed, at a constant rate or as a function of time."""
 
 from __future__ import annotations
 

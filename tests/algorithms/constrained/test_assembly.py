@@ -338,7 +338,7 @@ def test_selections_are_checked():
     assert system.closures.selections == {"P": frozenset({0, 1}), "S": frozenset({2})}
     with pytest.raises(pp.errors.ModelError, match="'link2' is in primary and in secondary"):
         pp.System(model, [], primary=["link1", "link2"], secondary=["link2"])
-    with pytest.raises(pp.errors.ModelError, match="two constraints are called 's'"):
+    with pytest.raises(pp.errors.ModelError, match="two constraints are named 's'"):
         pp.System(model, [c.Spherical(name="s", a="link1", b="world")] * 2)
 
 

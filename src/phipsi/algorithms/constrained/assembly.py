@@ -181,7 +181,7 @@ def project_position(
 
     Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
     vanishes with the error and keeps directions out that only the drift makes look independent
-    (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while the loops
+    (theory/closed-chains 6). Nonholonomic rows ask for no step: wheels roll while the loops
     close. `moving` are the rates that may change; the other joints stay where they are.
     ``inertia(q)`` (n, nv, nv) stands for the mass matrix.
     """
