@@ -405,7 +405,9 @@ def test_ends_on_the_wrong_side_are_refused():
                  contacts=[pp.constraints.Weld(name="w", a="box", b="left_tip")])  # fmt: skip
     with pytest.raises(pp.errors.ModelError, match="above 0"):
         grasping.Point(0, name="x", finger="left_tip", object="box")
-    with pytest.raises(pp.errors.ModelError, match="leans out of the surface"):
+    with pytest.raises(
+        pp.errors.ModelError, match="has a z component, but a line of contact lies in the surface"
+    ):
         grasping.Edge((0, 1, 1), name="x", finger="left_tip", object="box")
 
 

@@ -212,7 +212,9 @@ def test_options_of_other_functions_that_would_do_nothing():
         pp.control.OperationalSpace(
             ARM, "tip", hold, 1.0, 1.0, null_space=lambda t, q, v: -v, null_damping=1.0
         )
-    with pytest.raises(pp.errors.ModelError, match="restitution=0.5 is that of rigid surfaces"):
+    with pytest.raises(
+        pp.errors.ModelError, match="restitution=0.5 applies only to rigid surfaces"
+    ):
         pp.Material(stiffness=1e4, restitution=0.5)
     with pytest.raises(InputError, match="columns=True is for operands"):
         pp.compile("mass_matrix", ARM, mode="dense", columns=True)

@@ -183,7 +183,7 @@ def _looped(
     return [Tracer(x) for x in call(PairLoop(results, shapes, every, rows, far, none), *args)]
 
 
-# ---- where compliant surfaces rub -----------------------------------------------------------------
+# ---- where compliant surfaces rub ----------------------------------------------------------------
 
 
 _NONE = 1e-15
