@@ -33,7 +33,7 @@ __getattr__ = offer_within(
             "ELASTIC_ENERGY KINETIC_ENERGY WHOLE_INERTIA elastic_energy first_moment "
             "kinetic_energy momentum potential_energy"
         ),
-        "dynamics.equation_terms": "bias_forces gravity_forces mass_matrix mass_matrix_inverse",
+        "dynamics.equation_terms": ". bias_forces gravity_forces mass_matrix mass_matrix_inverse",
         "dynamics.equations_of_motion": (". forward_dynamics inverse_dynamics joint_reactions"),
         "dynamics.hybrid": (
             "HELD_CHANGE HELD_IMPULSE accelerations free_mask hybrid_dynamics hybrid_form"

@@ -21,7 +21,10 @@ from phipsi.algorithms.constrained.loop_projection import LoopProjection as Loop
 from phipsi.algorithms.constrained.row_rank import RANK as RANK, Ranked as Ranked
 from phipsi.algorithms.constrained.stages import Stages as Stages
 from phipsi.algorithms.constrained.system import System as System
-from phipsi.algorithms.dynamics import equations_of_motion as equations_of_motion
+from phipsi.algorithms.dynamics import (
+    equation_terms as equation_terms,
+    equations_of_motion as equations_of_motion,
+)
 from phipsi.algorithms.dynamics.actuation import (
     Actuation as Actuation,
     driving_efforts as driving_efforts,

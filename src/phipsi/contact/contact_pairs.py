@@ -148,16 +148,14 @@ class Contacts(SystemAttachment, Value):
 
     Attributes
     ----------
-    model : Model
-        The tree.
-    shapes : tuple of BodyShape
-        The shapes.
+    model, shapes : Model and tuple of BodyShape
+        The tree and its shapes.
     pairs : tuple of ContactPair
         Pairs of two kinds keep their order.
     n_slots : int
         Number of contact candidates (slots) of all pairs.
     bodies : ndarray of int
-        Numbers of the moving bodies of pairs, increasing.
+        Numbers of the moving bodies, increasing.
     slot_pair : ndarray of int, shape (n_slots,)
         The number of the pair of each slot.
     slot_bodies : ndarray of int, shape (n_slots, 2)

@@ -318,9 +318,8 @@ def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation
     if at_limits:
         lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
     lines.append(
-        "They may be out of reach, or the search ended in a local minimum. Try more restarts, and "
-        "return the best\n"
-        "result instead of an error:\n"
+        "They may be out of reach, or the search ended in a local minimum. Try more restarts,\n"
+        "or return the best configuration instead of an error:\n"
         "    inverse_kinematics(…, restarts=50, on_error='best')"
     )
     return "\n".join(lines)

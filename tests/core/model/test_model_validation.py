@@ -46,7 +46,7 @@ def box(*moments, **keywords):
         ),
         ([("a", {})], [("f", "a"), ("f", "a")], ["two frames are named 'f'"]),
         ([("a", {})], [("a", "a")], ["'a' is both a body and a frame", "'a_frame'"]),
-        ([("world", {})], [], ["called 'world'", "inertial frame", "'base'"]),
+        ([("world", {})], [], ["named 'world'", "inertial frame", "'base'"]),
         ([("a", {"joint_name": "world"})], [], ["the joint of body 'a'", "'world'"]),
         ([("a", {})], [("world", "a")], ["a frame is named 'world'"]),
         (

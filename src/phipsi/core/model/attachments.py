@@ -345,9 +345,7 @@ class BodyRecords(Attachment, PlainValue):
     record : type
         The class of the records.
     what : str
-        The word for one of them in errors; by default the class name in lower case.
-    records : tuple
-        All of them.
+        The word for one of them in errors. Default: the class name in lower case.
     """
 
     __slots__ = ("records",)

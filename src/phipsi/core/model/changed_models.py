@@ -22,10 +22,6 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD, WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, validate
 from phipsi.core.model.weld_fixed_joints import assemble
-from phipsi.errors import ModelError
-
-if TYPE_CHECKING:
-    from phipsi.core.model.model import Model
 
 FloatArray = NDArray[np.float64]
 
@@ -175,44 +171,6 @@ class ChangedModels:
             full = self._layout.checked_q(q)
             values = {name: full[..., at] for name, at in where.items()}
         return self._rebuilt(assemble(edit.with_locked(self.description, values)))
-
-    def attach(
-        self, other: Model, at: Point = WORLD_NAME, placement: Pose | None = None, prefix: str = ""
-    ) -> Self:
-        """Return one model of both, with the other's world frame fixed in a body of this one.
-
-        Gravity is this model's. What is welded to the other's world becomes part of the body it is
-        attached to, with its inertia. Constraints of this mechanism stay; `other` must be a tree.
-
-        Parameters
-        ----------
-        other : Model
-            The model to attach.
-        at : str or tuple, optional
-            A body, a frame, "world", or (name, offset). Default: "world".
-        placement : Pose, optional
-            Pose of the other's world frame there. Default: the identity.
-        prefix : str, optional
-            Prefix of all names of `other`. Default: none.
-
-        Returns
-        -------
-        Model
-            The combined model.
-        """
-        edit.check_attachment(other, placement, prefix)
-        if other.constraints:
-            names = ", ".join(repr(c.name) for c in other.constraints[:3])
-            raise ModelError(
-                f"attach is for trees, and the mechanism to attach has constraints ({names}), "
-                f"whose ends would need other names. Attach its tree and constrain the whole:\n"
-                f"    pp.System(robot.attach(other.model, …), [constraints with the new names])"
-            )
-        host, X = self.resolve_point(at)
-        body = WORLD_NAME if host == WORLD else self.body_names[host]
-        X_body = X if placement is None else X @ placement
-        both = edit.attached(self.description, other.description, body, X_body, prefix)
-        return self._rebuilt(assemble(both))
 
     def with_payload(
         self, at: Point, inertia: SpatialInertia, *, moments: InertiaPolicy = "error"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -220,7 +220,7 @@ class FlexibleInertia(FlexibleSources, PlainValue):
             raise FileError(os.fspath(path), 1, "", reason) from error
 
     @classmethod
-    def _of(cls, arguments: dict[str, Any]) -> FlexibleInertia:
+    def _of(cls, arguments: dict[str, Any]) -> Self:
         """From the arrays that `phipsi.flexible` computes."""
         ports = [Port(**port) for port in arguments["ports"]]
         shape = arguments.get("shape")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from phipsi.views import view
-
-if TYPE_CHECKING:
-    from phipsi.core.model.flexible_inertia import FlexibleInertia
 
 
 class FlexibleSources:
@@ -23,7 +20,7 @@ class FlexibleSources:
     if TYPE_CHECKING:
 
         @classmethod
-        def _of(cls, arguments: dict[str, Any]) -> FlexibleInertia: ...
+        def _of(cls, arguments: dict[str, Any]) -> Self: ...
 
     @classmethod
     def beam(
@@ -45,7 +42,7 @@ class FlexibleSources:
         shear_stiffness: float | tuple[float, float] = math.inf,
         rotary_inertia: float | tuple[float, float] = 0.0,
         ports: Mapping[str, float] | None = None,
-    ) -> FlexibleInertia:
+    ) -> Self:
         """A uniform straight beam from the body origin along `axis`, with a port "tip" at its end.
 
         In each bending plane there are two static modes (unit deflection and rotation of the tip)
@@ -135,7 +132,7 @@ class FlexibleSources:
         positions: Mapping[str, ArrayLike] | None = None,
         triangles: ArrayLike = (),
         progress: Any = None,
-    ) -> FlexibleInertia:
+    ) -> Self:
         """A flexible body from the mass and stiffness matrices of a finite-element program.
 
         The modes are orthonormal in the mass, by ascending frequency. There is no second-order
@@ -226,7 +223,7 @@ class FlexibleSources:
         origin: ArrayLike = (0, 0, 0),
         scale: float = 1.0,
         **options: Any,
-    ) -> FlexibleInertia:
+    ) -> Self:
         """A homogeneous elastic solid from a mesh of tetrahedra or hexahedra.
 
         Needs scikit-fem: ``pip install "phipsi[flexible]"``.

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.model import serialize
+from phipsi.core.model import edit, serialize
 from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.core.model.attached_data import AttachedData
 from phipsi.core.model.attachments import Kind
@@ -30,11 +30,11 @@ from phipsi.core.model.layout import LAYOUT, JointView, Layout, per_rate
 from phipsi.core.model.names import Names, Point
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.rate_rows import RateRows
-from phipsi.core.model.tree import WORLD, Tree
+from phipsi.core.model.tree import WORLD, WORLD_NAME, Tree
 from phipsi.core.model.validate import InertiaPolicy, validate
 from phipsi.core.model.value import Value, read_only
 from phipsi.core.model.weld_fixed_joints import assemble, parent_indices
-from phipsi.errors import InputError
+from phipsi.errors import InputError, ModelError
 from phipsi.package_state import display, public
 
 FloatArray = NDArray[np.float64]
@@ -405,6 +405,44 @@ class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
         return self._layout.qdot(q, v)
 
     # -------------------------------------------------------------- changed copies
+
+    def attach(
+        self, other: Model, at: Point = WORLD_NAME, placement: Pose | None = None, prefix: str = ""
+    ) -> Self:
+        """Return one model of both, with the other's world frame fixed in a body of this one.
+
+        Gravity is this model's. What is welded to the other's world becomes part of the body it is
+        attached to, with its inertia. Constraints of this mechanism stay; `other` must be a tree.
+
+        Parameters
+        ----------
+        other : Model
+            The model to attach.
+        at : str or tuple, optional
+            A body, a frame, "world", or (name, offset). Default: "world".
+        placement : Pose, optional
+            Pose of the other's world frame there. Default: the identity.
+        prefix : str, optional
+            Prefix of all names of `other`. Default: none.
+
+        Returns
+        -------
+        Model
+            The combined model.
+        """
+        edit.check_attachment(other, placement, prefix)
+        if other.constraints:
+            names = ", ".join(repr(c.name) for c in other.constraints[:3])
+            raise ModelError(
+                f"attach is for trees, and the mechanism to attach has constraints ({names}), "
+                f"whose ends would need other names. Attach its tree and constrain the whole:\n"
+                f"    pp.System(robot.attach(other.model, …), [constraints with the new names])"
+            )
+        host, X = self.resolve_point(at)
+        body = WORLD_NAME if host == WORLD else self.body_names[host]
+        X_body = X if placement is None else X @ placement
+        both = edit.attached(self.description, other.description, body, X_body, prefix)
+        return self._rebuilt(assemble(both))
 
     def _rebuilt(self, description: Description) -> Self:
         """The same mechanism of other bodies."""
