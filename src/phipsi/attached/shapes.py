@@ -186,6 +186,12 @@ class Box(Shape):
     ----------
     size : array_like, shape (3,)
         Whole edge lengths in m (URDF's size, not half extents).
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.shapes.Box((0.2, 0.2, 0.1)).size
+    (0.2, 0.2, 0.1)
     """
 
     order: ClassVar[int] = 5
@@ -214,6 +220,13 @@ class ConvexMesh(Shape):
         Points in m, not all in one plane.
     faces : array_like of int, shape (m, 3), optional
         Vertex numbers of triangles, counter-clockwise seen from outside.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    >>> len(pp.shapes.ConvexMesh(corners).vertices)
+    4
     """
 
     order: ClassVar[int] = 6
@@ -285,6 +298,12 @@ class HeightField(Shape):
         whose origin is in the middle.
     spacing : float or (float, float)
         (dx, dy) or one number, m.
+
+    Examples
+    --------
+    >>> import numpy as np, phipsi as pp
+    >>> pp.shapes.HeightField(np.zeros((5, 3)), spacing=0.5)
+    HeightField(5 by 3 heights, spacing=(0.5, 0.5))
     """
 
     order: ClassVar[int] = 7

@@ -280,6 +280,14 @@ def to_pinocchio() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) in Pinocchio's convention.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> q = robot.neutral()                          # [w, x, y, z, position]
+    >>> pp.conventions.to_pinocchio(robot, q).q[:7]  # [position, x, y, z, w]
+    array([0., 0., 0., 0., 0., 0., 1.])
     """
 
 
@@ -304,6 +312,14 @@ def from_pinocchio() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) of this library.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> there = pp.conventions.to_pinocchio(robot, robot.neutral())
+    >>> bool((pp.conventions.from_pinocchio(robot, there.q).q == robot.neutral()).all())
+    True
     """
 
 
@@ -331,6 +347,13 @@ def to_mujoco() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) in MuJoCo's convention.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> pp.conventions.to_mujoco(robot, robot.neutral()).q[:7]  # [position, w, x, y, z]
+    array([0., 0., 0., 1., 0., 0., 0.])
     """
 
 
@@ -353,6 +376,13 @@ def from_mujoco() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) of this library.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> pp.conventions.from_mujoco(robot, [0, 0, 2, 1, 0, 0, 0, *[0] * (robot.nq - 7)]).q[:7]
+    array([1., 0., 0., 0., 0., 0., 2.])
     """
 
 
@@ -378,6 +408,13 @@ def to_drake() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) in Drake's convention.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> pp.conventions.to_drake(robot, robot.neutral()).q[:7]   # [w, x, y, z, position]
+    array([1., 0., 0., 0., 0., 0., 0.])
     """
 
 
@@ -400,4 +437,11 @@ def from_drake() -> None:
     -------
     State
         Arrays (q, v, vdot, tau) of this library.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> robot = pp.examples.free_flyer()
+    >>> pp.conventions.from_drake(robot, robot.neutral()).q[:7]
+    array([1., 0., 0., 0., 0., 0., 0.])
     """

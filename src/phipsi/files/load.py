@@ -133,6 +133,16 @@ def load(
     See Also
     --------
     save_urdf : Write a model as URDF.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import phipsi as pp
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "arm.urdf"
+    >>> arm = pp.examples.planar_arm(2).with_gravity((0, 0, -9.81))
+    >>> text = pp.save_urdf(arm, file)
+    >>> pp.load(file).joint_names[:2]
+    ('joint1', 'joint2')
     """
     if not isinstance(cast(object, path), (str, os.PathLike)):
         raise InputError(f"load needs the path of a robot file, not {type(path).__name__}")

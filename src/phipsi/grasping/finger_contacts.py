@@ -215,6 +215,13 @@ class Point(Contact):
         Name of the contact.
     finger, object : str or tuple
         Contact frames, as for `Contact`.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> thumb = pp.grasping.Point(0.6, name="thumb", finger="tip", object=("box", (0.1, 0, 0)))
+    >>> thumb.friction
+    0.6
     """
 
     friction: float | None = None

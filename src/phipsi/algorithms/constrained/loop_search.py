@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -72,14 +73,17 @@ class LoopSearch:
         @property
         def model(self) -> Model:
             """The tree of the system."""
+            ...
 
         @property
         def row_names(self) -> tuple[str, ...]:
             """Names of the rows."""
+            ...
 
-        @property
+        @cached_property
         def rows(self) -> ClosureRows:
             """The rows as arrays."""
+            ...
 
     def assemble(
         self,

@@ -149,6 +149,14 @@ class Spherical(_JointConstraint):
         First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
     b : str or tuple
         Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> pp.System(arm, [pin]).row_names
+    ('pin.x', 'pin.y', 'pin.z')
     """
 
     binds = "none", "all"
@@ -171,6 +179,14 @@ class Revolute(_JointConstraint):
         First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
     b : str or tuple
         Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> pp.System(arm, [pin]).n_rows
+    5
     """
 
     axis: ArrayLike = (0, 0, 1)
@@ -321,6 +337,14 @@ class Distance(_JointConstraint):
         First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
     b : str or tuple
         Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> rod = pp.constraints.Distance(1.5, name="rod", a="tip", b=("world", (1, 1, 0)))
+    >>> pp.System(arm, [rod]).n_rows
+    1
     """
 
     length: float = 1.0
@@ -354,6 +378,12 @@ def z_along(axis: Axis) -> Pose:
     -------
     Pose
         The rotation, without translation.
+
+    Examples
+    --------
+    >>> from phipsi.constraints import z_along
+    >>> z_along((1, 0, 0)).apply((0, 0, 1)).round(12).tolist()
+    [1.0, 0.0, 0.0]
     """
     x, y, z = axis
     if x == 0 and y == 0:

@@ -41,6 +41,16 @@ class ModelBuilder(AttachedDataBuilder):
     ----------
     gravity : array_like, shape (3,), optional
         Acceleration of gravity in world axes, m/s². Default: (0, 0, −9.81).
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> builder = pp.ModelBuilder()
+    >>> rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=0.1)
+    >>> hinge = pp.joints.Revolute(axis=(0, 1, 0))
+    >>> body = builder.add_body("rod", joint=hinge, inertia=rod)
+    >>> builder.build()
+    <Model: 1 body, nq = 1, nv = 1, 0 frames>
     """
 
     def __init__(self, gravity: ArrayLike = (0, 0, -9.81)) -> None:

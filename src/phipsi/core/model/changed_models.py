@@ -41,15 +41,19 @@ class ChangedModels:
 
         def body(self, name: str) -> Body:
             """The body of a name."""
+            ...
 
         def body_index(self, name: str) -> int:
             """Its index."""
+            ...
 
-        def q_slice(self, name: str) -> slice:
+        def q_slice(self, joint: str) -> slice:
             """The coordinates of a joint."""
+            ...
 
         def resolve_point(self, point: Point) -> tuple[int, Pose]:
             """The body of a point."""
+            ...
 
         def _rebuilt(self, description: Description) -> Self: ...
 

@@ -53,6 +53,13 @@ class SpatialInertia(PlainValue):
         the matrix (minus the products of inertia). Default: 0.
     moment_about_origin_B : array_like, optional
         The same about the body origin; give one of the two.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0, 0.1, 0.1))
+    >>> rod.moment_about_origin_B.diagonal().tolist()
+    [0.0, 0.35, 0.35]
     """
 
     __slots__ = ("mass", "com_B", "_about_com", "_moment")

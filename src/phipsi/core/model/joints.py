@@ -102,6 +102,12 @@ class Revolute(_OnAxis):
     ----------
     axis : array_like, shape (3,), optional
         The axis u. Default: z.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.joints.Revolute(axis=(0, 1, 0)).nv
+    1
     """
 
     __slots__ = ()

@@ -32,6 +32,14 @@ class Pose(PlainValue):
         the identity.
     translation : array_like, shape (3,), optional
         Origin of B in A's axes, in m. Default: zero.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> X_AB = pp.Pose(translation=(1, 0, 0))
+    >>> X_BC = pp.Pose.from_axis_angle((0, 0, 1), 0.5)
+    >>> (X_AB @ X_BC).apply((0, 0, 2)).tolist()
+    [1.0, 0.0, 2.0]
     """
 
     __slots__ = ("rotation", "translation")

@@ -80,6 +80,13 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     See Also
     --------
     load : Read a robot file.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2).with_gravity((0, 0, -9.81))
+    >>> pp.save_urdf(arm).count("<joint ")
+    3
     """
     if path is not None:
         path = named_as(path, "a robot in URDF", (".urdf", ".xml"))
