@@ -216,7 +216,7 @@ def test_options_of_other_functions_that_would_do_nothing():
         pp.errors.ModelError, match="restitution=0.5 applies only to rigid surfaces"
     ):
         pp.Material(stiffness=1e4, restitution=0.5)
-    with pytest.raises(InputError, match="columns=True is for operands"):
+    with pytest.raises(InputError, match="columns=True batches the operand"):
         pp.compile("mass_matrix", ARM, mode="dense", columns=True)
     with pytest.raises(InputError, match="are those of a model"):
         pp.explain("J", points=["tip"])

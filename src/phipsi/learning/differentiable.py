@@ -19,6 +19,7 @@ from phipsi.algorithms import (
     INVERSE_DYNAMICS,
     KINETIC_ENERGY,
     System,
+    chart_of,
     forward_with_rows,
     motions,
 )
@@ -73,6 +74,10 @@ class Bridge(ABC):
     @abstractmethod
     def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
         """Gradients of Σ weights · results by every input."""
+
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision, in which the work is done."""
+        return [np.asarray(x, dtype=np.float64) for x in inputs]
 
     def check_real(self, kinds: Sequence[tuple[Any, bool]]) -> None:
         """Reject arrays that are complex; `kinds`, their dtypes and whether these are."""
@@ -232,6 +237,11 @@ class RolloutBridge(Bridge):
         self.results = ((steps + 1, nq), (steps + 1, nv))
         self._maps = CoordinateMaps(tree)
 
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision; quaternions of q0 are unit in it."""
+        _, *rest = super().doubles(inputs)
+        return [self._maps.with_unit_quaternions(inputs[0]), *rest]
+
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The states."""
         q0, v0, tau = inputs
@@ -301,6 +311,11 @@ class SimulatorBridge(Bridge):
             (steps // record_every + 1, *simulator.shape_of(name)) for name in record
         )
 
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision; quaternions of q0 are unit in it."""
+        _, *rest = super().doubles(inputs)
+        return [self._maps.with_unit_quaternions(inputs[0]), *rest]
+
     def _start(self, inputs: Sequence[Array]) -> tuple[SimulatorState, Array]:
         q0, v0, tau, *values = inputs
         given = dict(zip(self._parameters, values, strict=True))
@@ -356,6 +371,21 @@ class CoordinateMaps:
             np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
             for k in range(2)
         )
+
+    def with_unit_quaternions(self, q: Array) -> Array:
+        """Configurations (..., nq) in double precision.
+
+        Quaternions of single precision that are unit to its rounding become unit to that of double
+        precision: a rollout would reject them. Others stay, for the rollout to judge.
+        """
+        out = np.array(q, dtype=np.float64)
+        if q.dtype != np.float32:
+            return out
+        for _, at in chart_of(self.model).named_quaternions:
+            length = np.sqrt(np.sum(out[..., at] ** 2, axis=-1, keepdims=True))
+            is_unit = np.abs(length - 1) < 4 * np.finfo(np.float32).eps
+            out[..., at] /= np.where(is_unit, length, 1.0)
+        return out
 
     def rates(self, q: Array, dq: Array) -> Array:
         """Changes along v (..., nv) of changes of the components of q (..., nq): N⁺ dq."""

@@ -77,8 +77,8 @@ class Study:
     and with per_trajectory=("inertia",) "mass.BODY", kg, by which all inertia of a body grows; a
     scenario is also given "gravity"; `record`, quantities of `rollout`, every `record_every` steps;
     `save`, what is saved of each: "final", "smallest", "largest", "mean" over time, "trajectory";
-    `events` of `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had it,
-    linear between records, or infinity, and "event.NAME.count"; `metrics(rollout, samples)`, a
+    `events` of `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had
+    it, linear between records, or infinity, and "event.NAME.count"; `metrics(rollout, samples)`, a
     function to further arrays (n, …) by name; `seed`; `sampling`, "random", "sobol",
     "latin_hypercube", or "saltelli" for `StudyResults.sobol_indices`; `block`, runs that are done
     together and are one file: by default 8 in the first, and twice as many from block to block, up

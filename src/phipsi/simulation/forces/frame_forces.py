@@ -155,7 +155,7 @@ class TorsionSpring(PrintedForce):
 
     >>> import phipsi as pp
     >>> pp.forces.TorsionSpring("world", "link1", 5.0, rest=0.1)
-    TorsionSpring('world', 'link1', stiffness=5.0, rest=0.1, damping=0.0)
+    TorsionSpring('world', 'link1', stiffness=5, rest=0.1, damping=0)
     """
 
     __slots__ = ("_c", "_ends", "_k", "_rest", "a", "b", "damping", "rest", "stiffness")
