@@ -27,7 +27,7 @@ def test_a_start_beyond_a_rigid_stop_is_an_error():
     arm, laws = stopped_arm()
     sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
     with pytest.raises(
-        InputError, match=r"'joint1' is 0\.2 .* upper stop.*(?s:.*)resolve_penetration=True"
+        InputError, match=r"'joint1' is 0\.2 .* upper limit.*(?s:.*)resolve_penetration=True"
     ):
         sim.initial_state([0.7, 0.0])
     with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.4 .* lower"):
