@@ -673,7 +673,7 @@ def test_a_ground_that_nothing_may_touch_is_named():
     builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
     model = builder.build()
     with pytest.warns(
-        pp.errors.PhipsiWarning, match=r"Its shapes 'skin' are left out.*(?s:.*)'ground'\)\]"
+        pp.errors.PhipsiWarning, match=r"Its shapes 'skin' are excluded.*(?s:.*)'ground'\)\]"
     ):
         pp.Contacts(model, ground=True, exclude=["skin"])
     assert len(pp.Contacts(model, ground=True).pairs) == 1
