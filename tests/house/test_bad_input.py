@@ -290,7 +290,7 @@ WRONG = {
     "gradient at an array": (lambda: SIM.gradient(O, cotangents={}), r"sim\.initial_state"),
     "another simulator": (
         lambda: SIM.step(pp.Simulator(ARM).initial_state()), "belongs to another simulator"),
-    "title of a report": (lambda: RUN.to_html(title=3), "title=3 must be text"),
+    "title of a report": (lambda: RUN.to_html(title=3), "title=3 must be a string"),
     "title of a viewer": (lambda: pp.show(ARM, title=3, open=False, notebook=False), "title=3"),
     "live, number": (lambda: RUN.to_html(live=3), "live=3 must be the Simulator"),
     "live, text": (lambda: RUN.to_html(live="yes"), "live='yes' must be the Simulator"),

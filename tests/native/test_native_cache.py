@@ -78,7 +78,7 @@ def test_damaged_files_are_ignored(folder: Path, damage: str):
 def test_a_read_only_folder_is_no_error(monkeypatch: pytest.MonkeyPatch):
     """As nobody if this is root, who may write everywhere: so it lies where nobody gets to."""
     root = os.geteuid() == 0
-    with tempfile.TemporaryDirectory(dir=Path(tempfile.gettempdir()).parent) as place:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
         folder = Path(place) / "cache"
         Path(place).chmod(0o711)
         folder.mkdir(mode=0o555)

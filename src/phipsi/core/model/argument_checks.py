@@ -31,7 +31,7 @@ def surely_numbers(value: list[Any] | tuple[Any, ...] | NDArray[Any]) -> bool:
 def as_numbers(name: str, value: Any) -> NDArray[Any]:
     """The numbers as float64, complex128, or objects that are numbers of some other kind.
 
-    Truth values, text, dates and masked entries are not numbers.
+    Booleans, strings, dates and masked entries are not numbers.
     """
     try:
         a = np.asarray(value)
@@ -116,7 +116,7 @@ def is_mapping(x: object) -> TypeGuard[Mapping[Any, Any]]:
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough, and small enough for a counter."""
+    """An integer that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:
         raise InputError(f"{name}={value!r} must be an integer of at least {least}")
     if value >= 2**63:
