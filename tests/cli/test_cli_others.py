@@ -264,4 +264,4 @@ def test_export_writes_an_fmu(
     text = zipfile.ZipFile(file).read("modelDescription.xml").decode()
     assert 'fmiVersion="2.0"' in text and 'stepSize="0.002"' in text
     assert call("export", "free_flyer", "--fmu", str(tmp_path / "a b.fmu")) == 2
-    assert "Use  a_b.fmu" in capsys.readouterr().err
+    assert "Write  a_b.fmu" in capsys.readouterr().err

@@ -484,7 +484,7 @@ def _names_you_may_know(library: str) -> list[tuple[str, list[str]]]:
     """Every name of a library in its page docs/migration with what stands beside it."""
     page = ROOT.parents[1] / "docs" / "migration" / f"{library}.md"
     text = page.read_text(encoding="utf-8")
-    table = text.partition("\n## Names\n")[2].partition("\n## ")[0]
+    table = text.partition("\n## API mapping\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
     return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
             for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip
