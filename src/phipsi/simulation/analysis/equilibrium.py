@@ -62,12 +62,26 @@ _DAMPINGS = (0.0, *(10.0**k for k in range(-8, 9)))  # of a step, until one help
 @final
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
-    """A state of rest or of steady motion.
+    """State of rest or of steady motion, from `equilibrium`.
 
-    **Attributes:** `q` (nq,), `v` (nv,); `tau` (nv,), the efforts besides those of laws, N·m or N;
-    `parameters` and `states` of the laws by name; `efforts` (nv,), `tau` and all that laws do;
-    `f` (rows,), multipliers of the constraints, empty for a tree; `residual` (nv,), what of the
-    efforts is unbalanced; `iterations`; `unknowns`, the names of what was looked for.
+    Attributes
+    ----------
+    q, v : ndarray, shape (nq,) and (nv,)
+        Configuration and generalized velocities.
+    tau : ndarray, shape (nv,)
+        Joint torques and forces besides those of laws, N·m or N.
+    parameters, states : dict of str to ndarray
+        Parameters and states of the laws by name.
+    efforts : ndarray, shape (nv,)
+        `tau` and the effect of all laws.
+    f : ndarray, shape (rows,)
+        Multipliers of the constraints, empty for a tree.
+    residual : ndarray, shape (nv,)
+        Torques and forces that are unbalanced.
+    iterations : int
+        Number of iterations.
+    unknowns : tuple of str
+        Names of the unknowns.
     """
 
     q: Array
@@ -102,29 +116,61 @@ def equilibrium(
     tolerance: float = 1e-10,
     max_iterations: int = 100,
 ) -> Equilibrium:
-    """A state in which nothing accelerates, near a given one.
+    """Find an equilibrium (trim point) near a given state: rest, or steady motion.
 
-    Solves u + τ − ID(q, v, 0) − G* f = 0 for what is unknown, u being the efforts of all laws and
-    H φ f of their forces on bodies; loops are closed, and states of laws are where they do not
-    change: the integral of a controller has found the load. At v = 0 that is a state of rest, at
-    given rates a steady motion: they stay as they are at this q.
+    Solves u + τ − ID(q, v, 0) − G* f = 0 for the unknowns, u being the tau of all laws and H φ f of
+    their forces on bodies; loops are closed, and states of laws are where they do not change: the
+    integral of a controller has found the load. At v = 0 that is a state of rest; otherwise a
+    steady motion, with velocities that stay constant at this q.
 
-    **Arguments:** `model`, or a `System`; `laws`, as a `Simulator` takes them; `q` (nq,), by
-    default the neutral configuration; `v` and `tau` (nv,), or by names of joints with zero for all
-    others, N·m or N; `parameters` of laws by name: all of them given, or the start for those that
-    are unknown; `unknowns`, any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]",
-    "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
-    and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are: beside
-    them "tau" is that of the joints;
-    `t`, s, for laws that depend on it; `dt`, 1e-3 s, the step
-    that sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
-    `max_iterations`.
-    **Returns:** an `Equilibrium`. With more unknowns than equations, one near the start.
-    **Raises:** `ConvergenceError`, which names the joint that is not balanced; its `result` is the
-    best state that was found. Whether the state is stable: `pp.linearize(…, laws=…)`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    laws : optional
+        Controllers and forces, as a `Simulator` takes them.
+    q : array_like, shape (nq,), optional
+        Configuration. Default: the neutral one.
+    v, tau : array_like, shape (nv,), or mapping of str to array_like, optional
+        Velocities, and joint torques and forces, N·m or N; or by names of joints, with zero for all
+        others.
+    parameters : mapping of str to array_like, optional
+        Parameters of laws by name: fixed values, or the initial guess of those that are unknown.
+    unknowns : str or sequence of str, optional
+        Any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]", "tau[elbow]" and names of
+        parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]", and "modes", the
+        deformations of flexible bodies, which "q[elbow]" does not change: with "modes", "tau" is
+        that of the joints.
+    t : float, optional
+        Time, s, for laws that depend on it.
+    dt : float, optional
+        Step that sampled laws must fit, s. Default: 1e-3.
+    tolerance : float, optional
+        Largest unbalanced torque or force, relative to the largest one.
+    max_iterations : int, optional
+        Largest number of iterations.
+
+    Returns
+    -------
+    Equilibrium
+        The state. With more unknowns than equations, one near the initial guess.
+
+    Raises
+    ------
+    ConvergenceError
+        It names the joint that is not balanced; its `result` is the best state that was found.
+
+    See Also
+    --------
+    linearize : Whether the state is stable: ``pp.linearize(…, laws=…)``.
+
+    Notes
+    -----
     **Cost:** per iteration derivatives of inverse dynamics and of the laws, and O(n³) for the n
     unknowns. **Source:** Nocedal and Wright 2006, ch. 10 and 11.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> spring = pp.forces.JointSpring("joint1", stiffness=100.0)

@@ -29,10 +29,16 @@ Array = NDArray[Any]
 
 @final
 class LawLinearization:
-    """The efforts of all laws, and the changes of their states, at one state of a tree.
+    """Torques and forces of all laws, and the changes of their states, at one state of a tree.
 
-    **Attributes:** `circuit`; `shapes`, of parameters and states by name; `states`, the names of
-    states that have a rate or a next value, in the order of the results.
+    Attributes
+    ----------
+    circuit : BlockDiagram
+        The laws.
+    shapes : dict of str to tuple of int
+        Shapes of parameters and states by name.
+    states : tuple of str
+        Names of states that have a rate or a next value, in the order of the results.
     """
 
     def __init__(self, model: Model, laws: Any, dt: float) -> None:
@@ -162,7 +168,10 @@ class LawDerivatives:
 class ContinuousLaws:
     """Laws about an operating point: none of them is sampled.
 
-    **Attributes:** `states`, their names in the order of the rates.
+    Attributes
+    ----------
+    states : tuple of str
+        Their names in the order of the rates.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def step_derivatives(
     integrator: str = "rk4",
     prescribed: Sequence[str] | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """Derivatives of the state after one step by the state before it and by the efforts.
+    """Derivatives of the state after one step with respect to the state before it and tau.
 
     [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
     directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
@@ -50,13 +50,36 @@ def step_derivatives(
     `System` ends with the projection onto its constraints, whose derivatives are in A and B: A
     maps any change to one that keeps the loops closed.
 
-    **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
-    `integrator`, "rk4", "semi_implicit" or "linearly_implicit"; `prescribed`, joints of a model
-    whose accelerations stand in `tau`, as for `rollout`: columns of B are by what `tau` holds.
-    **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N.
+    dt : float
+        Time step, s.
+    integrator : {"rk4", "semi_implicit", "linearly_implicit"}, optional
+        The integrator.
+    prescribed : sequence of str or array_like, optional
+        Joints of a tree whose accelerations stand in `tau`, as for `rollout`: columns of B are with
+        respect to what `tau` holds.
+
+    Returns
+    -------
+    A, B : ndarray, shape (..., 2 nv, 2 nv) and (..., 2 nv, nv)
+        With respect to the state and to `tau`.
+
+    Notes
+    -----
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
     matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)

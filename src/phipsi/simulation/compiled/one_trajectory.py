@@ -24,10 +24,19 @@ _EXPRESSED = (INERTIA, "M", "Jr", "gravity", "placement")
 
 
 def own_mechanism(mechanism: Model, given: Mapping[str, Array]) -> Model:
-    """The mechanism with the inertias, rotors, gravity and placements that a trajectory has.
+    """The mechanism with the inertias, rotors, gravity and placements of one trajectory.
 
-    **Arguments:** `given`, values by name of the quantities that a `Simulator` was given.
-    **Raises:** `InputError` for quantities that no mechanism of this kind has.
+    Parameters
+    ----------
+    mechanism : Model
+        The mechanism of the `Simulator`.
+    given : mapping of str to ndarray
+        Values by name of the quantities of `per_trajectory`.
+
+    Raises
+    ------
+    InputError
+        For quantities that no mechanism of this kind has.
     """
     for name in given:
         if name not in _EXPRESSED:
@@ -93,10 +102,14 @@ def _with_rotors(mechanism: Model, blocks: Array) -> Model:
 
 @final
 class OwnForces:
-    """What laws and elements do in one trajectory, from its parameters.
+    """What laws and force elements do in one trajectory, from its parameters.
 
-    **Attributes:** `elements`, the force elements with their numbers in this trajectory; `stored`
-    and `acting`, as `Trajectory` takes them.
+    Attributes
+    ----------
+    elements : BoundForces
+        The force elements with their parameters in this trajectory.
+    stored, acting : callable or None
+        As `Trajectory` takes them.
     """
 
     def __init__(self, simulator: Any, model: Model, parameters: Mapping[str, Array]) -> None:

@@ -127,12 +127,21 @@ class PointSpring(PrintedForce):
     """Spring and damper along the line between two points.
 
     The pull along the line is k (l − l0) + c l̇, with l the distance; it stores ½ k (l − l0)². At
-    l = 0 the line has no direction and nothing acts.
+    l = 0 the line has no direction and nothing acts. Many of them cost one array computation.
 
-    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
-    `stiffness` k, N/m; `rest_length` l0, m; `damping` c, N·s/m. Many of them cost one array
-    computation.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+    stiffness : float
+        Stiffness k, N/m.
+    rest_length : float, optional
+        Rest length l0, m.
+    damping : float, optional
+        Damping c, N·s/m.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> spring = pp.forces.PointSpring("tip", ("world", (0, 3, 0)), stiffness=50, rest_length=1)
     >>> held = pp.simulate(pp.examples.planar_arm(2), [0, 0], [0, 0], 0.5, forces=[spring])
@@ -170,7 +179,7 @@ class PointSpring(PrintedForce):
 
 @final
 class Rope(PrintedForce):
-    """A rope between two points: it pulls where it is taut, and never pushes.
+    """A rope between two points: it pulls when taut, and never pushes.
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
     pulls with max(0, k (l − L) + c l̇) beyond L, a force in all integrators, and stores
@@ -179,10 +188,21 @@ class Rope(PrintedForce):
     ``integrator="time_stepping"`` solve for the impulses p of ropes together with those of
     contacts; "dopri" and "radau" locate when a rope goes taut and slack.
 
-    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
-    `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches;
-    `restitution`, 0 to 1, of one that does not.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+    length : float
+        Length L, m.
+    stiffness : float, optional
+        Stiffness k, N/m. Default: infinite.
+    damping : float, optional
+        Damping c of a rope that stretches, N·s/m.
+    restitution : float, optional
+        Coefficient of restitution of a rope that does not stretch, 0 to 1.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> builder = pp.ModelBuilder()
     >>> solid = pp.SpatialInertia.sphere(0.05, mass=2.0)
@@ -363,17 +383,23 @@ class PointSprings(Force):
 
 @final
 class GravityField(Force):
-    """Gravity that depends on the place: every body is pulled at its mass centre.
+    """Gravity that depends on the position: every body is pulled at its centre of mass.
 
-    The force is m g(p) with p the mass centre in the world. That the field differs across one body
-    (the gravity-gradient moment) is left out; that it differs between bodies is not. Uniform
-    gravity belongs in the model; this acts in addition to it, so it mostly goes with
+    The force is m g(p) with p the centre of mass in the world. The variation of the field across
+    one body (the gravity-gradient moment) is not included; its variation between bodies is. Uniform
+    gravity belongs in the model; this field acts in addition to it, so it is mostly used with
     ``model.with_gravity((0, 0, 0))``.
 
-    **Arguments:** `field`, positions (..., n, 3) in m → accelerations (..., n, 3) in m/s², world
-    axes; `potential`, positions → energy per mass (..., n) in J/kg, whose negative gradient the
-    field is. Without it the energy of the trajectory does not contain the field's.
+    Parameters
+    ----------
+    field : callable
+        Positions (..., n, 3) in m → accelerations (..., n, 3) in m/s², world axes.
+    potential : callable, optional
+        Positions → energy per mass (..., n) in J/kg, whose negative gradient the field is. Without
+        it the energy of the trajectory does not contain the field's.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> ball = pp.SpatialInertia(1, moment_about_com_B=1)
@@ -490,10 +516,19 @@ class GravityField(Force):
 class Wrench(PrintedForce):
     """External force on a body, at one of its points: [moment (N·m), force (N)].
 
-    **Arguments:** `point`, a body, a frame, or (name, offset in m); `wrench`, six numbers, or a
-    function of t (s) that returns them; `axes`, "world", or "body" for those of the body or frame
-    named. Its energy is not counted, not even if it is constant.
+    Its energy is not counted, not even if it is constant.
 
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m).
+    wrench : array_like, shape (6,), or callable
+        Six numbers, or a function of t (s) that returns them.
+    axes : {"world", "body"}, optional
+        World axes, or those of the body or frame named.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> push = pp.forces.Wrench("tip", [0, 0, 0, 0, 9.81, 0])
     >>> pushed = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, forces=[push])

@@ -25,19 +25,35 @@ from phipsi.simulation.forces.force import (
 
 @final
 class ElasticCoupling(PrintedForce):
-    """An elastic relation between joints: what `constraints.Coupling` is without the give.
+    """Compliant coupling between joints: spring, damper and optional backlash.
 
-    Its twist is x = Σ coefficient · q − offset. Within ±backlash/2 nothing is transmitted; beyond
-    it by d > 0 the load is k d (1 + α ḋ), never pulling, after Hunt and Crossley, plus c ẋ if there
-    is no backlash. The efforts are −coefficient · load; it stores ½ k d².
+    The compliant form of `constraints.Coupling`. Its twist is x = Σ coefficient · q − offset.
+    Within ±backlash/2 nothing is transmitted; beyond it by d > 0 the load is k d (1 + α ḋ), never
+    pulling (Hunt–Crossley), plus c ẋ if there is no backlash. The joint torques are
+    −coefficient · load; it stores ½ k d².
 
     A series-elastic joint is a rotor on the parent body and this element between rotor and joint:
     ``ElasticCoupling(("rotor", "elbow"), (1 / 100, -1), stiffness=300)``.
 
-    **Arguments:** `joints`, names of joints with one coordinate each; `coefficients`, one per
-    joint; `stiffness` k in units of effort per unit of x; `damping` c, likewise per rate;
-    `backlash`, the whole gap in units of x; `dissipation` α in 1/(unit of x per s); `offset`.
+    Parameters
+    ----------
+    joints : sequence of str
+        Names of joints with one coordinate each.
+    coefficients : array_like, shape (len(joints),)
+        One number per joint.
+    stiffness : float
+        Stiffness k, in units of torque or force per unit of x.
+    damping : float, optional
+        Damping c, likewise per rate.
+    backlash : float, optional
+        The whole gap, in units of x.
+    dissipation : float, optional
+        Hunt–Crossley dissipation α, in 1/(unit of x per s).
+    offset : float, optional
+        The value of Σ coefficient · q at which the coupling is relaxed.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> rotor, link = (pp.SpatialInertia(1.0, (0, 0, 0), J) for J in (1e-4, 0.5))

@@ -37,11 +37,23 @@ KINEMATICS = (pose, V)
 
 
 class State:
-    """Where the mechanism is, for force elements; poses and velocities are computed on first use.
+    """State of the mechanism for force elements; poses and velocities are computed on first use.
 
-    **Attributes:** `model`; `t` (...), s; `q` (..., nq); `v` (..., nv); `own_masses`, None, or in a
-    run whose trajectories have their own masses: masses (n,), kg, and first moments m c (n, 3) of
-    all bodies in body axes, kg·m.
+    Parameters
+    ----------
+    model : Model
+        The tree.
+    t : array_like, shape (...)
+        Time, s.
+    q : ndarray, shape (..., nq)
+        Configuration.
+    v : ndarray, shape (..., nv)
+        Generalized velocities.
+    program : callable, optional
+        Kinematics: poses and velocities of bodies as a function of q and v.
+    own_masses : tuple of array_like, optional
+        Of trajectories with their own masses: masses (n,), kg, and first moments m c (n, 3) of all
+        bodies in body axes, kg·m.
     """
 
     __slots__ = ("model", "t", "q", "v", "own_masses", "_program", "_found")

@@ -21,20 +21,32 @@ _UPPER = Allowed(lambda x: x > -np.inf, "a number, or inf for no limit")
 
 @final
 class JointLimit(OnRates):
-    """Limits of joints as compliant stops on both sides.
+    """Joint limits as compliant or rigid stops on both sides.
 
-    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
-    Crossley: no jump at contact, and never pulling. It stores ½ k d².
+    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)) (Hunt–Crossley): no jump
+    at contact, and never pulling. It stores ½ k d².
 
     With ``stiffness=np.inf`` the joint does not pass its limit: 0 ≤ p ⊥ distance ≥ 0. It rebounds
     with `restitution` e times its speed, where that adds no energy. ``integrator="time_stepping"``
     solves for these impulses together with those of contacts; "dopri" and "radau" locate impacts.
+    Only for joints whose velocities are the derivatives of their coordinates.
 
-    **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
-    `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
-    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default; `restitution`, 0 to
-    1, of rigid stops. Only for joints whose rates are the derivatives of their coordinates.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all that have limits in the model, and with `lower` or `upper`
+        for all that can have some.
+    stiffness : array_like
+        k, N·m/rad or N/m.
+    dissipation : array_like, optional
+        α, s/rad or s/m (0: elastic).
+    lower, upper : array_like, optional
+        Limits. Default: those of the model.
+    restitution : array_like, optional
+        Coefficient of restitution of rigid limits, 0 to 1.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> stop = pp.forces.JointLimit("joint1", 1e4, dissipation=0.3, lower=-1.0)

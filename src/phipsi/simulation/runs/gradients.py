@@ -51,12 +51,21 @@ _FEW_NUMBERS = 2e6
 
 
 class RolloutGradient(NamedTuple):
-    """Cost of a motion and its gradients.
+    """Cost of a rollout and its gradients, from `rollout_gradient`.
 
-    `cost` (...); by the initial configuration `q0` (..., nv), in the directions of v; by the
-    initial rates `v0` (..., nv); by the efforts `tau`, of the shape (..., steps, nv), or (..., nv)
-    if they were constant; by the `parameters` (..., 10 n + nv) in the order of
-    ``inertial_parameters(model, armature=True)``, or None if not asked for.
+    Parameters
+    ----------
+    cost : ndarray, shape (...)
+        The cost.
+    q0 : ndarray, shape (..., nv)
+        Gradient with respect to the initial configuration, in the directions of v.
+    v0 : ndarray, shape (..., nv)
+        Gradient with respect to the initial velocities.
+    tau : ndarray, shape (..., steps, nv) or (..., nv)
+        Gradient with respect to tau; (..., nv) if it was constant.
+    parameters : ndarray, shape (..., 10 n + nv), or None
+        Gradient with respect to the inertial parameters and rotor inertias, in the order of
+        ``inertial_parameters(model, armature=True)``; None if not asked for.
     """
 
     cost: Array
@@ -87,30 +96,62 @@ def rollout_gradient(
     prescribed: Sequence[str] | ArrayLike | None = None,
     per_step: bool | None = None,
 ) -> RolloutGradient:
-    """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
+    """Cost of a rollout and its gradient with respect to states, tau and parameters (adjoint).
 
     The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, and the gradient by tau_k is
     B_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of the computed steps
-    (`step_derivatives`), as vector–Jacobian products in machine code. Only every so many
-    states are kept; those between are computed again, so memory grows with √steps. Motions of a
-    `System` keep its constraints, and the gradient goes through their projection; for changes of q0
-    and v0 that break them it is that of the projected changes. Where constraint rows are nearly
-    dependent, and by `parameters` of flexible bodies, A_k and B_k themselves are used, with NumPy.
+    (`step_derivatives`), as vector–Jacobian products in machine code. States are kept at intervals
+    only; those in between are computed again (checkpointing), so memory grows with √steps. Motions
+    of a `System` keep its constraints, and the gradient goes through their projection; for changes
+    of q0 and v0 that break the constraints it is the gradient of the projected changes. Where
+    constraint rows are nearly dependent, and for `parameters` of flexible bodies, A_k and B_k
+    themselves are used, with NumPy.
 
-    **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
-    `threads`, `per_step` as for `rollout`, and of a model `prescribed`: gradients by `tau` are by
-    the accelerations there. ``final(q, v)`` returns the cost (...) of the last
-    state and its derivatives (..., nv) by q, in the directions of v, and by v.
-    ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
-    (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs (..., m), which are
-    added up, and derivatives by q, v and tau, (..., m, nv) each. None stands for a derivative that
-    is zero. `parameters` asks for the gradient by the inertial parameters and rotor inertias;
-    `segment`, the number of steps between two kept states.
-    **Returns:** `RolloutGradient`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0, v0, tau : array_like
+        Initial states, and joint torques and forces, as for `rollout`.
+    dt : float
+        Time step, s.
+    steps : int
+        Number of steps.
+    running : callable, optional
+        ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
+        (..., m, nq), v and tau (..., m, nv) at their beginnings. It returns costs (..., m), which
+        are summed, and derivatives with respect to q, v and tau, (..., m, nv) each. None stands for
+        a derivative that is zero.
+    final : callable, optional
+        ``final(q, v)`` returns the cost (...) of the last state and its derivatives (..., nv) with
+        respect to q, in the directions of v, and v.
+    integrator : str, optional
+        As for `rollout`.
+    parameters : bool, optional
+        Whether to compute the gradient with respect to inertial parameters and rotor inertias.
+    segment : int, optional
+        Number of steps between two kept states.
+    threads : int, optional
+        Number of threads that share the batch.
+    prescribed : sequence of str or array_like, optional
+        Joints of a tree with prescribed accelerations, as for `rollout`: there, gradients by `tau`
+        are with respect to the accelerations.
+    per_step : bool, optional
+        Whether `tau` has an axis of steps, as for `rollout`.
+
+    Returns
+    -------
+    RolloutGradient
+        The cost and its gradients.
+
+    Notes
+    -----
     **Cost:** O(N) per step, four to six rollouts, twice as much with `parameters`; with A and B
     O(nv³ + rows³) per step (`step_derivatives`).
     **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

@@ -54,40 +54,75 @@ def rollout(
     per_step: bool | None = None,
     reproducible: bool = False,
 ) -> tuple[Array, Array]:
-    """Trajectories of many initial states under given efforts.
+    """Simulate many initial states with fixed steps, under given joint torques and forces.
 
     Each step is vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b]) and the integrator's formula on the
-    group, all in machine code with trajectories side by side in vector lanes; a trajectory has the
-    same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
-    constraints, of every kind: the steps are those of `simulate` with stabilization="project", in
-    machine code too. Where constraint rows are nearly dependent, in or near a singular
-    configuration, a trajectory is stepped in NumPy until the next record, which takes about 60
-    times as long (and may give other last bits in another batch); so are `prescribed` joints of a
-    system.
+    group, in machine code with trajectories side by side in SIMD lanes. A trajectory is bitwise
+    identical in whatever batch and number of threads it is computed. Motions of a `System` keep its
+    constraints, of every kind: the steps are those of `simulate` with stabilization="project".
+    Where constraint rows are nearly dependent, in or near a singular configuration, a trajectory is
+    stepped in NumPy until the next record, which takes about 60 times as long (and may differ in
+    the last digits in another batch); so are `prescribed` joints of a system.
 
-    **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
-    `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
-    `steps`, how many; `record_every`, steps between records; `integrator`: "rk4" (order 4);
-    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
-    "linearly_implicit" (the same with elastic forces at the end of the step); "variational"
-    (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
-    `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
-    of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
-    `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more than q0 and
-    v0 have is that of the steps, and what fits only one way is taken so; where the lengths allow
-    both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which; `reproducible`, whether
-    steps use no fused multiply-add and none of NumPy's matrices: then they have the bits of
-    ``Simulator(…, reproducible=True)`` on every processor, and a trajectory of a system that comes
-    near a singular configuration stops with an error.
-    **Returns:** q (..., steps // record_every + 1, nq) and v (..., steps // record_every + 1, nv),
-    the first records being the initial states.
-    **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0 : array_like, shape (..., nq)
+        Initial configurations.
+    v0 : array_like, shape (..., nv)
+        Initial generalized velocities; `q0` and `v0` broadcast.
+    tau : array_like, shape (..., nv) or (..., steps, nv)
+        Joint torques and forces, N·m or N: constant, or for every step, held during the step.
+    dt : float
+        Time step, s.
+    steps : int
+        Number of steps.
+    record_every : int, optional
+        Steps between records.
+    integrator : str, optional
+        "rk4" (order 4, the default); "semi_implicit" (order 1, a quarter of the cost, drifts in
+        energy and momentum); "linearly_implicit" (the same with elastic forces at the end of the
+        step); "variational" (order 2, implicit: symplectic, keeps momenta to rounding; trees
+        without prescribed joints).
+    threads : int, optional
+        Number of threads that share the batch.
+    prescribed : sequence of str or array_like, optional
+        Names of joints whose accelerations are given instead of torques and forces, or booleans
+        (..., nv): there `tau` holds the accelerations (hybrid dynamics).
+    per_step : bool, optional
+        Whether `tau` has an axis of steps. By default the axes decide: one more than q0 and v0 have
+        is that of the steps, and what fits only one way is taken so. Where the lengths allow both,
+        such as q0 (N, nq) and tau (N, nv) with steps = N, it is required.
+    reproducible : bool, optional
+        Whether steps use no fused multiply-add and none of NumPy's matrices: then they are bitwise
+        identical to those of ``Simulator(…, reproducible=True)`` on every processor, and a
+        trajectory of a system that comes near a singular configuration stops with an error.
+
+    Returns
+    -------
+    q : ndarray, shape (..., steps // record_every + 1, nq)
+        Configurations; the first record is the initial state.
+    v : ndarray, shape (..., steps // record_every + 1, nv)
+        Generalized velocities.
+
+    Raises
+    ------
+    SimulationError
+        It names the trajectory and the step if one diverges, a joint has nothing to move, loops
+        cannot be closed again, or the equation of a variational step is not solved; everything
+        computed is in its `trajectory` as ``(q, v)``.
+
+    Notes
+    -----
+    Ctrl-C ends it within a second, with a warning: q and v then have the records so far.
+
+    **Cost:** O(N) per step and trajectory: one, four or about ten evaluations of the dynamics for
     "semi_implicit", "rk4" and "variational"; of a system O(N + rows · depth + rows³) each, and two
-    or three for the projection. **Raises:** `SimulationError` naming the trajectory and the step if
-    one diverges, a joint has nothing to move, loops cannot be closed again, or the equation of a
-    variational step is not solved; everything computed is in its `trajectory` as ``(q, v)``. Ctrl-C
-    ends it within a second, with a warning: q and v then have the records so far.
+    or three for the projection.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

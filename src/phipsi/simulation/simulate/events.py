@@ -60,18 +60,27 @@ def changes_of(action: Any) -> tuple[Change, ...]:
 @final
 @dataclass(frozen=True)
 class Event:
-    """Something to watch for in a run.
-
-    **Arguments:** `function(t, q, v)`, a continuous number whose zeros are the events; `direction`,
-    1 for zeros where it rises, −1 where it falls, 0 for both; `action`: None only records the
-    event, "stop" ends the run there, a change of `phipsi.topology` (or a list of them) goes on with
-    another mechanism, once, and a callable(t, q, v) may return a new state (q, v) to go on
-    from, or None to go on as it is (the integrator starts again, so that it may also switch a
-    controller); `name`, for the record, that of the function by default.
+    """Zero-crossing event of a simulation, with an optional action.
 
     A function that is zero at the start, or that an action has just left at zero, does not
     trigger there.
 
+    Parameters
+    ----------
+    function : callable
+        ``function(t, q, v)`` returns a continuous number, whose zeros are the events.
+    direction : {0, 1, -1}, optional
+        1 for zeros where it rises, −1 where it falls, 0 for both.
+    action : optional
+        None only records the event; "stop" ends the simulation there. A change of
+        `phipsi.topology`, or a list of them, continues with another mechanism, once. A function of
+        (t, q, v) may return a new state (q, v) from which to continue, or None to continue
+        unchanged (the integrator is restarted, so that the function may also switch a controller).
+    name : str, optional
+        Name in the record. Default: the name of the function.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> down = pp.Event(lambda t, q, v: q[0] + 1.5707963267948966, action="stop", name="down")
     >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 10.0, events=[down])
