@@ -54,8 +54,12 @@ Array = NDArray[Any]
 class Bridge(ABC):
     """A differentiable function.
 
-    **Attributes:** `names` of the inputs; `core`, the shape of each without the batch; `results`,
-    the shape of each result without the batch.
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the inputs.
+    core, results : tuple of tuple of int
+        Shapes of inputs and of results without the batch.
     """
 
     names: tuple[str, ...]
@@ -400,10 +404,7 @@ Function = Callable[..., Any]
 
 @final
 class FrameworkFunctions:
-    """The named functions of one framework.
-
-    **Arguments:** `wrap`, which makes a bridge a function of the framework's arrays.
-    """
+    """The named functions of one framework; `wrap` makes a bridge a function of its arrays."""
 
     def __init__(self, wrap: Callable[[Bridge], Function]) -> None:
         def wrapped(kind: Callable[..., Bridge], *arguments: Any) -> Function:
@@ -423,12 +424,28 @@ class FrameworkFunctions:
         points: Sequence[Any] | None = None,
         backend: str | None = None,
     ) -> Function:
-        """A vector or scalar expression as a function that is differentiable by all its inputs.
+        """Differentiable function of a vector or scalar expression, with respect to all its inputs.
 
         It takes the inputs of the compiled program in their order (`.inputs`), with batches on
         leading axes. Forward mode uses the derivative of the expression, reverse mode the sweeps of
         its adjoint.
 
+        Parameters
+        ----------
+        expr : Expr
+            The expression.
+        model : Model
+            A tree, or a `System`.
+        points, backend : optional
+            As for `compile`.
+
+        Returns
+        -------
+        callable
+            A function of arrays of the framework.
+
+        Examples
+        --------
         >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
         >>> from phipsi.operators import mass_matrix, tau
         >>> solve = pt.function(mass_matrix.inv @ tau, model)                # doctest: +SKIP
@@ -437,7 +454,15 @@ class FrameworkFunctions:
         return self._new(ExpressionBridge, expr, model, points, backend)
 
     def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
-        """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
+        """Joint accelerations (..., nv), differentiable; see `phipsi.forward_dynamics`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q, v, tau : array, shape (..., nq), (..., nv) and (..., nv)
+            Configuration, generalized velocities, joint torques and forces.
+        """
         loops = isinstance(model, System) and model.n_rows > 0
         form = forward_with_rows(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
@@ -449,16 +474,42 @@ class FrameworkFunctions:
         )
     )
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
-        """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
+        """Joint torques and forces (..., nv) of a motion; see `phipsi.inverse_dynamics`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree.
+        q, v, vdot : array, shape (..., nq), (..., nv) and (..., nv)
+            Configuration, generalized velocities and accelerations.
+        """
         model = tree_of(model, type(self).inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
     def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
-        """Kinetic energy (...); see `phipsi.kinetic_energy`."""
+        """Kinetic energy (...), differentiable; see `phipsi.kinetic_energy`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q, v : array, shape (..., nq) and (..., nv)
+            Configuration and generalized velocities.
+        """
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
     def poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
-        """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
+        """Poses (..., k, 4, 4) of bodies, frames or points in the world, differentiable.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q : array, shape (..., nq)
+            Configuration.
+        points : sequence
+            Bodies, frames, or (name, offset in m).
+        """
         tree = tree_of(model, motions.poses)
         return self._kept(PosesBridge, tree, point_set(tree, points), None)(q)
 
@@ -472,9 +523,27 @@ class FrameworkFunctions:
         *,
         integrator: str = "rk4",
     ) -> tuple[Any, Any]:
-        """States (..., steps + 1, nq) and (..., steps + 1, nv) under the efforts (..., steps, nv).
+        """Differentiable rollout: states under given joint torques and forces.
 
         Reverse mode runs the adjoint of the integrator; see `phipsi.rollout_gradient`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q0, v0 : array, shape (..., nq) and (..., nv)
+            Initial states.
+        tau : array, shape (..., steps, nv)
+            Joint torques and forces, N·m or N.
+        dt : float
+            Time step, s.
+        integrator : str, optional
+            As for `phipsi.rollout_gradient`.
+
+        Returns
+        -------
+        q, v : array, shape (..., steps + 1, nq) and (..., steps + 1, nv)
+            States.
         """
         steps = int(np.shape(tau)[-2])
         return self._kept(RolloutBridge, model, float(dt), steps, integrator)(q0, v0, tau)
@@ -490,12 +559,31 @@ class FrameworkFunctions:
         record_every: int = 1,
         parameters: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Records (..., kept, *shape) of a run with its laws, under the efforts (..., steps, nv).
+        """Differentiable rollout of a `Simulator` with its laws.
 
-        `record`, `record_every` as for `Simulator.rollout`; `parameters` of laws by name, (...,
-        *shape), by which the run is differentiated too: gains of a controller, weights of a policy.
         Reverse mode runs the adjoint of every step in machine code; see `Simulator.gradient`.
 
+        Parameters
+        ----------
+        simulator : Simulator
+            The simulator.
+        q0, v0 : array, shape (..., nq) and (..., nv)
+            Initial states.
+        tau : array, shape (..., steps, nv)
+            Joint torques and forces besides those of the laws, N·m or N.
+        record, record_every : optional
+            As for `Simulator.rollout`.
+        parameters : mapping of str to array, shape (..., *shape), optional
+            Parameters of laws by name, with respect to which the rollout is differentiated too:
+            gains of a controller, weights of a policy.
+
+        Returns
+        -------
+        tuple of array, shape (..., kept, *shape)
+            The records, in the order of `record`.
+
+        Examples
+        --------
         >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
         >>> q, v = pt.simulator_rollout(sim, q0, v0, tau,
         ...                             parameters={"hold.kp": kp})          # doctest: +SKIP

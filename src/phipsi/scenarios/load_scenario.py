@@ -36,15 +36,32 @@ def load_scenario(
     coordinates: Mapping[str, Sequence[float]] | None = None,
     velocities: Mapping[str, Sequence[float]] | None = None,
 ) -> Scenario:
-    r"""Read a scenario, a TOML file with everything a run needs; see docs/scenarios.md.
+    r"""Read a scenario file (TOML) with everything a simulation needs; see docs/scenarios.md.
 
     Paths in it are relative to it. The robot file must be in its folder or package, as for files
     that a robot file names, and what is written goes into its folder.
 
-    **Arguments:** `package_dirs`, further folders it may refer to, as for `load`; `coordinates` and
-    `velocities`, by joint, which change the initial state. **Returns:** a `Scenario`; whatever is
-    wrong is a `ModelError` with file and line.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    package_dirs : path or sequence of path, optional
+        Further folders it may refer to, as for `load`.
+    coordinates, velocities : mapping of str to sequence of float, optional
+        By joint, changes of the initial state.
 
+    Returns
+    -------
+    Scenario
+        The scenario.
+
+    Raises
+    ------
+    ModelError
+        If the file is wrong, with file and line.
+
+    Examples
+    --------
     >>> import tempfile, pathlib, phipsi as pp
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.toml"
     >>> _ = file.write_text('model = "seven_joint_arm"\nduration = 0.1\n')

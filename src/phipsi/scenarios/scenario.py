@@ -30,12 +30,28 @@ _MOST_OUTPUTS = 10_000_000
 @final
 @dataclass(frozen=True)
 class Scenario:
-    """A run that can be repeated: the model, its initial state, and all arguments of `simulate`.
+    """A repeatable simulation: the model, its initial state, and all arguments of `simulate`.
 
-    **Attributes:** `model`; `q0` (nq,), `v0` (nv,); `duration`, s; `integrator`, `dt`, `rtol`,
-    `atol`, `controller`, `forces`, `events` as in `phipsi.simulate`; `every`, s between recorded
-    samples, None for every step; `outputs`, files to write; `title`; `study`, arguments of
-    `pp.Study` by name, if the file has such a table.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0, v0 : ndarray, shape (nq,) and (nv,)
+        Initial state.
+    duration : float
+        Length of the simulation, s.
+    integrator, dt, rtol, atol : optional
+        As for `phipsi.simulate`.
+    every : float, optional
+        Time between recorded samples, s; None for every step.
+    controller, forces, events : optional
+        As for `phipsi.simulate`.
+    outputs : tuple of Path, optional
+        Files to write.
+    title : str, optional
+        Title.
+    study : mapping, optional
+        Arguments of `pp.Study` by name, if the file has such a table.
     """
 
     model: Model
@@ -89,9 +105,19 @@ class Scenario:
         )
 
     def simulator(self, per_trajectory: Sequence[str] = ()) -> Simulator:
-        """The run as compiled steps, for batches and studies; `per_trajectory` as for `Simulator`.
+        """The simulation as a `Simulator`, for batches and studies.
 
         It needs fixed steps; events are not part of it.
+
+        Parameters
+        ----------
+        per_trajectory : sequence of str, optional
+            As for `Simulator`.
+
+        Returns
+        -------
+        Simulator
+            The simulator.
         """
         if self.integrator not in SIMULATED:
             raise InputError(

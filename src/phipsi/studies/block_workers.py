@@ -115,17 +115,25 @@ class Workers(Protocol):
 
 @final
 class LocalWorkers:
-    """So many processes of this machine that call `job(block)`, each for one block at a time.
+    """Worker processes of this machine that call `job(block)`, each for one block at a time.
 
-    A worker is a process with a pipe. Whoever dies is noticed by the end of its pipe, together with
-    the block it had; the driver (`studies/block_driver.py`) decides whether to try that again or to
-    put it aside. Where processes can be forked, a worker begins as a copy of the driver with
+    A worker is a process with a pipe. The end of its pipe tells that a worker died, and with which
+    block; the driver (`studies/block_driver.py`) decides whether to try that block again or to
+    quarantine it. Where processes can be forked, a worker begins as a copy of the driver with
     everything compiled; elsewhere the study is sent to it. What workers write to standard error
     goes to a file of their own: the driver repeats it, and the end of it is the log of a worker
     that died.
 
-    **Arguments:** `time_limit`, s, after which the process of a block is killed; `memory_limit`,
-    bytes of a process.
+    Parameters
+    ----------
+    job : Job
+        What is called for a block.
+    count : int
+        Number of processes.
+    time_limit : float, optional
+        Time after which the process of a block is killed, s.
+    memory_limit : int, optional
+        Memory of a process, bytes.
     """
 
     def __init__(

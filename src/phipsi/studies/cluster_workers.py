@@ -53,15 +53,31 @@ class DaskWorkers:
 
     Blocks go to the scheduler, a few for every worker, and their arrays come back to the driver,
     which writes them: workers need no common disk. Where they have one, they write them themselves.
-    The blocks of a lost worker are run again; one that keeps killing workers is put aside. Studies
-    are pickled by the driver for its own workers; nothing that lies in a folder ever is.
+    The blocks of a lost worker are run again; one that keeps killing workers is quarantined.
+    Studies are pickled by the driver for its own workers; nothing that lies in a folder ever is.
 
-    **Arguments:** `executor`: "dask", for a cluster of this process with `count` workers; the
-    address of a scheduler; or a `distributed.Client`. `write(block, arrays)` keeps a result and
-    returns its digest; `shared`, whether workers can do that, too; `time_limit`, s, after which a
-    worker ends itself, and `memory_limit`, bytes, for a cluster of this process.
+    Parameters
+    ----------
+    study : StudyBlocks
+        The study.
+    executor : str or distributed.Client
+        "dask", for a cluster of this process with `count` workers; the address of a scheduler; or
+        a `distributed.Client`.
+    count : int
+        Number of workers of a cluster of this process.
+    write : callable
+        ``write(block, arrays)`` keeps a result and returns its digest.
+    shared : bool, optional
+        Whether workers can write results, too.
+    time_limit : float, optional
+        Time after which a worker ends itself, s.
+    memory_limit : int, optional
+        Memory of a worker of a cluster of this process, bytes.
 
-    **Raises:** `SchedulerLost` by `free`, `submit` and `results`.
+    Raises
+    ------
+    SchedulerLost
+        By `free`, `submit` and `results`.
     """
 
     def __init__(

@@ -40,13 +40,23 @@ _WANTED_SHARE = 0.44
 
 @final
 class Distributions:
-    """What differs between runs.
+    """Distributions of the parameters of a study, and their samples.
 
-    **Arguments:** `given`, by name: a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``,
-    also with arrays for its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a
-    list of values that are all tried; `runs`, how many for every combination of such values;
-    `seed`, a whole number; `sampling`, "random", "sobol", "latin_hypercube" or "saltelli".
+    Parameters
+    ----------
+    given : mapping of str to distribution or list
+        By name, a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``, also with arrays for
+        its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a list of values
+        that are all tried.
+    runs : int
+        Number of runs for every combination of such values.
+    seed : int, optional
+        Seed.
+    sampling : {"random", "sobol", "latin_hypercube", "saltelli"}, optional
+        How samples are drawn.
 
+    Examples
+    --------
     >>> from scipy.stats import norm
     >>> distributions = Distributions({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
     >>> distributions.count, {n: x.shape for n, x in distributions.values(0, 3).items()}
@@ -278,8 +288,14 @@ _WHOLE = ("q", "v", "t")
 class NamedSamples:
     """Samples by name as the arguments of `Simulator.initial_state`.
 
-    **Arguments:** `simulator`; `names` of the samples; `q0` and `v0`, where runs start in what no
-    draw names: neutral and at rest if None.
+    Parameters
+    ----------
+    simulator : Simulator
+        The simulator.
+    names : sequence of str
+        Names of the samples.
+    q0, v0 : ndarray or None
+        Initial values of coordinates that no sample names: neutral and at rest if None.
     """
 
     def __init__(
@@ -380,11 +396,23 @@ class NamedSamples:
 
 
 class RareEvent(NamedTuple):
-    """What `Study.rare_event` found.
+    """Probability of a rare event, from `Study.rare_event`.
 
-    `probability`, and its standard `error` relative to it; `levels` (k,), the limits in between;
-    `runs`, how many were made; `points` (n, d), those of runs beyond the limit in the unit cube:
-    ``study.distributions.at(points)`` has their samples; `values` (n,) of these runs.
+    Attributes
+    ----------
+    probability : float
+        The probability.
+    error : float
+        Its standard error, relative to it.
+    levels : ndarray, shape (k,)
+        Intermediate thresholds.
+    runs : int
+        Number of runs that were made.
+    points : ndarray, shape (n, d)
+        Points of the unit cube of runs beyond the limit: ``study.distributions.at(points)`` has
+        their samples.
+    values : ndarray, shape (n,)
+        Values of these runs.
     """
 
     probability: float

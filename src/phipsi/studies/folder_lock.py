@@ -41,8 +41,11 @@ _FUTURE = 2.0
 class FolderLock:
     """Held by the driver of a study: ``with FolderLock(path) as lock: … lock.beat()``.
 
-    **Raises:** `InputError` if another driver is at work, and in `beat` if another one has taken
-    over because this one was silent for too long.
+    Raises
+    ------
+    InputError
+        If another driver is at work, and in `beat` if another one has taken over because this one
+        was silent for too long.
     """
 
     def __init__(self, folder: Path) -> None:

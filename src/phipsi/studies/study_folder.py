@@ -89,11 +89,20 @@ class Digests(MutableMapping[int, str]):
 
 @final
 class StudyFolder:
-    """Where the results of a study are.
+    """The folder with the results of a study.
 
-    **Attributes:** `path`; `definition`, of the study; `done`, blocks by number with the digest of
-    their arrays; `quarantined`, blocks by number with what went wrong; `sessions`, when, where and
-    with which versions of libraries the study was run.
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    definition : dict
+        Definition of the study.
+    done : dict
+        Completed blocks by number with the digest of their arrays.
+    quarantined : dict
+        Blocks by number with what went wrong.
+    sessions : list
+        When, where and with which versions of libraries the study was run.
     """
 
     def __init__(

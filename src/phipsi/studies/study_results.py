@@ -30,10 +30,20 @@ Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
 
 
 class Estimate(NamedTuple):
-    """A mean over runs with its confidence interval, and how it settled.
+    """A mean over runs with its confidence interval, and its convergence.
 
-    `value`; `low` and `high`, the ends of the interval; `runs`, how many it is from; `history`
-    (k, 2), the means and half widths after more and more runs, whose numbers are `after` (k,).
+    Attributes
+    ----------
+    value : float
+        The mean.
+    low, high : float
+        Ends of the confidence interval.
+    runs : int
+        Number of runs.
+    after : ndarray, shape (k,)
+        Numbers of runs.
+    history : ndarray, shape (k, 2)
+        Means and half widths after these numbers of runs.
     """
 
     value: float
@@ -62,16 +72,25 @@ class SobolIndex(NamedTuple):
 
 @final
 class StudyResults:
-    """What the runs of a study left, also while it goes on.
+    """Results of a study, also while it is running.
 
-    **Attributes:** `folder`, where the results are, or None; `definition` of the study; `complete`,
-    whether all runs are there; `interrupted`, whether Ctrl-C ended the run; `missing` and
-    `quarantined`, blocks that are not.
+    `results[name]` has a row for every run that exists, in the order of their numbers:
+    "run", "sample.…", "status" (0 if all went well, −1 if the initial state was rejected, −2 if
+    `metrics` raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2),
+    what was saved of each record ("q.final", "v.largest", … or "q" for trajectories), and metrics.
 
-    `results[name]` has a row for every run that is there, in the order of their numbers:
-    "run", "sample.…", "status" (0 if all went well, −1 if the start was rejected, −2 if `metrics`
-    raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2), what
-    was saved of each record ("q.final", "v.largest", … or "q" for trajectories), and metrics.
+    Attributes
+    ----------
+    folder : Path or None
+        Where the results are.
+    definition : dict
+        Definition of the study.
+    complete : bool
+        Whether all runs are done.
+    interrupted : bool
+        Whether Ctrl-C ended the study.
+    missing, quarantined
+        Blocks that are not done, and those that failed.
     """
 
     def __init__(self, folder: StudyFolder, *, interrupted: bool = False) -> None:
@@ -144,7 +163,7 @@ class StudyResults:
         return self._arrays[name]
 
     def damaged(self) -> dict[int, str]:
-        """Blocks whose files cannot be read or have other numbers, with what is wrong.
+        """Blocks whose files cannot be read or fail their checksum, with what is wrong.
 
         **Cost:** reads all files. Running the study again runs these blocks again.
         """
@@ -219,7 +238,7 @@ class StudyResults:
     # ---- analysis -----------------------------------------------------------------------------
 
     def frame(self) -> Any:
-        """A table with a row for every run, of pandas or polars, whichever is there.
+        """A table with a row for every run, of pandas or polars, whichever is installed.
 
         Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
         """
@@ -246,11 +265,11 @@ class StudyResults:
         values: Values,
         confidence: float = 0.95,
     ) -> Estimate:
-        """The mean of a number of every run (of runs that went well), with confidence.
+        """Mean of a metric over runs (of runs that went well), with confidence interval.
 
-        For a truth value, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its
-        probability, and the interval is Wilson's; else it is that of the normal distribution. Runs
-        by a Sobol sequence or a Latin hypercube scatter less than the interval says.
+        For a boolean, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its probability,
+        and the interval is Wilson's; otherwise it is that of the normal distribution. Runs by a
+        Sobol sequence or a Latin hypercube scatter less than the interval says.
         """
         x = self._one_each(values, "an estimate is")
         if not 0 < number_of(confidence) < 1:
@@ -274,9 +293,9 @@ class StudyResults:
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
     def correlations(self, values: Values) -> dict[str, float]:
-        """Spearman's rank correlation of a number of every run with each sampled number, by name.
+        """Spearman's rank correlation of a metric with each sampled parameter, by name.
 
-        NaN where the number, or the draw, is the same in all runs: there is no order to compare.
+        NaN where the metric, or the sample, is the same in all runs: there is no order to compare.
         """
         stats = import_optional("scipy.stats", "correlations", "scipy")
         y = self._one_each(values, "correlations are")
@@ -288,10 +307,10 @@ class StudyResults:
         return out
 
     def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
-        """The share of the variance of a number that each draw causes, alone and in all, by name.
+        """Sobol indices of a metric, first-order and total, by name (variance-based sensitivity).
 
-        For a study with ``sampling="saltelli"`` in which all runs went well. Alone: Saltelli et al.
-        (2010), in all: Jansen (1999).
+        For a study with ``sampling="saltelli"`` in which all runs went well. First-order: Saltelli
+        et al. (2010), total: Jansen (1999).
         """
         if self.definition["sampling"] != "saltelli":
             raise InputError('indices need  pp.Study(…, sampling="saltelli")')
@@ -370,10 +389,20 @@ def _entries(name: str, x: Array) -> dict[str, Array]:
 
 
 def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
-    """The results of a study in a folder, as far as they are there.
+    """Results of a study in a folder, as far as they exist.
 
-    **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported by
-    a warning and left out. Else a damaged block is an error when its arrays are wanted.
+    Parameters
+    ----------
+    folder : str or path
+        The folder of the study.
+    check : bool, optional
+        Whether all files are read at once: damaged blocks are then reported by a warning and
+        skipped. By default a damaged block is an error when its arrays are read.
+
+    Returns
+    -------
+    StudyResults
+        The results.
     """
     check = true_or_false("check", check)
     found = StudyResults(StudyFolder.open(folder))
