@@ -213,7 +213,7 @@ def test_rejected(call, why):
 def test_a_run_without_contacts_has_no_certificate():
     sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-3)
     run = sim.rollout(sim.initial_state(), steps=1, progress=False)
-    with pytest.raises(pp.errors.PhipsiError, match="no contacts to certify"):
+    with pytest.raises(pp.errors.PhipsiError, match="certificate: this simulator has no contacts"):
         _ = run.certificate
 
 

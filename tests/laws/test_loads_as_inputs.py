@@ -265,7 +265,7 @@ def test_a_filter_reads_loads():
 
 def test_trees_have_no_constraint_loads():
     for signal in (constraint_loads(), constraint_efforts()):
-        with pytest.raises(LawError, match=r"is about constraints, and .* has none"):
+        with pytest.raises(LawError, match=r"needs constraints, and .* has none"):
             block_diagram(MODEL, [react.bind(f=signal, k=1.0).silent()], DT)
 
 

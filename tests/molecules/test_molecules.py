@@ -194,7 +194,7 @@ def test_a_wall_rejects_and_positions_in_angstrom_are_noticed():
     found = mo.sample(molecule, 6, replicas=16, dt=0.02, steps=10, seed=0)
     assert 0 < found.accepted.mean() < 1
     assert found.positions()[..., 0].min() > -0.05
-    with pytest.raises(pp.errors.SimulationError, match="on top of each other"):
+    with pytest.raises(pp.errors.SimulationError, match="atoms coincide"):
         v = np.zeros(7)
         v[3] = -10.0
         mo.run(molecule, molecule.home, v, 0.02, 10)

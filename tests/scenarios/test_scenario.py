@@ -384,7 +384,7 @@ WRONG = [
     (
         ARM + "[controller]\ntype = 'PDGravity'\nkd = 1\nkp = 1\npath = [\n {time = 0},\n]",
         7,
-        "at least two stops",
+        "at least two waypoints",
     ),
     (
         ARM + "[controller]\ntype = 'PDGravity'\nkd = 1\nkp = 1\npath = [\n {time = 0, q = {}},\n"

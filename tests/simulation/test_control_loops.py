@@ -273,8 +273,8 @@ def test_paths_that_leave_the_constraints_are_rejected():
         (lambda: JointPath(FOUR_BAR, [Q, GOAL], [0, 1], independent=["elbow"]), "no joint 'elbow'"),
         (lambda: JointPath(free, [Q, GOAL], [0, 1], independent=["joint1"]), "for a System"),
         (lambda: FourierPath(FOUR_BAR, Q, large, none, 6.0, independent=["joint1"]),
-         "does not reach so far"),
-        (lambda: FourierPath(rolling, Q, none, none, 6.0), "binds rates only"),
+         "out of reach"),
+        (lambda: FourierPath(rolling, Q, none, none, 6.0), "is nonholonomic"),
     ):  # fmt: skip
         with pytest.raises(pp.errors.InputError, match=message):
             call()

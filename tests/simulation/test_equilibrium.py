@@ -282,7 +282,7 @@ def test_a_loop_that_cannot_close_is_named():
     [
         ({"unknowns": "q[jiont1]"}, "no joint 'jiont1'"),
         ({"unknowns": ["p"]}, "is not 'q', 'v', 'tau'"),
-        ({"unknowns": ()}, "nothing is unknown"),
+        ({"unknowns": ()}, "there are no unknowns"),
         ({"q": [0.0]}, r"q has shape \(1,\)"),
         ({"v": {"joint1": [1.0, 2.0]}}, r"v\[joint1\]"),
         ({"tau": [np.nan, 0.0]}, "must be finite"),

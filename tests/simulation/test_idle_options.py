@@ -181,9 +181,9 @@ def test_the_layout_of_efforts_that_are_not_there(call):
     sim = pp.Simulator(ARM)
     of = {"cotangents": {"q": 1.0}} if call == "gradient" else {}
     for flag in (True, False):
-        with pytest.raises(InputError, match=f"per_step={flag} says how tau is laid out"):
+        with pytest.raises(InputError, match=f"per_step={flag} has no effect without tau="):
             getattr(sim, call)(sim.initial_state(Q, V), steps=2, per_step=flag, **of)
-    with pytest.raises(InputError, match="say of what"):
+    with pytest.raises(InputError, match="cotangents= must be weights"):
         sim.gradient(sim.initial_state(Q, V), steps=2, cotangents=lambda q: q)
 
 

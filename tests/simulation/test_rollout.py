@@ -293,7 +293,7 @@ def test_gradients_know_the_axes_of_efforts():
             model, q, np.zeros(2), effort, 1e-2, 3, final=final, **options
         ).tau
 
-    with pytest.raises(pp.errors.InputError, match="per_step=True for efforts"):
+    with pytest.raises(pp.errors.InputError, match="per_step=True if it changes"):
         gradient(q0, tau)
     for i, found in enumerate(gradient(q0, tau, per_step=False)):
         np.testing.assert_allclose(found, gradient(q0[i], tau[i]), rtol=1e-12)

@@ -191,7 +191,7 @@ def test_errors():
     sim = pp.Simulator(arm, circuit, H)
     with pytest.raises(SimulationError, match="no longer finite"):
         sim.gradient(sim.initial_state(), None, 2, cotangents={"q": 1.0})
-    with pytest.raises(PhipsiError, match="say of what"):
+    with pytest.raises(PhipsiError, match="cotangents= must be weights"):
         sim.gradient(sim.initial_state(), None, 2, cotangents={})
     with pytest.raises(PhipsiError, match="'qq' is not among"):
         sim.gradient(sim.initial_state(), None, 2, cotangents={"qq": 1.0})

@@ -353,7 +353,7 @@ def test_a_study_goes_on_with_what_is_there(arm: pp.Simulator, tmp_path: Path):
     damaged.write_bytes(damaged.read_bytes()[:-100])
     other = folder.block_file(5)
     other.write_bytes(folder.block_file(6).read_bytes())
-    with pytest.raises(ParseError, match="other numbers than the manifest"):
+    with pytest.raises(ParseError, match="checksum mismatch"):
         folder.read_block(5)
     damaged = pp.Study.results(tmp_path).damaged()
     assert list(damaged) == [2, 4, 5] and "it is gone" in damaged[2]
@@ -451,7 +451,7 @@ def test_nothing_there_and_nothing_to_say(arm: pp.Simulator, tmp_path: Path):
         small(arm, metrics=fails).run(tmp_path)
     found = pp.Study.results(tmp_path)
     assert repr(found) == "<results of none of 50 runs>" and list(found.quarantined) == [0]
-    with pytest.raises(InputError, match="no run of this study is there yet"):
+    with pytest.raises(InputError, match="no run of this study is finished yet"):
         _ = found.failed
     gaps = small(arm, metrics=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
     with pytest.raises(InputError, match="have NaN there, the first is run"):
@@ -530,7 +530,7 @@ def raiser(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     [
         (killer, {}, "its process died (SIGKILL)"),
         (sleeper, {"time_limit": 3.0, "retries": 0}, "it took longer than 3 s"),
-        (eater, {"memory_limit": 8 << 30}, "it needs more memory than it may have"),
+        (eater, {"memory_limit": 8 << 30}, "it needs more memory than memory_limit= allows"),
     ],
 )
 def test_a_block_that_fails_is_put_aside(
@@ -601,7 +601,7 @@ BAD_STUDIES = {
         lambda arm: small(arm).run(executor="tcp://127.0.0.1:1", time_limit=1),
         "executor='local' and 'dask'",
     ),
-    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
+    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes it"),
     "events": (
         lambda arm: small(arm, events=[pp.Event(zero, name="a"), pp.Event(zero, name="a.count")]),
         "two events have the same name: a, a.count",
@@ -612,7 +612,7 @@ BAD_STUDIES = {
         r"index=9 is outside the batch \(1,\)",
     ),
     "workers": (lambda arm: small(arm).run(workers=0), "workers"),
-    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "save them"),
+    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "Save them"),
     "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),
 }
 

@@ -215,7 +215,7 @@ def greedy(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     ("metrics", "limits", "message"),
     [
         (always_killed, {}, r"the first 8 runs .* same way.*\s+its process died \(SIGKILL\)"),
-        (greedy, {"memory_limit": 8 << 30}, "needs more memory than it may have"),
+        (greedy, {"memory_limit": 8 << 30}, "needs more memory than memory_limit= allows"),
         (lambda run, d: {"x": d["y"]}, {}, r"raised KeyError: 'y' \(run \d+, test_study_dri"),
         (lambda run, d: {"x": 1.0}, {}, r"one row for each of 4 runs"),
         (

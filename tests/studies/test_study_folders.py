@@ -121,7 +121,7 @@ def test_a_manifest_that_lists_arrays_of_other_runs_is_found(arm: pp.Simulator, 
             pp.Study.results(tmp_path)["run"]
     folder.done[0] = folder.write_block(0, {"run": np.arange(8), "y": np.zeros(8)})
     folder.save()
-    with pytest.raises(ParseError, match="block 1 .* has other arrays"):
+    with pytest.raises(ParseError, match="block 1 .* has different arrays"):
         pp.Study.results(tmp_path)["y"]
 
 
@@ -292,7 +292,7 @@ def test_a_study_that_is_just_starting_is_not_taken_for_something_else(tmp_path:
     with FolderLock(tmp_path), pytest.raises(InputError) as error:
         pp.Study.results(tmp_path)
     who = f"process {os.getpid()} on {socket.gethostname()}"
-    assert f"is just being started by {who}: there are no results yet" in str(error.value)
+    assert f"is being started by {who}: there are no results yet" in str(error.value)
     with pytest.raises(InputError, match="it is not the folder of a study"):
         pp.Study.results(tmp_path)
 

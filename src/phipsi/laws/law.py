@@ -221,7 +221,7 @@ def law(
         }  # fmt: skip
         return lambda f: law(f, **options)
     if isinstance(function, Law):
-        raise LawError(f"{function!r} is a law already; change it with bind, on, at, sampled")
+        raise LawError(f"{function!r} is already a law. Change it with bind, on, at or sampled")
     if not callable(function):
         raise LawError(
             f"law takes a function, not {short(function)}:\n    @pp.law\n    def hold(q, v): …"
@@ -237,10 +237,11 @@ def law(
     ]
     for one in (*first[0], *first[1]):
         if one not in arguments:
-            fail(f"state {one!r} is not an argument. {did_you_mean(one, arguments)[:-1]}",
+            fail((f"state {one!r} is not an argument of the function. "
+                f"{did_you_mean(one, arguments)[:-1]}"),
                  place=place)  # fmt: skip
         if one in RESERVED or (one in first[0] and one in first[1]):
-            fail(f"{one!r} cannot be a state: it means something else here", place=place)
+            fail(f"{one!r} cannot be the name of a state: it is reserved", place=place)
     made = Law(
         called_with_numbers(function),
         _name(name, place),
@@ -252,7 +253,7 @@ def law(
         joints=None if joints is None else _names(joints, place),
     )
     if delay and rate is None:
-        fail("delay counts samples, and the law is not sampled: give rate= too", place=place)
+        fail("delay= counts samples, but the law is not sampled. Pass rate= too", place=place)
     if rate is not None:
         _check_states(first[0], place)
     made = made if at is None else made.at(at)
@@ -266,10 +267,14 @@ def _arguments(function: Callable[..., Any], place: str) -> tuple[tuple[str, ...
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        fail("the arguments of this function are not known", "write a function in Python", place)
+        fail(
+            "the signature of this function cannot be inspected",
+            "write it as a Python function",
+            place,
+        )
     for p in parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
-            fail(f"argument {p} has no name to be given by", "name every argument", place)
+            fail(f"argument {p} cannot be passed by name", "name every argument", place)
     defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
     return tuple(parameters), defaults
 
@@ -281,7 +286,7 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     elif isinstance(value, Law):
         hint = f"an output of a law is bound as  {name}=pp.signals.output({value.name!r}, 'tau')"
     elif callable(value):
-        hint = "a function of time is called in the law itself"
+        hint = "call a function of time in the law itself"
     try:
         found = np.array(value)
         if np.iscomplexobj(found):
@@ -290,7 +295,7 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     except (TypeError, ValueError):
         out = np.array(np.nan)
         if not hint:
-            hint = "give numbers of one shape, an expression, or one of pp.signals"
+            hint = "pass an array of numbers, an expression, or one of pp.signals"
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
     if np.asarray(value).dtype.kind not in "biuf" or is_masked(value):
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
@@ -343,5 +348,5 @@ def _rate(rate: Any, place: str) -> float:
 
 def _delay(delay: Any, place: str) -> int:
     if not is_whole(delay) or delay < 0:
-        fail(f"delay={short(delay)} must be a whole number of samples, at least 0", place=place)
+        fail(f"delay={short(delay)} must be an integer number of samples, at least 0", place=place)
     return int(delay)

@@ -306,7 +306,7 @@ def policy(
     _check_sizes(layers, weights)
     seen = _both if observe is None else observe
     if not callable(seen) or (act is not None and not callable(act)):
-        raise LawError("policy: observe and act are functions, or left out")
+        raise LawError("policy: observe= and act= must be functions or None")
     made = law(seen, name=name, **law_options)
     taken = set(made.arguments) & set(weights)
     if taken:
@@ -407,13 +407,13 @@ def _of_module(module: Any, i: int, found: dict[int, dict[str, Array]]) -> _Laye
         return _with_weights(i, found.get(i, {}), float(getattr(module, "eps", 1e-5)))
     if kind.lower() in ACTIVATIONS:
         if getattr(module, "alpha", 1.0) != 1.0:
-            raise LawError(f"policy: layer {i} is {module}; only alpha=1 is known")
+            raise LawError(f"policy: layer {i} is {module}; only alpha=1 is supported")
         return _Layer(kind.lower())
     if kind in ("Dropout", "Flatten"):
         return _Layer("identity")
     raise LawError(
-        f"policy: layer {i} is {kind}, which is not known. There are Linear, LayerNorm, Tanh, "
-        f"ReLU, ELU, SiLU, Sigmoid, Identity; write others as a law of your own"
+        f"policy: layer {i} is {kind}, which is not supported. Supported are Linear, LayerNorm, "
+        "Tanh, ReLU, ELU, SiLU, Sigmoid, Identity; write others as a law of your own"
     )
 
 
@@ -427,8 +427,9 @@ def _check_sizes(layers: list[_Layer], weights: Mapping[str, Array]) -> None:
         takes, gives = shapes[0][-1], shapes[0][0]
         if size not in (None, takes) or any(x != (gives,) for x in shapes[1:]):
             raise LawError(
-                f"policy: {', '.join(f'{n} {s}' for n, s in zip(layer.names, shapes, strict=True))}"
-                f" does not fit to the {size} numbers of the layer before"
+                "policy: "
+                f"{', '.join((f'{n} {s}' for n, s in zip(layer.names, shapes, strict=True)))} "
+                f"does not fit the {size} outputs of the layer before"
             )
         size = gives
 

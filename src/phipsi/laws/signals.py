@@ -434,7 +434,7 @@ def noise(
     if seed is not None and (not is_whole(seed) or not 0 <= seed < _HALF):
         raise LawError(f"noise: seed={seed!r} is not an integer from 0 to 2^26 - 1, or None")
     if any(not is_whole(n) or n < 0 for n in size):
-        raise LawError(f"noise: shape={shape!r} must be whole numbers")
+        raise LawError(f"noise: shape={shape!r} must be integers")
     return Signal("noise", (size, kind, None if seed is None else int(seed)))
 
 

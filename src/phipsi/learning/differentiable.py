@@ -84,15 +84,15 @@ class Bridge(ABC):
             if is_complex:
                 raise InputError(
                     f"{name} holds {dtype}, but must be real: its imaginary part would be lost. "
-                    f"Give {name}.real, or take derivatives of the function instead of complex "
-                    f"steps"
+                    f"Pass {name}.real, or use derivatives of the function instead of complex "
+                    "steps"
                 )
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The common batch of arrays of these shapes, each checked."""
         if len(shapes) != len(self.core):
             listed = ", ".join(self.names)
-            raise InputError(f"{len(shapes)} arrays given, but the inputs are ({listed})")
+            raise InputError(f"{len(shapes)} arrays were passed, but the inputs are ({listed})")
         batches: list[tuple[int, ...]] = []
         for name, shape, core in zip(self.names, shapes, self.core, strict=True):
             if tuple(shape[len(shape) - len(core) :]) != core or len(shape) < len(core):
@@ -129,7 +129,9 @@ class ExpressionBridge(Bridge):
         self.names = self.program.inputs
         unknown = [name for name in self.names if name not in VARIABLES]
         if unknown:
-            raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
+            raise InputError(
+                f"{expr} needs {unknown[0]}, with respect to which derivatives are not implemented"
+            )
         shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
@@ -323,7 +325,9 @@ class SimulatorBridge(Bridge):
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
         """Not offered: gradients of runs go backwards."""
-        raise InputError("a run has reverse-mode derivatives only (grad, vjp, backward)")
+        raise InputError(
+            "a rollout of a simulator has reverse-mode derivatives only (grad, vjp, backward)"
+        )
 
     def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
         """The adjoint of every step, with the weights as its sources."""
@@ -469,7 +473,7 @@ class FrameworkFunctions:
 
     @supports(
         loops=Refusal(
-            "its efforts come from a dense solution, which has no derivatives here",
+            "its torques come from a dense solution, whose derivatives are not implemented",
             "Without derivatives:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
         )
     )

@@ -169,13 +169,13 @@ class VectorEnvironment(_Base):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise InputError("the environment is closed; make another one")
+            raise InputError("the environment is closed. Create another one")
 
     def _kept(self, name: str) -> str:
         episodes = self.simulator.episodes
         if episodes is None or name not in episodes.record:
             raise InputError(
-                f"{name!r} is not recorded by the episodes of the simulator. Say\n"
+                f"{name!r} is not recorded by the episodes of the simulator. Pass\n"
                 f"    pp.Simulator(…, episodes=pp.Episodes(…, record=({name!r}, …)))"
             )
         return name
@@ -200,7 +200,7 @@ class VectorEnvironment(_Base):
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))
-                raise InputError(f"starts gives {name!r}, which is not a state: {known}")
+                raise InputError(f"starts returned {name!r}, which is not a state: {known}")
             state.laws[name][...] = as_floats(f"{name!r} of starts", value)
         return state
 
@@ -228,8 +228,8 @@ class VectorEnvironment(_Base):
         if options:
             raise InputError(
                 f"reset takes no options: {', '.join(map(repr, options))} would have no effect. "
-                "Every copy is reset, from the initial states of `starts`; a single copy starts "
-                "again by itself when its episode is over"
+                "Every copy is reset, from the initial states of `starts`; a single copy is "
+                "reset by itself when its episode is done"
             )
         super().reset(seed=seed)
         rng = self.np_random
@@ -258,12 +258,12 @@ class VectorEnvironment(_Base):
         sim, state = self.simulator, self.state
         self._check_open()
         if state is None or sim.episodes is None:
-            raise InputError("the environment has no state yet:  env.reset(seed=0)")
+            raise InputError("the environment was not reset. Call  env.reset(seed=0)")
         space, own = self.single_action_space, state.own[self._action]
         given = as_floats("actions", actions)
         if given.shape != (self.num_envs, *space.shape):
             want = (self.num_envs, *space.shape)
-            raise InputError(f"actions have shape {given.shape} instead of {want}")
+            raise InputError(f"actions have shape {given.shape}, but must have {want}")
         if not np.isfinite(given).all():
             first = np.flatnonzero(~np.isfinite(given.reshape(self.num_envs, -1)).all(axis=1))[0]
             raise InputError(f"the action of copy {first} is not finite: {given[first]}")

@@ -114,8 +114,8 @@ def primitives() -> Primitives:
 
     def again(*_: Any, **__: Any) -> Any:
         raise NotImplementedError(
-            "phipsi.jax has first derivatives only; for second ones differentiate the expression "
-            "first: pj.function(pp.diff(expr, 'q', along=…), model)"
+            "phipsi.jax has first derivatives only. For second ones differentiate the "
+            "expression first: pj.function(pp.diff(expr, 'q', along=…), model)"
         )
 
     ad.primitive_jvps[all_three.value] = jvp

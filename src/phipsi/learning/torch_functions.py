@@ -123,7 +123,7 @@ def _linear(run: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[..., Any]
         @staticmethod
         def backward(ctx: Any, *weights: Any) -> Any:
             raise NotImplementedError(
-                "phipsi.torch has first derivatives only; for second ones differentiate the "
+                "phipsi.torch has first derivatives only. For second ones differentiate the "
                 "expression first: pt.function(pp.diff(expr, 'q', along=…), model)"
             )
 

@@ -230,9 +230,9 @@ class Molecule:
             names = ", ".join(self.names[i] for i in atoms[:6])
             raise ModelError(
                 f"the molecule of atoms {names} is linear: it has five degrees of freedom, and "
-                f"turning about its own axis moves no mass. Leave its bonds out of `bonds`, so "
-                f"that its atoms move freely and the potential holds them together, or keep it "
-                f"out of the molecule."
+                "turning about its own axis moves no mass. Remove its bonds from `bonds`, so "
+                "that its atoms move freely and the potential holds them together, or remove "
+                "its atoms."
             )
 
     def _fitting_atoms(self, tree: ClusterTree, places: Array) -> list[tuple[Array, Array]]:
@@ -315,9 +315,10 @@ class Molecule:
         if off > _FITS:
             worst = int(np.abs(self.positions(q) - x).max(axis=1).argmax())
             raise InputError(
-                f"positions do not fit the rigid clusters: atom {self.names[worst]!r} is {off:.3g} "
-                f"nm off. Bond lengths and angles within clusters are those of the positions that "
-                f"the molecule was built with; build it again from these positions."
+                f"positions do not fit the rigid clusters: atom {self.names[worst]!r} is "
+                f"{off:.3g} nm away. Bond lengths and angles within clusters are those of the "
+                "positions that the molecule was built with; build it again from these "
+                "positions."
             )
         return q
 
@@ -436,7 +437,9 @@ def _checked_bonds(bonds: Iterable[Sequence[int]], atoms: int, what: str) -> lis
         try:
             i, j = (index(x) for x in bond)
         except (TypeError, ValueError):
-            raise InputError(f"{what}: {bond!r} must be two whole numbers, of atoms") from None
+            raise InputError(
+                f"{what}: {bond!r} must be two integers, the numbers of atoms"
+            ) from None
         if not (0 <= i < atoms and 0 <= j < atoms) or i == j:
             raise InputError(
                 f"{what}: {bond!r} must be two different atoms, numbered from 0 to {atoms - 1}"

@@ -43,7 +43,9 @@ class OpenMMPotential:
             )
         known = [mm.Platform.getPlatform(i).getName() for i in range(mm.Platform.getNumPlatforms())]
         if platform not in known:
-            raise InputError(f"platform={platform!r} is not one of OpenMM's here: {known}")
+            raise InputError(
+                f"platform={platform!r} is not available in OpenMM; available are {known}"
+            )
         self.system, self.platform = system, platform
         self._context = mm.Context(
             system, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName(platform)
@@ -103,11 +105,11 @@ def from_openmm(
     ):
         if not all(hasattr(given, need) for need in needs):
             raise InputError(
-                f"from_openmm: {name}={given!r} must be OpenMM's, for example of\n"
-                f"    pdb = openmm.app.PDBFile('molecule.pdb')\n"
-                f"    field = openmm.app.ForceField('amber14-all.xml')\n"
-                f"    system = field.createSystem(pdb.topology)\n"
-                f"    pp.molecules.from_openmm(pdb.topology, system, pdb.positions)"
+                f"from_openmm: {name}={given!r} must be an object of OpenMM, for example\n"
+                "    pdb = openmm.app.PDBFile('molecule.pdb')\n"
+                "    field = openmm.app.ForceField('amber14-all.xml')\n"
+                "    system = field.createSystem(pdb.topology)\n"
+                "    pp.molecules.from_openmm(pdb.topology, system, pdb.positions)"
             )
     atoms = list(topology.atoms())
     masses = [system.getParticleMass(i)._value for i in range(system.getNumParticles())]

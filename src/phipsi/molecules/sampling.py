@@ -255,8 +255,8 @@ def sample(
     here = forces(at)
     if not np.isfinite(here.energy).all():
         raise InputError(
-            f"q: the potential of replica {int(np.isinf(here.energy).argmax())} is infinite at the "
-            f"start; begin where it is finite"
+            f"q: the potential of replica {int(np.isinf(here.energy).argmax())} is infinite at "
+            "the initial configuration. Pass one where it is finite"
         )
     kept = np.empty((samples, *at.shape))
     energies = np.empty((samples, replicas))
@@ -282,7 +282,7 @@ def sample(
         why = "steps have no solution" if unsolved.sum() > 0 else "their energy changes too much"
         warn(
             f"sample: {accepted.mean() / samples:.2%} of the proposals were accepted ({why}), so "
-            f"the samples hardly differ from where they began. Take shorter steps:  "
+            "the samples hardly differ from the initial ones. Use shorter steps:  "
             f"dt={0.3 * float(dt):.2g}"
         )
     return Samples(molecule, kept, energies, *shares, float(temperature), float(dt))
@@ -552,9 +552,9 @@ def _checked(found: Any, n: int, molecule: Molecule, walls: bool) -> tuple[Array
     bad = np.flatnonzero(~fine)
     if bad.size:
         raise SimulationError(
-            f"the potential of replica {bad[0]}, {energies[bad[0]]} kJ/mol, or its forces are not "
-            f"finite: atoms are on top of each other. Take a smaller dt, or start from other "
-            f"positions."
+            f"the potential of replica {bad[0]}, {energies[bad[0]]} kJ/mol, or its forces are "
+            "not finite: atoms coincide or nearly do. Use a smaller dt, or other initial "
+            "positions."
         )
     return energies, forces
 
@@ -592,7 +592,7 @@ def _generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise InputError(f"seed={seed!r} must be a whole number ≥ 0, or a generator") from error
+        raise InputError(f"seed={seed!r} must be an integer ≥ 0, or a generator") from error
 
 
 def _step_size(dt: float) -> float:

@@ -121,8 +121,8 @@ class Scenario:
         """
         if self.integrator not in SIMULATED:
             raise InputError(
-                f"the scenario has the integrator {self.integrator!r}, which chooses its steps; "
-                "compiled runs have fixed ones. Write, for example:\n"
+                f"the scenario has the adaptive integrator {self.integrator!r}, but a Simulator "
+                "needs a fixed step. Write, for example:\n"
                 '    integrator = { name = "rk4", dt = 1e-3 }'
             )
         dt = DT if self.dt is None else self.dt
@@ -167,8 +167,8 @@ class Scenario:
         count = self.duration / self.every
         if count > _MOST_OUTPUTS:
             raise InputError(
-                f"output every {self.every:g} s in {self.duration:g} s are {count:.2g} samples; "
-                f"more than {_MOST_OUTPUTS:.0e} do not fit. Record less often."
+                f"output every {self.every:g} s in {self.duration:g} s are {count:.2g} samples, "
+                f"but at most {_MOST_OUTPUTS:.0e} can be recorded. Record less often."
             )
         whole = int(count * (1 + 1e-12))
         times = np.minimum(self.every * np.arange(whole + 1), self.duration)
@@ -201,7 +201,9 @@ def checked_output(path: str | os.PathLike[str]) -> Path:
     out = path_of(path)
     if out.suffix.lower() not in KINDS:
         listed = "\n".join(f"    {suffix:6} {what}" for suffix, what in KINDS.items())
-        raise InputError(f"{out}: the suffix says what to write, and it must be one of\n{listed}")
+        raise InputError(
+            f"{out}: the suffix determines the format, and it must be one of\n{listed}"
+        )
     checked_target(out)
     if out.suffix.lower() in (".png", ".svg", ".pdf"):
         _matplotlib()

@@ -74,7 +74,9 @@ def failed(block: int, error: Exception) -> Finished:
     if isinstance(error, NotWritten):
         return Finished(block, None, str(error), "disk", disk=True)
     if isinstance(error, MemoryError):
-        return Finished(block, None, "it needs more memory than it may have\n" + log, "memory")
+        return Finished(
+            block, None, "it needs more memory than memory_limit= allows\n" + log, "memory"
+        )
     if isinstance(error, RaisedInFunction):
         return Finished(block, None, f"{error}\n{log}", error.way)
     name = type(error).__name__
@@ -332,7 +334,8 @@ def _check_can_be_sent(job: Job) -> None:
         pickle.dumps(job)
     except Exception as error:
         raise InputError(
-            f"this study cannot be sent to other processes ({shown(error, 200)}). Give it a "
-            "function of a module that makes the simulator, and functions of modules for "
-            "initial_state= and metrics=:\n    pp.Study(make_simulator, …)"
+            f"this study cannot be sent to other processes ({shown(error, 200)}). Pass a "
+            "module-level function that makes the simulator, and module-level functions for "
+            "initial_state= and metrics=:\n"
+            "    pp.Study(make_simulator, …)"
         ) from None

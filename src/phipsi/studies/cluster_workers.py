@@ -314,13 +314,13 @@ def check_address(address: Any) -> None:
         return
     if not _is_loopback(parts.hostname):
         raise InputError(
-            f"executor={address!r}: whoever reaches a scheduler by plain tcp runs programs on all "
-            f"its workers. {_WITH_TLS}"
+            f"executor={address!r}: anybody who can connect to a scheduler by plain tcp can run "
+            f"programs on all its workers. {_WITH_TLS}"
         )
     warn(
         f"executor={address!r}: every process and every user of this machine can run commands as "
-        "the owner of this scheduler and of its workers, because it has neither TLS nor a secret. "
-        "Give the cluster keys of its own:\n"
+        "the owner of this scheduler and of its workers, because it has neither TLS nor a "
+        "secret. Create the cluster with keys of its own:\n"
         "    cluster = distributed.LocalCluster(security=distributed.Security.temporary())\n"
         "    study.run(folder, executor=distributed.Client(cluster))"
     )

@@ -156,13 +156,15 @@ class Study:
                 "    pp.Study(pp.Simulator(model, laws), distributions, steps=1000, runs=1000)"
             )
         if steps is None:
-            raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
+            raise InputError(
+                "the length of the runs is missing. Pass steps=:  pp.Study(…, steps=1000)"
+            )
         self._given, self.events = simulator, recording_events(events)
         self.steps = whole_number("steps", steps, 0)
         self.record_every = whole_number("record_every", record_every)
         self._block = None if block is None else whole_number("block", block)
         if isinstance(distributions, Mapping) and not distributions:
-            raise InputError("a study needs distributions: what differs between its runs")
+            raise InputError("distributions= is empty, so all runs would be the same")
         self.distributions = Distributions(
             distributions, whole_number("runs", runs), seed=seed, sampling=sampling
         )
@@ -180,8 +182,8 @@ class Study:
         """What other processes need: they make their own simulator."""
         if isinstance(self._given, Simulator):
             raise TypeError(
-                "machine code stays in its process; give the study a function that makes the "
-                "simulator:  pp.Study(make_simulator, …)"
+                "a compiled simulator cannot be sent to other processes. Pass a function that "
+                "makes it:  pp.Study(make_simulator, …)"
             )
         made = ("simulator", "definition", "_named", "_plan_text", "_sizes")
         return {name: x for name, x in self.__dict__.items() if name not in made}
@@ -443,11 +445,11 @@ class Study:
         """
         distributions = self.distributions
         if distributions.combinations != 1 or not distributions.dimension:
-            raise InputError("rare events need distributions, without lists of values")
+            raise InputError("rare_event needs distributions, without lists of values")
         if "trajectory" in self._plan_text:
             raise InputError(
-                "rare events need runs that their samples determine, but a law has noise: sample "
-                "its numbers instead"
+                "rare_event needs runs that are determined by their samples, but a law has "
+                "noise. Sample the noise with distributions= instead"
             )
         if not isinstance(value, str) and not callable(value):
             raise InputError(f"value={value!r} must be the name of a metric, or a function")
@@ -503,8 +505,8 @@ class Study:
         n = len(next(iter(samples.values())))
         if state.batch != (n,):
             raise InputError(
-                f"the start of {n} runs has the leading axes {state.batch}; they must be ({n},): "
-                "one element for each run"
+                f"the initial state of {n} runs has the leading axes {state.batch}; they must be "
+                f"({n},): one element for each run"
             )
         return state, tau
 

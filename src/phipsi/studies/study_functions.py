@@ -66,13 +66,13 @@ def recording_events(events: Sequence[Event]) -> tuple[Event, ...]:
         if one.action is not None:
             raise InputError(
                 f"event {one.name!r} has action={one.action!r}, but all runs of a study have the "
-                "same steps: events can only record. Leave the action out (in a scenario: "
-                'action = "record"), and take the time of the event'
+                "same number of steps, so events can only record. Remove the action (in a "
+                'scenario: action = "record"), and use the time of the event'
             )
     labels = [label for one in found for label in event_labels(one)]
     if len(set(labels)) < len(labels):
         names = ", ".join(one.name for one in found)
-        raise InputError(f"two events have the same name: {names}; give them name=")
+        raise InputError(f"two events have the same name: {names}. Pass different name=")
     return found
 
 

@@ -149,16 +149,16 @@ class StudyResults:
             first = first or {*found}
             if {*found} != first:
                 odd = shown(repr(min({*found} ^ first)), 80)
-                raise ParseError(f"block {number} of {self.folder} has other arrays: {odd}")
+                raise ParseError(f"block {number} of {self.folder} has different arrays: {odd}")
             yield found
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._arrays:
             if not self.names:
-                raise InputError(f"no run of this study is there yet, so there is no {name!r}")
+                raise InputError(f"no run of this study is finished yet, so there is no {name!r}")
             if name not in self.names:
                 hint = did_you_mean(str(name), list(self.names))
-                raise InputError(f"{name!r} is none of {', '.join(self.names)}. {hint}")
+                raise InputError(f"{name!r} is not one of {', '.join(self.names)}. {hint}")
             self._arrays[name] = _joined(name, [x[name] for x in self._files()])
         return self._arrays[name]
 
@@ -194,7 +194,7 @@ class StudyResults:
         """Why a run failed, or "" if it went well."""
         at = np.flatnonzero(self["run"] == number)
         if not at.size:
-            raise InputError(f"run {number} is not there")
+            raise InputError(f"no results for run {number}")
         status, why = int(self["status"][at[0]]), str(self["rejected"][at[0]])
         if status == 0:
             return ""
@@ -213,15 +213,15 @@ class StudyResults:
         good = x[self["status"] == 0]
         if not len(good):
             raise InputError(
-                f"none of the {len(self)} runs went well, so there is nothing to compute from; "
-                f"results.reason({self['run'][0]}) says why the first did not"
+                f"all {len(self)} runs failed. results.reason({self['run'][0]}) tells why the "
+                "first one did"
             )
         bad = np.isnan(good).reshape(len(good), -1).any(axis=1) if good.dtype.kind == "f" else []
         if np.any(bad):
             first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
             raise InputError(
                 f"{np.count_nonzero(bad)} of {len(good)} runs that went well have NaN there, the "
-                f"first is run {first}; let `metrics` return a number for them"
+                f"first is run {first}. Let `metrics` return a number for them"
             )
         return good
 
@@ -230,8 +230,8 @@ class StudyResults:
         x = self._good(values)
         if x.ndim != 1 or x.dtype.kind not in "fiub":
             raise InputError(
-                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. One entry is "
-                'taken by a function:  lambda r: r["q.final"][:, 0]'
+                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. Select one "
+                'entry with a function:  lambda r: r["q.final"][:, 0]'
             )
         return x
 
@@ -254,7 +254,8 @@ class StudyResults:
         x = self._good(name)
         if x.ndim < 2 or name not in self.definition["record"]:
             raise InputError(
-                f"{name!r} has no trajectories; save them:  pp.Study(…, save=('trajectory',))"
+                f"{name!r} was saved without trajectories. Save them:  pp.Study(…, "
+                "save=('trajectory',))"
             )
         if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
             raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
@@ -313,12 +314,12 @@ class StudyResults:
         et al. (2010), total: Jansen (1999).
         """
         if self.definition["sampling"] != "saltelli":
-            raise InputError('indices need  pp.Study(…, sampling="saltelli")')
+            raise InputError('Sobol indices need  pp.Study(…, sampling="saltelli")')
         y = self._one_each(values, "indices are")
         if len(y) != self.count:
             raise InputError(
-                f"{self.count - len(y)} of {self.count} runs are missing or failed; indices need "
-                "whole groups of them"
+                f"{self.count - len(y)} of {self.count} runs are missing or failed, but Sobol "
+                "indices need complete groups of them"
             )
         labels = [
             label
@@ -329,7 +330,7 @@ class StudyResults:
         variance = np.var(np.concatenate([a, b]))
         if not 0 < variance < np.inf:
             raise InputError(
-                f"these numbers have the variance {variance:g}, of which samples have no shares"
+                f"the variance of the values is {variance:g}, so there are no Sobol indices"
             )
         out: dict[str, SobolIndex] = {}
         for label, x in zip(labels, mixed, strict=True):
@@ -367,7 +368,8 @@ def _joined(name: str, parts: list[Array]) -> Array:
     if len(shapes) > 1 or len({x.dtype.kind in "U" for x in parts}) > 1:
         raise InputError(
             f"{name!r} has rows of different shapes in different blocks, such as "
-            f"{shown(sorted(map(str, shapes))[:3], 80)}; let `metrics` return the same for all runs"
+            f"{shown(sorted(map(str, shapes))[:3], 80)}. Let `metrics` return the same shape for "
+            "all runs"
         )
     return np.concatenate(parts)
 
@@ -410,5 +412,5 @@ def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> Stud
         return found
     damaged = found.damaged()
     for why in damaged.values():
-        warn(f"{why}. It is left out; running the study again runs it again")
+        warn(f"{why}. It is skipped; running the study again recomputes it")
     return found.without(damaged)

@@ -184,8 +184,8 @@ def equilibrium(
     acting = LawLinearization(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
     if dt is not None and not (acting.circuit.samplings or acting.circuit.delays):
         raise InputError(
-            f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
-            "sampled. Leave it out"
+            f"dt={dt!r} has no effect: it is the step that sampled laws must fit, and no law "
+            "here is sampled. Remove it"
         )
     start = _start(tree, acting, q, v, tau, {} if parameters is None else parameters)
     start["t"] = checked_time(t, "t", backwards=True)
@@ -275,7 +275,7 @@ class _EquilibriumSolver:
             self.chosen[name] = np.arange(int(np.prod(acting.shapes[name])))
         if not sum(map(len, self.chosen.values())):
             raise InputError(
-                'nothing is unknown; say what to look for:  unknowns=("q",) or '
+                'there are no unknowns. Pass what to solve for:  unknowns=("q",) or '
                 f'("tau[{model.joint_names[0]}]",)'
             )
 
@@ -412,12 +412,17 @@ class _EquilibriumSolver:
         if not self._holds(residual):
             text = self._bent(at)
             if text:
-                text = f"no equilibrium was found near the start, after {done} iterations.\n{text}"
+                text = (
+                    f"no equilibrium was found near the initial guess, after {done} iterations.\n"
+                    f"{text}"
+                )
             raise ConvergenceError(text or self._failure(residual, done, most), result)
         bent = self._bent(at)
         if bent:
             warnings.warn(
-                f"this equilibrium is beyond the model.\n{bent}", PhipsiWarning, stacklevel=3
+                (f"this equilibrium is outside the range in which the model is valid.\n{bent}"),
+                PhipsiWarning,
+                stacklevel=3,
             )
         return result
 
@@ -475,19 +480,20 @@ class _EquilibriumSolver:
         what, worst = self._worst(residual)
         count = sum(map(len, self.chosen.values()))
         lines = [
-            f"no equilibrium was found near the start, after {done} iterations: {what}.",
-            f"Unknown were {', '.join(self.names) or 'states of laws'}.",
+            f"no equilibrium was found near the initial guess, after {done} iterations: {what}.",
+            f"The unknowns were {', '.join(self.names) or 'states of laws'}.",
         ]
         free = joint_at(model, model.v_slices, worst)
         if done >= most:
-            lines.append(f"More iterations may do:  max_iterations={10 * max(most, 10)}")
+            lines.append(f"More iterations may help:  max_iterations={10 * max(most, 10)}")
         elif worst < nv and count < nv + (len(residual) - nv - 3 * rows) and free:
             lines.append(
-                f"These are {count} unknowns for {len(residual) - 3 * rows} equations; let the "
-                f"joint be driven or move:\n    unknowns=({self._more(free)})"
+                f"There are {count} unknowns for {len(residual) - 3 * rows} equations. Add the "
+                "joint's torque or coordinate to the unknowns:\n"
+                f"    unknowns=({self._more(free)})"
             )
         else:
-            lines.append("Start nearer to it:  q=…, or choose other unknowns")
+            lines.append("Pass an initial guess nearer to it:  q=…, or choose other unknowns")
         return "\n".join(lines)
 
     def _more(self, joint: str) -> str:

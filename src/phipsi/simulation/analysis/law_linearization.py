@@ -47,9 +47,9 @@ class LawLinearization:
         made = self.circuit
         if made.joint_rows:
             raise InputError(
-                "rigid stops and ropes (stiffness=inf) and dry friction (velocity_scale=0) jump: "
-                "there are no efforts at a state and no small motions about it. Give them a finite "
-                "stiffness and a velocity_scale above 0"
+                "rigid joint limits and ropes (stiffness=inf) and dry friction "
+                "(velocity_scale=0) are discontinuous: they have no torques at a state, and no "
+                "linearization about it. Pass a finite stiffness and a velocity_scale above 0"
             )
         graph = StepGraph(model, made)
         of_states = made.of_kind("state")
@@ -103,7 +103,9 @@ class LawLinearization:
         """Values of parameters or states ("parameter", "state") that a user gives by name."""
         known, out = self.circuit.of_kind(kind), {}
         if not isinstance(cast(object, given), Mapping):
-            raise InputError(f"{kind}s are given by name, {{'law.name': value}}, not as {given!r}")
+            raise InputError(
+                f"{kind}s must be values by name, {{'law.name': value}}, not {given!r}"
+            )
         for name, value in given.items():
             if name not in known:
                 listed = ", ".join(map(repr, known)) or "none"
@@ -140,9 +142,10 @@ class LawControl:
         self.__qualname__ = law.name
         if law.rate is not None or self._acting.states:
             raise InputError(
-                f"the law {law.name!r} has a rate or states, which change with the steps of a run. "
-                "Take fixed steps:\n    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # "
-                f"with contacts\n    pp.Simulator(model, [{law.name}], dt=1e-3)"
+                f"the law {law.name!r} is sampled or has states, which simulate does not support "
+                "with this integrator. Use fixed steps:\n"
+                "    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # with contacts\n"
+                f"    pp.Simulator(model, [{law.name}], dt=1e-3)"
             )
         self._at = self._acting.first()
 
@@ -243,7 +246,7 @@ class ContinuousLaws:
 
 def _reject_sampled(names: Sequence[str]) -> None:
     raise InputError(
-        f"{', '.join(map(repr, names))} changes from sample to sample, but a state-space model is "
-        "about small changes in continuous time. Give the laws without rate= and previous(…), and "
-        "sample the result:\n    pp.linearize(…, laws=laws).discrete(dt)"
+        f"{', '.join(map(repr, names))} is sampled, but linearize needs laws in continuous time. "
+        "Pass the laws without rate= and previous(…), and sample the result:\n"
+        "    pp.linearize(…, laws=laws).discrete(dt)"
     )

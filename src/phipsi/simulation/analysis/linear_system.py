@@ -179,7 +179,7 @@ class LinearSystem:
 
     def _without_gain(self, reason: str) -> SingularMatrixError:
         return SingularMatrixError(
-            f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
+            f"the LQR problem has no stabilizing solution ({reason}). Either the inputs "
             f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
             "is_controllable()), or Q gives no weight to one that does not decay on its own"
         )
@@ -223,8 +223,8 @@ def _check_weight(name: str, weight: Array, least: float) -> None:
     if smallest < -1e-12 * size or (least and smallest <= least * size):
         wanted = "positive" if least else "none below 0"
         raise InputError(
-            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}: a "
-            "cost that falls without bound has no least"
+            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}, or "
+            "the cost has no minimum"
         )
 
 

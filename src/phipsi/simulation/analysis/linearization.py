@@ -3,7 +3,7 @@
 Small motions of a system with loops are those of some joints; the others follow.
 
 Rows that are rates of a residual g(q) tie positions: G_h δq = 0 for a change δq. All rows,
-G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers bind rates only, so
+G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers are nonholonomic, so
 that a mechanism has more free positions than rates, and reaches them by rolling to and fro. With
 ξ the changes of chosen positions and η those of chosen rates,
 
@@ -226,8 +226,8 @@ def _accelerates(model: Model, vdot: Array) -> str:
     name = entry_names(model, model.v_slices)[i]
     return (
         f"the operating point is not an equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
-        "(rad/s² or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop "
-        "equilibrium=True to linearise about the motion."
+        "(rad/s² or m/s²). Pass tau= that holds it, drive more joints (inputs=), or remove "
+        "equilibrium=True to linearize about the motion."
     )
 
 
@@ -250,7 +250,7 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
             continue
         if not (isinstance(one, tuple) and len(one) == 2 and one[0] in ("position", "velocity")):
             raise InputError(
-                f"output {one!r} is not known; there are 'q', 'v', 'q[joint]', 'v[joint]', "
+                f"output {one!r} is unknown; available are 'q', 'v', 'q[joint]', 'v[joint]', "
                 "('position', point) and ('velocity', point)"
             )
         what, point = one

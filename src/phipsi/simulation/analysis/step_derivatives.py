@@ -22,8 +22,10 @@ Array = NDArray[Any]
 
 
 PRESCRIBED = Refusal(
-    "a step ends with a projection that leaves prescribed joints where they are, and its "
-    "derivatives do not exist here",
+    (
+        "a step ends with a projection that does not move prescribed joints, whose derivatives "
+        "are not implemented"
+    ),
     "Let constraints drive the joints: these steps are differentiated:\n"
     "    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
     "joint=…, angle=…)])",
@@ -107,8 +109,8 @@ def step_derivatives(
     if not np.isfinite(change).all():
         where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
         raise InputError(
-            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} leads to numbers that are "
-            "not finite: the state moves too far in it. Take a shorter step, such as dt=1e-3"
+            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} gives numbers that are "
+            "not finite: it is too long. Use a smaller dt, such as dt=1e-3"
         )
     return change[..., : 2 * nv], change[..., 2 * nv :]
 
@@ -128,8 +130,8 @@ def held_mask(
     mask = free_mask(tree, prescribed)
     if mask.ndim > 1:
         raise InputError(
-            f"{function.__name__}: the same joints are prescribed in a whole batch: give their "
-            f"names, or booleans of shape ({tree.nv},)"
+            f"{function.__name__}: all trajectories of a batch must have the same prescribed "
+            f"joints. Pass their names, or booleans of shape ({tree.nv},)"
         )
     check_prescribed(mechanism, function)
     return mask
@@ -162,8 +164,8 @@ def checked_differentiable(integrator: Any) -> None:
     why = ""
     if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].is_variational:
         why = (
-            ". This one solves an equation in every step, whose derivatives are second derivatives "
-            "of the Lagrangian"
+            ". This one is implicit: its derivatives need second derivatives of the Lagrangian, "
+            "which are not implemented"
         )
     raise InputError(
         f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"

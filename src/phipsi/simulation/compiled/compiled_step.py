@@ -174,7 +174,7 @@ class CompiledStep:
         return f"<step of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
 
     def as_reproducible(self) -> CompiledStep:
-        """The same step with the same bits on every processor."""
+        """The same step with bitwise identical results on every processor."""
         out = copy(self)
         out.reproducible, out._plans, out._adjoints = True, {}, {}
         return out
@@ -381,8 +381,9 @@ class CompiledStep:
 
         if self.episodes is not None:
             raise InputError(
-                "evaluate: a step with episodes starts trajectories again, which reads what other "
-                "trajectories started with. Use  sim.initial_state(…)  and  sim.step(state)"
+                "evaluate: a step with episodes resets trajectories to initial states of "
+                "others, which evaluate does not have. Use  sim.initial_state(…)  and  "
+                "sim.step(state)"
             )
         known = {n: _rows_of(x, states) for n, x in self.states.items()}
         count = next((len(x) for x in known.values() if len(x) != 1), 1)

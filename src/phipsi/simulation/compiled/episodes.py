@@ -98,7 +98,7 @@ class Episodes:
         object.__setattr__(self, "check_every", whole_number("check_every", self.check_every))
         if not self.terminate and self.time_limit is None:
             raise InputError(
-                "episodes without an end: say which law ends them, or after which time:\n"
+                "episodes never end: pass terminate= or time_limit=:\n"
                 '    pp.Episodes(terminate="task.done", time_limit=10.0)'
             )
 
@@ -128,7 +128,7 @@ class Episodes:
                 fits = math.lcm(self.check_every, *periods)
                 raise InputError(
                     f"episodes are checked every {self.check_every} steps, but a law is sampled "
-                    f"every {period} steps: a new episode would begin between two samples. Say\n"
+                    f"every {period} steps: a new episode would begin between two samples. Pass\n"
                     f"    pp.Episodes(…, check_every={fits})"
                 )
         ended: Any = Tracer(constant(0.0))
@@ -136,8 +136,8 @@ class Episodes:
             node = record(name)
             if node.shape:
                 raise InputError(
-                    f"terminate={name!r} has shape {node.shape}, but one number ends an episode. "
-                    f"Join the entries in the law:  (x > 1).any()"
+                    f"terminate={name!r} has shape {node.shape}, but must be one number. Combine "
+                    "the entries in the law:  (x > 1).any()"
                 )
             ended = np.where(Tracer(node) != 0, 1.0, ended)
         late: Any = Tracer(constant(0.0))
@@ -183,7 +183,9 @@ def starts_of(
     rows = {name: x.copy() for name, x in own.items()} if given is None else given
     count = len(rows["q"])
     if not count and len(own["q"]):
-        raise InputError("restart= has no trajectories, so episodes could not start again")
+        raise InputError(
+            "restart= has no trajectories, so episodes have no initial states to be reset to"
+        )
     return {STARTS: np.array([float(count)])} | {f"pool {n}": rows[n] for n in restart.pools}
 
 

@@ -131,9 +131,11 @@ class Simulator:
         whole = mechanism_of(mechanism, Simulator)
         self.model = whole.model
         if not self.model.nv:
-            raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
+            raise InputError(
+                f"{self.model!r} has no joint that moves, so there is nothing to simulate"
+            )
         self.dt = checked_time(dt, "dt")
-        hint = "Steps that adapt are those of pp.simulate."
+        hint = "For adaptive steps use pp.simulate."
         one_of("Simulator: integrator", integrator, SIMULATED, hint)
         reject_unfit(METHODS[integrator], rows=whole.n_rows)
         self.integrator = integrator
@@ -147,7 +149,7 @@ class Simulator:
             made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
-            raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
+            raise InputError(f"episodes={episodes!r} must be pp.Episodes(…) or None")
         self.episodes = episodes
         parts = whole, made, self.dt, integrator, per_trajectory, episodes
         self.compiled = CompiledStep(*parts, reproducible=self.reproducible)
@@ -275,8 +277,9 @@ class Simulator:
         known = compiled.randomized if restart is None else restart.varied
         for name in (x for x in compiled.randomized if x not in known):
             raise InputError(
-                f"episodes randomize {name!r}, but all starts have the same value of it. Say\n"
-                f"    restart=sim.initial_state(…, parameters={{{name!r}: …}})    # one per start"
+                f"episodes randomize {name!r}, but it is not a per-trajectory value of the "
+                "initial states. Pass\n"
+                f"    restart=sim.initial_state(…, parameters={{{name!r}: …}})    # (n, …)"
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(compiled.restart, {**states, **kept}, rows)
@@ -315,7 +318,8 @@ class Simulator:
             value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
-                    f"{name!r} is given by every trajectory, and has no value. Say\n"
+                    f"{name!r} is a per-trajectory parameter without a default, and no value was "
+                    "passed. Pass\n"
                     f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
                 )
             known = self.compiled.circuit.quantities.get(name)
@@ -446,7 +450,10 @@ class Simulator:
         run = recorded_run(self, state, tau, steps, threads=threads, progress=progress, **options)
         if not run.complete:
             done = run.state.steps - state.steps
-            warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
+            warn(
+                f"interrupted after {done} of {steps} steps; the rollout ends there "
+                "(complete=False)."
+            )
         if on_error == "raise" and run.state.status.any():
             raise run.state.failure(run)
         return run
@@ -525,11 +532,15 @@ class Simulator:
         compiled = self.compiled
         if self.episodes is not None:
             raise InputError(
-                "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
+                "gradient is not supported with episodes: a rollout is discontinuous where they "
+                "end. Use a simulator without them:\n"
                 "    pp.Simulator(…, episodes=None).gradient(…)"
             )
         if not cotangents or not isinstance(cast(object, cotangents), Mapping):
-            raise InputError('say of what:  sim.gradient(…, cotangents={"q": weights})')
+            raise InputError(
+                "cotangents= must be weights of recorded quantities by name:  sim.gradient(…, "
+                'cotangents={"q": weights})'
+            )
         steps = whole_number("steps", steps, 0)
         every = whole_number("record_every", record_every)
         kept, batch = steps // every + 1, state.batch
@@ -583,5 +594,5 @@ class Simulator:
 def _checked_smoothing(value: Any, mechanism: Model) -> float:
     number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
     if number and mechanism.contact_pairs is None:
-        raise InputError("smoothing= is for the contacts of a system, and this one has none")
+        raise InputError("smoothing= has no effect: it is for contacts, and this system has none")
     return number

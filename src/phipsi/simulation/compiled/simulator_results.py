@@ -150,8 +150,8 @@ class Rollout:
         except KeyError:
             known = ", ".join(map(repr, self._found))
             raise InputError(
-                f"{name!r} was not recorded, only {known}. Ask for it:  "
-                f"sim.rollout(…, record=('q', 'v', {name!r}))"
+                f"{name!r} was not recorded (available: {known}). Record it:  sim.rollout(…, "
+                f"record=('q', 'v', {name!r}))"
             ) from None
 
     @property
@@ -216,7 +216,7 @@ class Rollout:
         place = index if isinstance(index, tuple) else (index,)
         if len(place) != len(batch):
             raise InputError(
-                f"index={index!r} does not choose one trajectory of the batch {batch}. Say\n"
+                f"index={index!r} does not select one trajectory of the batch {batch}. Write\n"
                 f"    run.trajectory({', '.join('0' * len(batch))})"
             )
         for i, size in zip(place, batch, strict=True):
@@ -252,8 +252,8 @@ class Rollout:
         for name in randomized:
             if name in self.simulator.compiled.per_trajectory:
                 raise InputError(
-                    f"episodes randomize {name!r} during the run, so that there is no one model "
-                    f"of a trajectory. The records are  run.q, run.v, run[name]"
+                    f"episodes randomize {name!r} during the rollout, so a trajectory has no "
+                    "single model. Use the records  run.q, run.v, run[name]"
                 )
         return not randomized
 

@@ -134,7 +134,7 @@ class SimulatorState:
         fits = fits and other.first_trajectory == self.first_trajectory
         if not fits or other.own.keys() != self.own.keys():
             raise InputError(
-                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                f"out={self!r} is not a state of this simulator like {other!r}. Create one:\n"
                 "    out = state.copy()"
             )
         for name, x in other.arrays().items():
@@ -177,7 +177,7 @@ class SimulatorState:
         """How far the steps so far were from the laws of contact."""
         if WORST not in self.laws:
             raise InputError(
-                "this run has no contacts to certify; contacts are part of the system:\n"
+                "certificate: this simulator has no contacts. Pass them with the system:\n"
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
         sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
@@ -288,9 +288,11 @@ def check_state(simulator: Any, given: Any) -> None:
         return
     if isinstance(given, SimulatorState):
         raise InputError(
-            "this state belongs to another simulator; make one with sim.initial_state(…)"
+            "this state belongs to another simulator. Create one with  sim.initial_state(…)"
         )
     raise InputError(
-        f"a run begins with a state of the simulator, not {type(given).__name__}. Make one:\n"
-        "    state = sim.initial_state(q, v)\n    run = sim.rollout(state, steps=100)"
+        f"a rollout begins with a state of the simulator, not {type(given).__name__}. Create "
+        "one:\n"
+        "    state = sim.initial_state(q, v)\n"
+        "    run = sim.rollout(state, steps=100)"
     )

@@ -51,9 +51,9 @@ __all__ = [
 @supports(
     loops=True,
     flexible=Refusal(
-        "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity "
-        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
-        "modes."
+        "it prescribes the acceleration of every coordinate, and modes are not actuated. "
+        "PDGravity actuates the joints only; pp.linearize returns the matrices for a regulator "
+        "of joints and modes."
     ),
     rotors=True,
 )
@@ -142,8 +142,8 @@ class ComputedTorque:
 @supports(
     loops=True,
     flexible=Refusal(
-        "what constraint forces carry of the weight depends on the deformation",
-        "For the undeformed bodies, make them rigid:\n    system.with_rigid_bodies()",
+        "the share of the weight that constraint forces carry depends on the deformation",
+        ("To ignore the deformation, make the bodies rigid:\n    system.with_rigid_bodies()"),
         combined_with="loops",
     ),
     rotors=True,
@@ -325,8 +325,7 @@ def _rated_efforts(model: Model) -> Array:
         limits[model.joint_rates(name)] = properties.effort
     if not np.isfinite(limits).any():
         raise InputError(
-            "the model says nothing about the efforts of its drives (model.joint_properties), so "
-            "there is nothing to cut off. Give them:\n"
+            "the model has no effort limits (model.joint_properties). Pass them:\n"
             "    Saturated(controller, model, efforts=100.0)"
         )
     return limits

@@ -73,9 +73,9 @@ class OperationalSpaceDynamics(NamedTuple):
 @supports(
     loops=True,
     flexible=Refusal(
-        "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
-        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
-        "modes."
+        "it prescribes the acceleration of a frame, which also depends on modes, and these are "
+        "not actuated. PDGravity actuates the joints only; pp.linearize returns the matrices "
+        "for a regulator of joints and modes."
     ),
     rotors=True,
 )
@@ -172,8 +172,8 @@ class OperationalSpace:
             check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
             if null_damping is not None:
                 raise InputError(
-                    f"null_damping={null_damping!r} would do nothing: it is what acts in the null "
-                    "space without null_space=. Leave one of the two out, or damp there:\n"
+                    f"null_damping={null_damping!r} has no effect together with null_space=, "
+                    "which replaces it. Remove one of the two, or damp in null_space=:\n"
                     "    null_space=lambda t, q, v: -2.0 * v"
                 )
         null_damping = 2.0 if null_damping is None else null_damping
@@ -195,7 +195,7 @@ class OperationalSpace:
         self._keys = [(operational_space, where.key, self.rows, own) for own in (False, True)]
         self._offset, self._axes, self._body = where.offset[0], where.rotation[0], where.body[0]
         if self._body < 0:
-            raise InputError(f"{frame!r} is fixed in the world: no effort moves it")
+            raise InputError(f"{frame!r} is fixed in the world: no joint moves it")
         self._push = compile(J.T, model, points=where)
         if self._mechanism.is_tree:
             state = (pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
@@ -358,10 +358,13 @@ class OperationalSpace:
         along = np.zeros(6)
         along[list(self.rows)] = first / np.linalg.norm(first)
         warnings.warn(
-            f"operational-space control of {self.frame!r} is near a singularity at t = {t:g} s: "
-            f"joint efforts hardly accelerate it along [ω; v] = {along.round(3).tolist()} (world "
-            f"axes), less than {self.singularity:g} of its easiest direction. There the task is "
-            "damped and not followed; ask for fewer components=, or keep the path away.",
+            (
+                f"operational-space control of {self.frame!r} is near a singularity at t = {t:g} "
+                f"s: joint torques hardly accelerate it along [ω; v] = "
+                f"{along.round(3).tolist()} (world axes), less than {self.singularity:g} of its "
+                "easiest direction. There the task is damped and not followed. Pass fewer "
+                "components=, or keep the path away from the singularity."
+            ),
             PhipsiWarning,
             stacklevel=6 if self._mechanism.is_tree else 5,  # the line of the caller
         )

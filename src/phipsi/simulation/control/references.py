@@ -197,10 +197,10 @@ class JointPath:
             away = np.abs(self.model.difference(found, goal)).max(initial=0.0)
             if away > _ARRIVED:
                 raise InputError(
-                    f"waypoint {i} cannot be reached like this: its loops are closed in another "
-                    f"way than those of the path arrive, {away:.3g} (rad or m) apart. Between the "
-                    f"two the mechanism would pass a singular configuration. Give waypoints of one "
-                    f"branch, or further ones in between."
+                    f"waypoint {i} cannot be reached: its loops are closed on another branch "
+                    f"than that of the path, {away:.3g} (rad or m) apart. Between the two the "
+                    "mechanism would pass a singular configuration. Pass waypoints on one "
+                    "branch, or further ones in between."
                 )
 
     def _of_joints(self, t: float) -> JointState:
@@ -412,7 +412,7 @@ class CartesianPath:
     def __init__(self, poses: Sequence[Pose | ArrayLike], times: Sequence[float]) -> None:
         some = [_checked_pose(x) for x in as_list("poses", poses, "[(0, 0, 1), (0.2, 0, 1)]")]
         if not some:
-            raise InputError("a path needs poses to go through:  poses=[(0, 0, 1), (0.2, 0, 1)]")
+            raise InputError("a path needs at least one pose:  poses=[(0, 0, 1), (0.2, 0, 1)]")
         self.poses = np.stack(some)
         self.times = _checked_times(times, len(self.poses))
         R, p = self.poses[:, :3, :3], self.poses[:, :3, 3]
@@ -466,7 +466,7 @@ def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
 
     else:
         if not isinstance(t, (int, float, np.floating, np.integer)) and np.ndim(as_floats("t", t)):
-            raise InputError(f"a path is asked for one time t, in s, not {t!r}")
+            raise InputError(f"a path takes one time t, in s, not {t!r}")
         i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
 
         def row(values: Array) -> Any:
@@ -509,8 +509,8 @@ def _checked_times(times: Sequence[float], count: int) -> Array:
     t = as_floats("times", times)
     if t.shape != (count,) or count < 2:
         raise InputError(
-            f"{count} waypoints and times of shape {t.shape}: give one time for each, and at least "
-            "two waypoints"
+            f"{count} waypoints and times of shape {t.shape}: pass one time for each waypoint, "
+            "and at least two waypoints"
         )
     if not np.isfinite(t).all() or (np.diff(t) <= 0).any():
         raise InputError(f"times={t.tolist()} must be finite and increasing")
@@ -565,13 +565,15 @@ def _pose_of(reference: PoseReference, given: Array) -> Array:
     off = pose[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2) - np.eye(3)
     if np.abs(off).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
-            f"reference {name_of(reference)!r} returned a pose whose rotation R has R R* = I only "
-            f"to {np.abs(off).max():.2g}. Rotations come from pp.Pose:  pp.Pose(R, p).matrix"
+            f"reference {name_of(reference)!r} returned a pose whose rotation R is not "
+            f"orthogonal: R R* differs from I by {np.abs(off).max():.2g}. Make it with pp.Pose:  "
+            "pp.Pose(R, p).matrix"
         )
     if np.abs(pose[..., 3, :] - (0, 0, 0, 1)).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
-            f"reference {name_of(reference)!r} returned a matrix whose last row is not "
-            f"(0, 0, 0, 1), which is no pose. It is [[R, p], [0, 1]]:  pp.Pose(R, p).matrix"
+            f"reference {name_of(reference)!r} returned a matrix that is not a pose: the last "
+            "row of [[R, p], [0, 1]] is (0, 0, 0, 1). Make it with pp.Pose:  pp.Pose(R, "
+            "p).matrix"
         )
     return pose
 

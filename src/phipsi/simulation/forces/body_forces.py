@@ -77,7 +77,7 @@ def place_that_moves(model: Model, point: Point, who: str, what: str) -> BodyFra
     """The same of a point that is not fixed in the world; `what` would act there."""
     place = place_of_point(model, point, who)
     if place.body < 0:
-        raise InputError(f"{who}: the point is fixed in the world, which {what} cannot move.")
+        raise InputError(f"{who}: the point is fixed in the world, where {what} has no effect.")
     return place
 
 
@@ -236,7 +236,10 @@ class Rope(PrintedForce):
         if e > 1:
             raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
         if e and not rigid:
-            raise InputError(f"{who}: a rope that stretches has no restitution but a damping.")
+            raise InputError(
+                f"{who}: restitution= applies only to ropes that do not stretch "
+                "(stiffness=inf). For a rope with a finite stiffness use damping=."
+            )
         out = copy(self)
         numbers = (
             0.0 if rigid else _number(self.stiffness, "stiffness", who),
@@ -244,9 +247,12 @@ class Rope(PrintedForce):
             _number(self.damping, "damping", who),
         )
         if not numbers[1] > 0:
-            raise InputError(f"{who}: a rope has a positive length, in m.")
+            raise InputError(f"{who}: length must be positive, in m.")
         if rigid and numbers[2]:
-            raise InputError(f"{who}: a rope that does not stretch has no damping.")
+            raise InputError(
+                f"{who}: damping= applies only to ropes with a finite stiffness=. For a rope that "
+                "does not stretch use restitution=."
+            )
         ends = ends_of(model, self, "the rope can never go taut")
         out._row = (model.n_bodies, ends, numbers)
         return out
@@ -452,10 +458,11 @@ class GravityField(Force):
         if model.is_flexible:
             names = [n for n, modes in zip(model.body_names, model.modes, strict=True) if modes]
             raise InputError(
-                f"GravityField acts on the mass centres of rigid bodies, and {names[0]!r} deforms, "
-                f"so that its modes would feel no gravity. Uniform gravity is known for it:\n"
-                f"    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
-                f"For the undeformed bodies:  model.with_rigid_bodies()"
+                f"GravityField does not support flexible bodies, such as {names[0]!r}: its "
+                "force acts at centres of mass, and modes would have no gravity. Use "
+                "uniform gravity:\n"
+                "    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
+                "To ignore the deformation:  model.with_rigid_bodies()"
             )
         out = copy(self)
         masses = np.array([x.mass for x in model.inertias])

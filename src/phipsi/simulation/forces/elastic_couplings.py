@@ -1,4 +1,4 @@
-"""Transmissions that give: shafts, belts and gears with stiffness, damping and backlash."""
+"""Compliant transmissions: shafts, belts and gears with stiffness, damping and backlash."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ class ElasticCoupling(PrintedForce):
             joint = model.joint(name).joint
             if joint.nv != 1 or not joint.is_additive:
                 raise InputError(
-                    f"{who}: joint {name!r} ({joint.kind}) does not have one coordinate; a "
-                    f"coupling adds up single coordinates. Use revolute, prismatic or helical "
-                    f"joints with massless bodies between them."
+                    f"{who}: joint {name!r} ({joint.kind}) does not have exactly one coordinate; "
+                    "a coupling is a sum of single coordinates. Use revolute, prismatic or "
+                    "helical joints with massless bodies between them."
                 )
 
         def one(name: str, allowed: Allowed = NOT_NEGATIVE) -> Array:
@@ -110,20 +110,21 @@ class ElasticCoupling(PrintedForce):
         out = copy(self)
         if (shape := np.shape(self.coefficients)) != (len(self.joints),):
             raise InputError(
-                f"{who}: coefficients has shape {shape}; give one for each of the "
-                f"{len(self.joints)} joints, for example (1, -1) for the angle between two shafts."
+                f"{who}: coefficients has shape {shape}; pass one for each of the "
+                f"{len(self.joints)} joints, for example (1, -1) for the angle between two "
+                "shafts."
             )
         out._weights = per_rate(self.coefficients, len(self.joints), "coefficients", who)
         if not out._weights.all():
-            raise InputError(f"{who}: a joint with coefficient 0 takes no part; leave it out.")
+            raise InputError(f"{who}: a joint with coefficient 0 has no effect. Remove it.")
         out._q = np.array([model.q_slice(name).start for name in self.joints])
         out._v = np.array([model.v_slice(name).start for name in self.joints])
         out._k, out._c, out._gap = one("stiffness"), one("damping"), one("backlash")
         out._alpha, out._offset = one("dissipation"), one("offset", FINITE)
         if out._c.any() and out._gap.any():
             raise InputError(
-                f"{who}: with backlash, damping would jump where the teeth meet. Use "
-                f"dissipation= (Hunt and Crossley), which grows with the load."
+                f"{who}: damping= cannot be combined with backlash=, because it would jump where "
+                "the teeth meet. Use dissipation= (Hunt–Crossley), which grows with the load."
             )
         return out
 

@@ -191,7 +191,7 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
             if isinstance(element, Law):
-                hint = "laws are controllers, or act in compiled runs"
+                hint = "laws are passed as controllers, or to a Simulator"
                 example = (
                     f"pp.simulate(model, q, v, duration, controller={element.name})\n"
                     f"    pp.Simulator(model, [{element.name}], dt=1e-3)"
@@ -273,11 +273,12 @@ def reject_rows(elements: Iterable[Force]) -> None:
     for element in elements:
         if element.has_rows:
             raise InputError(
-                f"{element!r} holds exactly. Time stepping solves for its impulses, and 'dopri' "
-                "and 'radau' locate its events:\n"
+                f"{element!r} is rigid. Use integrator='time_stepping', which solves for its "
+                "impulses, or 'dopri' and 'radau', which locate its events:\n"
                 "    pp.Simulator(model, laws, integrator='time_stepping')\n"
                 "    pp.simulate(model, q, v, duration, forces=laws)\n"
-                "Elsewhere a stiffness must be finite, and a velocity_scale must be positive."
+                "With other integrators the stiffness must be finite, and the "
+                "velocity_scale positive."
             )
 
 
@@ -383,7 +384,7 @@ def per_rate(values: Any, size: int, what: str, who: str, allowed: Allowed = FIN
     found = floats_of(values, (0, 0))
     if found.shape not in ((), (1,), (size,)):
         raise InputError(
-            f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
+            f"{who}: {what} must be one number or {size}, one per velocity, not {values!r}."
         )
     if not allowed.holds(found).all():
         raise InputError(f"{who}: {what} is {values!r}; it must be {allowed.wanted}.")

@@ -336,8 +336,8 @@ def from_model(
     for name, x in soft.items():
         if exact and x is not None:
             raise InputError(
-                f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
-                f"Leave one of the two out"
+                f"{name}={x!r} has no effect: exact=True makes joint limits rigid and friction "
+                "dry. Remove one of the two"
             )
     limit_time = checked_time(0.02 if limit_time is None else limit_time, "limit_time")
     dissipation, velocity_scale = (
@@ -375,8 +375,9 @@ def _largest_inertias(mechanism: Model) -> Array:
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():
         raise InputError(
-            "from_model finds no configuration that closes the loops, so it is not known what "
-            "inertia hits the stops. Give them yourself:  forces.JointLimit('elbow', stiffness)"
+            "from_model found no configuration that closes the loops, so the inertia at the "
+            "joint limits is unknown. Pass the limits yourself:  forces.JointLimit('elbow', "
+            "stiffness)"
         )
     own = np.diagonal(mass_matrix(tree, found[closed]), axis1=-2, axis2=-1)
     at = ConstraintMetric(mechanism.rows, found[closed])

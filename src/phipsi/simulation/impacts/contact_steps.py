@@ -346,9 +346,9 @@ def _suggest_near(plan: RowPlan) -> None:
     if plan.contacts is None or n <= _MANY_ROWS:
         return
     warn(
-        f"steps have {n:,} rows for {len(plan.contacts.pairs):,} pairs that may touch, and store "
-        f"the admittance of all rows with each other: {8e-9 * n * n:.2g} GB, and code that takes "
-        "long to compile. Take the pairs that are near at the start:\n"
+        f"steps have {n:,} constraint rows for {len(plan.contacts.pairs):,} pairs that may "
+        f"touch, whose dense admittance takes {8e-09 * n * n:.2g} GB and long to compile. Use "
+        "only the pairs that are near at the start:\n"
         "    pp.Contacts(model, broadphase_poses=pp.poses(model, q), broadphase_distance=0.1)"
     )
 

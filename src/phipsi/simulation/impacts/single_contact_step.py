@@ -43,11 +43,17 @@ Array = NDArray[Any]
 @final
 @dataclass(frozen=True)
 class ContactStep:
-    """A step with contacts.
+    """State after a step with contacts, and the impulses, from `contact_step`.
 
-    **Attributes:** `q` (..., nq) and `v` (..., nv) after the step; `impulses` (..., k, 6) of all
-    slots, [moment; force] on side a in world axes, N·m·s and N·s: forces are impulses / dt;
-    `certificate`, a `Certificate` of this step.
+    Attributes
+    ----------
+    q, v : ndarray, shape (..., nq) and (..., nv)
+        State after the step.
+    impulses : ndarray, shape (..., k, 6)
+        Impulses of all slots, [moment; force] on side a in world axes, N·m·s and N·s: forces are
+        impulses / dt.
+    certificate : Certificate
+        Residuals of this step.
     """
 
     q: Array

@@ -167,7 +167,9 @@ def rollout_gradient(
     """
     model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
-        raise InputError("give a cost: final=… for the last state, running=… for every step")
+        raise InputError(
+            "a cost is missing. Pass final=… for the last state, or running=… for every step"
+        )
     checked_differentiable(integrator)
     parameters = true_or_false("parameters", parameters)
     for name, function in (("running", running), ("final", final)):
@@ -422,7 +424,9 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
         return cost, adjoint
     found = final(q, v)
     if not isinstance(found, tuple) or len(found) != 3:
-        raise InputError("final(q, v) must return a cost and two derivatives, by q and by v")
+        raise InputError(
+            "final(q, v) must return a cost and two derivatives, with respect to q and v"
+        )
     value, by_q, by_v = found
     for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
         if given is not None:
@@ -456,8 +460,8 @@ def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Ar
         hint = ""
         if what == "derivative by q" and array.shape[:-1] == shape[:-1]:
             hint = (
-                ". Derivatives by q are in the directions of v (nv of them), not by the components "
-                "of quaternions"
+                ". Derivatives with respect to q are in the directions of v (nv of them), not "
+                "those of the components of quaternions"
             )
         raise InputError(
             f"the {what} that {function}(…) returns has shape {array.shape}, but must have {shape}"

@@ -280,7 +280,7 @@ class _SystemRun:
     Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
     nearly dependent, is stepped by `projected_step` from its last record to the next one, which
     decides the rank by singular values or says what is wrong; then machine code goes on. Singular
-    values have other last bits elsewhere, so motions that are `reproducible` end there.
+    values have other last digits elsewhere, so motions that are `reproducible` end there.
     """
 
     def __init__(
@@ -420,13 +420,14 @@ def _checked_reproducible(given: bool, *, system: bool, prescribed: bool) -> boo
     reproducible = true_or_false("reproducible", given)
     if reproducible and not has_machine_code():
         raise InputError(
-            "reproducible=True is for machine code, which needs llvmlite:  pip install llvmlite"
+            "reproducible=True needs machine code, and llvmlite is not installed:  pip install "
+            "llvmlite"
         )
     if reproducible and system and prescribed:
         raise InputError(
-            "prescribed joints of a system with constraints are stepped with NumPy, whose matrices "
-            "have other last bits on other machines. Leave out reproducible=True, or prescribe "
-            "joints of a tree"
+            "prescribed joints of a system with constraints are stepped with NumPy, whose last "
+            "digits depend on the machine. Remove reproducible=True, or prescribe joints of a "
+            "tree"
         )
     return reproducible
 
@@ -456,8 +457,8 @@ def empty_records(
         return np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
     except MemoryError:
         raise InputError(
-            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories are "
-            f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
+            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories "
+            f"are kept, which need {float(size):.2g} bytes, more than the available memory. Use "
             f"{advice}"
         ) from None
 
@@ -474,9 +475,9 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the implicit step was not solved by iteration, nor by Newton's method: "
-        "the step is too long for this motion. Use a smaller dt, or integrator="
-        "'implicit_damping', which solves no equation"
+        "the equation of the implicit step was not solved, neither by fixed-point iteration nor "
+        "by Newton's method: the step is too long for this motion. Use a smaller dt, or "
+        "integrator='implicit_damping', which solves no equation"
     ),
 }
 
@@ -516,20 +517,22 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
     """Why a controller has no efforts; empty if it has."""
     if kind == UNDRIVEN >> 32:
         return (
-            f"the drives cannot make the motion that a controller asks for: joint "
-            f"{joint_at(model, model.v_slices, body)!r} moves without a drive, and nothing acts "
-            "along that motion here. Actuate it too, or keep the path away from such configurations"
+            "the actuators cannot produce the motion that a controller asks for: joint "
+            f"{joint_at(model, model.v_slices, body)!r} is not actuated, and no actuator acts "
+            "along its motion here. Actuate it too, or keep the path away from such "
+            "configurations"
         )
     if kind == SINGULAR_TASK >> 32:
         return (
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
-            "singularity: joint efforts hardly accelerate the frame in some direction of its task. "
-            "Ask for fewer components=, or keep the path away; pp.simulate(…) damps the task there"
+            "singularity: joint torques hardly accelerate the frame in some direction of its "
+            "task. Pass fewer components=, or keep the path away; pp.simulate(…) damps the task "
+            "there"
         )
     if kind == OPEN_PATH >> 32:
         return (
-            "the loops cannot be closed with the independent joints where the reference of a "
-            "controller has them: the mechanism does not reach so far"
+            "the loops cannot be closed with the independent joints at the positions of a "
+            "controller's reference: they are out of reach"
         )
     return ""
 
@@ -544,21 +547,21 @@ def _reason_of_dynamics(model: Model, status: int, body: int, bent: Callable[[],
         return f"joint {model.joint_names[body]!r} seems to have no inertia.\n{text}"
     if code == HINGE:
         return (
-            f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
-            "not positive), so its acceleration is undefined; give the bodies it carries mass or "
-            "the joint armature"
+            f"joint {model.joint_names[body]!r} has no inertia to move (its articulated inertia "
+            "is not positive), so its acceleration is undefined. Give mass to the bodies that "
+            "it carries, or armature to the joint"
         )
     if code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         return (
             f"{row} of the constraints nearly depends on the others: the mechanism is in or near "
             "a singular configuration. pp.rollout(system, …) without reproducible=True and "
-            "pp.simulate(system, …) decide such cases by singular values"
+            "pp.simulate(system, …) handle such cases by singular values"
         )
     if code == NO_MEMORY and status != UNSOLVED and model.n_rows:
         return (
-            "the loops cannot be closed again near the state that the step reached: the mechanism "
-            "is at the end of what it can reach, or the step was too long"
+            "the loops cannot be closed again near the state that the step reached: the "
+            "mechanism is at the limit of its reach, or the step is too long"
         )
     return ""
 

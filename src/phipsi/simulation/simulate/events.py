@@ -103,7 +103,7 @@ class Event:
                 f"    pp.Event(lambda t, q, v: q[2], direction=-1, action='stop')"
             )
         if not isinstance(self.name, str):
-            raise InputError(f"the name of an event is a text, not {self.name!r}")
+            raise InputError(f"the name of an event must be a string, not {self.name!r}")
         if not self.name:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             object.__setattr__(self, "name", name)
@@ -171,8 +171,8 @@ class Watch:
             value = math.nan
         if not math.isfinite(value):
             raise InputError(
-                f"event {event.name!r} gave {given!r} at t = {t:.6g} s; its function must return "
-                f"one finite number."
+                f"event {event.name!r} returned {given!r} at t = {t:.6g} s; its function must "
+                "return one finite number."
             )
         return value
 
@@ -240,7 +240,8 @@ class Watch:
         if len(recent) > _MANY and max(np.diff(recent)) <= _NO_TIME * self._end:
             name = self.events[crossing.index].name
             raise Diverged(
-                f"event {name!r} triggers without end at t = {crossing.t:.9g} s (the last "
-                f"{_MANY} times within {recent[-1] - recent[0]:.2g} s), like a ball that bounces "
-                f"ever lower; let its action end that, for example by stopping below a small speed"
+                f"event {name!r} triggers indefinitely at t = {crossing.t:.9g} s (the last "
+                f"{_MANY} times within {recent[-1] - recent[0]:.2g} s): Zeno behaviour, like a "
+                "ball that bounces ever lower. Let its action end this, for example by stopping "
+                "below a small speed"
             )

@@ -7,7 +7,7 @@ A change is the action of an `Event`; several in a list happen together:
 >>> out = pp.Event(lambda t, q, v: q[7] - 1.0, direction=1, action=latch, name="boom is out")
 
 A run with changes keeps the coordinates of the model it was started with: entries of untouched
-joints carry over by name, those of locked joints stand still, those of trees that are not there
+joints carry over by name, those of locked joints stand still, those of absent trees
 keep their last value. Where rows are switched on or joints locked, velocities jump so that momentum
 is kept (theory/closed-chains 11); where they are switched off, nothing jumps.
 """
@@ -111,7 +111,7 @@ class Topology:
         """Place of a constraint; rejects names that do not act."""
         names = [c.name for c in self.constraints]
         if name not in names:
-            raise InputError(f"no constraint {name!r} acts now. {did_you_mean(name, names)}")
+            raise InputError(f"no constraint {name!r} is active. {did_you_mean(name, names)}")
         return names.index(name)
 
 
@@ -172,7 +172,7 @@ class Attach(Change):
         taken = {c.name for c in now.constraints}
         for c in new:
             if c.name in taken:
-                raise InputError(f"constraint {c.name!r} acts already; detach it first.")
+                raise InputError(f"constraint {c.name!r} is active already. Detach it first.")
         return replace(now, constraints=(*now.constraints, *new)), q, v
 
     def check(self, model: Model) -> None:
@@ -355,7 +355,7 @@ class Replace(Change):
         leaving, coming = (_trees(model, names) for names in (self.out, self.into))
         here = coming - now.absent
         if here:
-            raise InputError(f"{sorted(here)} are to come, but they are there already.")
+            raise InputError(f"cannot add {sorted(here)}: already present in the mechanism.")
         q, v = q.copy(), v.copy()
         for values, array, place in ((self.q, q, model.q_slice), (self.v, v, model.v_slice)):
             for name, value in values.items():
@@ -512,7 +512,9 @@ class ContactMargin:
         forces: Sequence[Force] = (),
     ) -> None:
         if contact not in grasp.contact_names:
-            raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
+            raise InputError(
+                f"there is no contact {contact!r}; the grasp has {list(grasp.contact_names)}."
+            )
         self.grasp, self.contact, self.controller = grasp, contact, controller
         self._elements = BoundForces(forces, grasp.model)
         start = f"{contact}: "

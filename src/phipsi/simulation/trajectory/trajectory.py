@@ -151,7 +151,7 @@ class Trajectory:
         columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
         self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
         self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))
-        # what a file brings along: its force elements are not there to compute it again
+        # what a file brings along: without its force elements it cannot be computed again
         if energy is not None:
             self.__dict__["energy"] = _frozen(energy)
         if momentum is not None:
@@ -215,7 +215,7 @@ class Trajectory:
         True
         """
         if WORK not in self.quadratures:
-            raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
+            raise InputError("the work was not integrated. Use  pp.simulate(…, work=True).")
         return self.quadratures[WORK]
 
     def with_contacts(self, contacts: ContactRecord) -> Trajectory:
@@ -236,8 +236,9 @@ class Trajectory:
         """
         if self._contacts is None:
             raise InputError(
-                "this trajectory has no record of contacts. Runs of systems with contacts have "
-                "one, as simulate returns them (resampled and in files they have not):\n"
+                "this trajectory has no record of contacts. Only trajectories that simulate "
+                "returns for systems with contacts have one, not resampled ones, nor those read "
+                "from files:\n"
                 "    pp.simulate(pp.System(model, contacts=pp.Contacts(model)), …).contacts"
             )
         return self._contacts
