@@ -213,7 +213,7 @@ def test_functions_with_other_arguments_are_told_theirs(name):
 
 @pytest.mark.parametrize("effort", [1e300, 1e160])
 def test_efforts_beyond_any_step_end_the_run(effort):
-    """LSODA answers with step size underflowed, and would do so for ever."""
+    """LSODA answers with steps of no length, and would do so for ever."""
     with pytest.raises(pp.errors.SimulationError, match="step size underflowed") as info:
         pp.simulate(
             ARM, ZERO, ZERO, 1.0, integrator="lsoda", controller=lambda t, q, v: [effort] * 2
