@@ -6,7 +6,9 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 LIBRARY := $(VENV)/.library
 DEV     := $(VENV)/.development
+BRIDGES := .venv-bridges
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
+INSTALL_BRIDGES := $(INSTALL:$(BIN)/%=$(BRIDGES)/bin/%)
 FAST    := tests/contracts tests/core/expressions tests/core/rewrite tests/core/sweeps
 FUZZ    ?= 20000
 NATIVE  ?= 1000
@@ -15,7 +17,7 @@ ROOM    ?=
 OLD     ?= main
 NEW     ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format generated site release fuzz prove mutants counts bench compare clean
+.PHONY: help setup demo test test-fast test-bridges lint format generated site release fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -23,15 +25,20 @@ help:  ## list the targets
 
 setup: $(DEV)  ## create .venv with the library and all development tools
 
-# Some systems ship Python without ensurepip; there the system's pip fills the environment.
-# What pip would compile to bytecode is compiled where it is first imported: most of it never is.
-$(LIBRARY): pyproject.toml
+# A new environment in the folder $(1), with pip. Some systems ship Python without ensurepip; there
+# the system's pip fills it.
+define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "phipsi needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1)." \
 	         "Name another one:  make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
-	  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
-	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	@test -x $(1)/bin/pip || $(PYTHON) -m venv $(1) 2>/dev/null || \
+	  { $(PYTHON) -m venv --clear --without-pip $(1) && \
+	    $(PYTHON) -m pip --python $(1)/bin/python install --quiet pip; }
+endef
+
+# What pip would compile to bytecode is compiled where it is first imported: most of it never is.
+$(LIBRARY): pyproject.toml
+	$(call environment,$(VENV))
 	@echo "installing phipsi into $(VENV)"
 	@$(INSTALL) --editable .
 	@touch $@
@@ -42,15 +49,26 @@ $(DEV): $(LIBRARY)
 	@sh scripts/system_packages.sh
 	@touch $@
 
+# PyTorch, JAX and Stable-Baselines3 take 1.7 GB, so they have an environment of their own. PyTorch
+# comes first, with its version: a range, or a package that needs it, could bring the build for CUDA.
+$(BRIDGES)/.installed: pyproject.toml
+	$(call environment,$(BRIDGES))
+	@echo "installing PyTorch, JAX and Stable-Baselines3 into $(BRIDGES)"
+	@$(INSTALL_BRIDGES) torch==2.13.0
+	@$(INSTALL_BRIDGES) jax
+	@$(INSTALL_BRIDGES) stable-baselines3
+	@$(INSTALL_BRIDGES) --editable '.[gym]' pytest pytest-xdist pytest-timeout hypothesis mujoco
+	@touch $@
+
 demo: $(LIBRARY)  ## show the library's main job
 	$(BIN)/phipsi demo --out build/demo
 
 # One BLAS thread per test process: the matrices are small, and there is a process per core.
-test test-fast fuzz: export OPENBLAS_NUM_THREADS := 1
+test test-fast test-bridges fuzz: export OPENBLAS_NUM_THREADS := 1
 # Where Python is told to leave no bytecode beside the sources, it is kept here: many processes start.
 ifneq ($(PYTHONDONTWRITEBYTECODE),)
-test test-fast fuzz: export PYTHONDONTWRITEBYTECODE :=
-test test-fast fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
+test test-fast test-bridges fuzz: export PYTHONDONTWRITEBYTECODE :=
+test test-fast test-bridges fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 endif
 
 # One room: its tests, its docstring examples, and the contracts between rooms.
@@ -61,6 +79,12 @@ test: setup  ## all tests and docstring examples, or those of rooms:  make test 
 
 test-fast: setup  ## contracts, expressions, rewriting and scheduling: a few seconds
 	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST)
+
+# PyTorch's threads too: a process per core has one. `make test` leaves out tests/learning/bridges,
+# which is collected only where it is named, not as a part of tests/learning.
+test-bridges: export OMP_NUM_THREADS := 1
+test-bridges: $(BRIDGES)/.installed  ## tests with PyTorch, JAX and Stable-Baselines3, in .venv-bridges
+	$(BRIDGES)/bin/python -m pytest -n auto --dist worksteal tests/learning/bridges tests/learning/test_*bridge.py
 
 lint: setup  ## ruff, pyright, and who may import whom
 	$(BIN)/ruff check .
@@ -121,5 +145,5 @@ compare: setup  ## two commits against each other, interleaved:  make compare OL
 	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
 
 clean:  ## remove .venv, caches and build output
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BRIDGES) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

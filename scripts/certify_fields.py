@@ -12,7 +12,7 @@ body. Nothing of the formulas is used:
   once give the deepest place, and prove it by bounds. One slot must have its gap and its normal.
   Corners must have the gap over the triangle below, and no other slot may be deeper.
 
-A difference of more than 1e-9 m counts. Results are recorded in docs/contact.md.
+A difference of more than 1e-9 m counts. Results are recorded in docs/contact-validation.md.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ def certify(kind, poses, seed=0):
 def main():
     """A line of the table for each kind."""
     poses = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    print("| body | poses | overlaps | not seen | invented | certified | wrong | deep | worst, m "
-          "| time, s |\n|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print("| body | poses | overlaps | missed | invented | certified | wrong | deep | "
+          "largest error, m | time, s |\n|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip
     for kind in sys.argv[2:] or (*ROUND, *SOLIDS):
         *row, worst, seconds = certify(kind, poses)
         text = " | ".join(f"{x:,}" for x in row)

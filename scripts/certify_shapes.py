@@ -4,7 +4,7 @@
 
 For every pair of kinds, ten pairs of random sizes at random poses. A distance is certified if its
 points are on the surfaces and support planes along the normal, within 1e-9 m; of an overlap, the
-separation along the normal is checked. The result is recorded in docs/contact.md.
+separation along the normal is checked. docs/contact-validation.md records the result.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Heaps, stacks and tumbling boxes of tests/support/contact_heaps.py, and robots of the benchmarks
 that land on their feet. A step is solved if its residual is at most 1e-10 m/s, or where that is
 more 16 ε max(|W| |p| + |b|). One with a residual above 1e-4 m/s ends its trajectory, and counts as
-well. Prints the table of docs/contact.md.
+well. Prints the table of docs/contact-validation.md.
 """
 
 from __future__ import annotations

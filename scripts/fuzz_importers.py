@@ -237,15 +237,15 @@ def record(outcome: dict[str, Any]) -> None:
         f"""{before}{SECTION}
 `python scripts/fuzz_importers.py`, last run on {time.strftime("%Y-%m-%d")}: mutants of valid files,
 two of five URDF, two MJCF, one SDF. Each has one to three changes: numbers, names (`%n` among
-them), tags, attributes, paths, bytes, and elements that ask for much (keyframes, height fields,
-copies, chains of frames). Each must give a finite model or a `ModelError` with file and line,
-within {SECONDS:g} s of processor time and {MEGABYTES} MB in each process.
+them), tags, attributes, paths, bytes, and elements that request much memory or time (keyframes,
+height fields, copies, chains of frames). Each must give a finite model or a `ModelError` with file
+and line, within {SECONDS:g} s of processor time and {MEGABYTES} MB in each process.
 
 | | |
 |---|---|
 | mutants | {o["done"]:,} |
 | finite models | {o["model"]:,} |
-| complaints with file and line | {o["error"]:,} |
+| errors with file and line | {o["error"]:,} |
 | … because MuJoCo's process ended | {o["reader"]:,} |
 | … because it took too long | {o["time"]:,} |
 | failures | {len(o["failures"]):,} |

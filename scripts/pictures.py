@@ -211,7 +211,7 @@ def flexible_pages(folder: Path) -> None:
     parts = []
     with tempfile.TemporaryDirectory() as home, chromium() as browser:
         modes, turn = Path(home) / "modes.html", Path(home) / "turn.html"
-        after("flexible.md", "mode_shapes(craft)")["found"].to_html(modes)
+        after("flexible.md", "mode_shapes(craft)")["modes"].to_html(modes)
         subprocess.run([sys.executable, ROOT / "examples" / "flexible_spacecraft.py", turn],
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
         for file, text in (

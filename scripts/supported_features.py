@@ -37,7 +37,8 @@ functions.
 
 Closed loops stand for constraints of all kinds. `system.model` is a mechanism without its loops and
 contacts, `model.with_rigid_bodies()` one without its modes. Rotors on skew axes are those that are
-[not constant inertias](gears.md)."""
+[not constant inertias](rotors.md).
+[Limitations](limitations.md) lists what the whole library cannot do."""
 
 
 def functions() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 # System packages that some tests need and pip cannot install. Called by `make setup`.
 # strace: watches that the C++ reader of MJCF files opens nothing outside its folder.
 # chromium: opens the HTML reports, and sees that they show something and ask for nothing.
+# ffmpeg: encodes the videos of runs (40 seconds).
 # clang, lld, qemu: compile and run exported code for other processors (26 MB, half a minute).
 missing() {
   command -v clang-14 >/dev/null 2>&1 || echo clang-14
@@ -9,6 +10,7 @@ missing() {
   command -v qemu-aarch64 >/dev/null 2>&1 || echo qemu-user
   command -v qemu-system-arm >/dev/null 2>&1 || echo qemu-system-arm
   command -v strace >/dev/null 2>&1 || echo strace
+  command -v ffmpeg >/dev/null 2>&1 || echo ffmpeg
   command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || echo chromium
 }
 install() {

@@ -1,7 +1,6 @@
 """Settings shared by all tests."""
 
 import gc
-import importlib.util
 import os
 import shutil
 import signal
@@ -25,6 +24,10 @@ import pytest
 from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+# Collected only where it is named: it needs PyTorch, JAX and Stable-Baselines3, which
+# `make test-bridges` installs into an environment of its own.
+collect_ignore = ["learning/bridges"]
 
 # A shell ignores interrupts of what it starts in the background, and what it starts inherits that:
 # runs that tests interrupt would go on for ever.
@@ -228,14 +231,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All processes have one order; examples in the docstrings of `phipsi.gym` need Gymnasium."""
+    """All processes have one order."""
     if _WORKER is not None:
         here = Path(__file__).parent
         items.sort(key=lambda item: (not item.path.is_relative_to(here), item.path.parts))
-    if importlib.util.find_spec("gymnasium") is None:
-        for item in items:
-            if item.path.name in ("gym.py", "environments.py"):
-                item.add_marker(pytest.mark.skip(reason="needs Gymnasium"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -515,6 +515,6 @@ def test_limits_that_are_none_are_valid_numbers_and_rigid_stops_keep_their_stiff
     rigid = pp.forces.JointLimit(None, np.inf, upper=1.0)
     sim = pp.Simulator(arm, [rigid], integrator="time_stepping")
     pp.export_fmu(sim, tmp_path / "rigid.fmu", binary=False)
-    shown = re.findall(r"joint_stop\.\w+", _description(tmp_path / "rigid.fmu"))
+    shown = re.findall(r"joint_limit\.\w+", _description(tmp_path / "rigid.fmu"))
     assert set(shown) == {"joint_limit.upper"}
     assert sim.compiled.fixed_entries("joint_limit.stiffness").all()

@@ -2,7 +2,7 @@
 
 PHIPSI_FUZZ_HEAPS=2000 pytest tests/contact/test_heaps.py      so many trajectories of each scene
 
-scripts/fuzz_contacts.py counts a million steps; docs/contact.md has its table.
+scripts/fuzz_contacts.py counts a million steps; docs/contact-validation.md has its table.
 """
 
 from __future__ import annotations

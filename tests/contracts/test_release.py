@@ -231,9 +231,10 @@ def test_templates_of_issues_can_be_read():
     assert "`phipsi info`" in str(read(TEMPLATES[0]))
 
 
-def test_the_check_of_a_commit_is_lint_and_test():
+def test_the_check_of_a_commit_is_lint_and_all_tests():
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert [x for x in lines if x.startswith("make")] == ["make lint", "make test"]
+    commands = ["make lint", "make test", "make test-bridges"]
+    assert [x for x in lines if x.startswith("make")] == commands
 
 
 # ---- citation ------------------------------------------------------------------------------------

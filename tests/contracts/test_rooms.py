@@ -43,6 +43,20 @@ def test_rooms_are_run_with_the_contracts():
     assert asked("contracts", "docs").stdout.split() == ["tests/contracts", "tests/docs"]
 
 
+def test_what_needs_frameworks_is_run_by_its_own_target():
+    """The folder is ignored unless it is named; named with one that has it, it stays ignored."""
+    folder = "tests/learning/bridges"
+    assert len(list((ROOT / folder).glob("test_*.py"))) >= 3
+    commands = subprocess.run(
+        ["make", "--dry-run", "test-bridges"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    (named,) = (x.partition(" -m pytest ")[2] for x in commands.splitlines() if " -m pytest " in x)
+    paths = [word for word in named.split() if word.startswith("tests")]
+    assert folder in paths
+    assert not any(Path(folder).is_relative_to(x) for x in paths if x != folder)
+    assert folder not in asked("learning").stdout.split()
+
+
 def test_without_a_room_everything_is_run():
     run = asked()
     assert (run.returncode, run.stdout) == (0, "")

@@ -8,18 +8,18 @@ In README.md and docs/*.md
   stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
 - a ``shell`` block holds commands, one per line; `SHELL` says what is done with each. A ``phipsi``
   command runs in a folder with the examples and the files of `FILES`; a ``text`` block directly
-  after a block of one such command is its output.
+  after a block of one such command is its output;
+- a ``py`` block needs a package that is not in .venv, or shows a call that takes too long. Those of
+  `FRAMEWORK_PAGES` are run by `make test-bridges` (tests/learning/bridges/test_pages.py).
 
 To write the present output into the files:  python tests/docs/test_docs.py --update
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
-import io
-import math
+import importlib.util
 import os
 import re
 import shlex
@@ -30,7 +30,6 @@ import tempfile
 import types
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,17 @@ if __name__ == "__main__":  # the tests find these by their settings
     sys.path[:0] = [str(Path(__file__).parents[i] / x) for i, x in ((1, "support"), (2, "src"))]
 import warm_python
 from amounts import ALL
+from page_blocks import (
+    ANY_LINES,
+    FENCE,
+    FRAMEWORK_EXAMPLES,
+    FRAMEWORK_PAGES,
+    Block,
+    blocks_of,
+    lines,
+    run_python,
+    same,
+)
 
 import phipsi as pp
 from phipsi.core.expressions.structure import structure_word
@@ -59,10 +69,6 @@ TEXTS = [
     *ROOT.glob("docs/**/*.md"),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {
-    "train_cart_pole.py": "gymnasium",
-    "train_with_stable_baselines.py": "stable_baselines3",
-}
 
 # Short trainings, small studies and proofs for few bodies run the same lines; `make fuzz` runs all.
 SHORT = {
@@ -75,85 +81,7 @@ SHORT = {
 SMALLER = {} if ALL else {"--batch 4096": "--batch 64"}
 SMALL_ARMS = () if ALL else ("phipsi check arm.urdf",)
 
-# ---- blocks ------------------------------------------------------------------------------------
-
-FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page, and the output block right behind it."""
-
-    language: str
-    body: str
-    line: int
-    output: str | None = None
-    span: tuple[int, int] = (0, 0)  # of the output's text in the page
-
-
-def blocks_of(text: str) -> list[Block]:
-    found = list(FENCE.finditer(text))
-    blocks: list[Block] = []
-    for i, m in enumerate(found):
-        output, span = None, (0, 0)
-        if i + 1 < len(found) and m["language"] in ("python", "shell"):
-            after = found[i + 1]
-            if after["language"] == "text" and not text[m.end() : after.start()].strip():
-                output, span = after["body"], after.span("body")
-        line = text.count("\n", 0, m.start()) + 1
-        blocks.append(Block(m["language"], m["body"], line, output, span))
-    return blocks
-
-
-def run_python(block: Block, namespace: dict[str, Any], name: str) -> str:
-    """What the block prints, with the value of its last expression, or the exception's text."""
-    tree = ast.parse("\n" * block.line + block.body, filename=name)
-    last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        try:
-            exec(compile(tree, name, "exec"), namespace)
-            value = None if last is None else eval(compile(last, name, "eval"), namespace)
-            if value is not None:
-                print(repr(value))
-        except Exception as error:
-            if not re.search(r"^\w+(Error|Warning): ", block.output or "", re.MULTILINE):
-                raise
-            print(f"{type(error).__name__}: {error}")
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-
-
 # ---- comparing output ----------------------------------------------------------------------------
-
-NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
-ANY_LINES = "…"
-
-
-def same_line(shown: str, printed: str) -> bool:
-    """Equal up to white space and the last digits of floating-point numbers."""
-    words = ["".join(NUMBER.sub("#", s).split()) for s in (shown, printed)]
-    if words[0] != words[1]:
-        return False
-    return all(
-        a == b
-        or not (a.lstrip("+-").isdigit() and b.lstrip("+-").isdigit())
-        and math.isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-9)
-        for a, b in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
-    )
-
-
-def same(shown: list[str], printed: list[str]) -> bool:
-    if not shown:
-        return not printed
-    if shown[0].strip() == ANY_LINES:
-        return any(same(shown[1:], printed[i:]) for i in range(len(printed) + 1))
-    return bool(printed) and same_line(shown[0], printed[0]) and same(shown[1:], printed[1:])
-
-
-def lines(text: str) -> list[str]:
-    return text.strip("\n").splitlines()
 
 
 @pytest.mark.parametrize(
@@ -322,9 +250,10 @@ def test_shell_commands(page: str, command: str, output: str | None):
         assert (ROOT / script).is_file(), command
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "script", [x for x in EXAMPLES if x.name not in FRAMEWORK_EXAMPLES], ids=lambda p: p.name
+)
 def test_examples_run(script: Path, tmp_path: Path):
-    pytest.importorskip(NEEDS.get(script.name, "numpy"))
     env = {**os.environ, "PHIPSI_BACKEND": "native"}  # as users run them
     arguments = [] if ALL else SHORT.get(script.name, [])
     words = [str(script), *arguments]
@@ -477,6 +406,12 @@ def test_notation_agrees_with_the_catalogue():
 # ---- writing the output into the pages -----------------------------------------------------------
 
 
+def with_frameworks(page: Path) -> bool:
+    """Whether its blocks for PyTorch and JAX can run here, as in the Python of .venv-bridges."""
+    there = all(importlib.util.find_spec(name) for name in ("torch", "jax"))
+    return page.name in FRAMEWORK_PAGES and there
+
+
 def update(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     start, end = CATALOGUE_MARKS
@@ -489,7 +424,7 @@ def update(page: Path) -> None:
         if block.language == "shell" and block.output is not None:
             (command,) = commands_of(block)
             printed = run_phipsi(command)
-        elif block.language == "python":
+        elif block.language == "python" or (block.language == "py" and with_frameworks(page)):
             printed = run_python(block, namespace, f"{page.name}:{block.line}")
         else:
             continue

@@ -51,8 +51,8 @@ def test_b9a_without_shortening_the_beam_folds(machine_code):
 
 
 def slider_crank_rod():
-    """The body that docs/flexible.md types."""
-    page = Path(__file__).parents[2] / "docs" / "flexible.md"
+    """The body that docs/flexible-reference.md types."""
+    page = Path(__file__).parents[2] / "docs" / "flexible-reference.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {"np": np, "pp": pp}
     block = next(x for x in blocks if "def slider_crank_rod" in x)

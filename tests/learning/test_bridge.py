@@ -15,12 +15,13 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.core.model.points import point_set
 from phipsi.errors import InputError, SpaceError
+from phipsi.learning.coordinate_maps import CoordinateMaps
 from phipsi.learning.differentiable import (
-    CoordinateMaps,
     ExpressionBridge,
     FrameworkFunctions,
     PosesBridge,
     RolloutBridge,
+    SimulatorBridge,
 )
 from phipsi.operators import A, B, D, H, J, M, P, V, f0, f_ext, mass_matrix, phi, psi, tau, v
 
@@ -191,6 +192,27 @@ def test_rollout_on_the_group():
         return [sum(np.sum(w * x) for w, x in zip(weights, out, strict=True))]
 
     close(by_q @ model.qdot(q, d), difference(moved)[0], 1e-8)
+
+
+def test_quaternions_of_single_precision():
+    """Frameworks have float32 by default, and a rollout takes quaternions that are unit to 1e-8."""
+    model = curved(3)
+    bridge = RolloutBridge(model, 0.02, 3, "rk4")
+    inputs = arguments(bridge, model, 2, (4,))
+    single = [x.astype(np.float32) for x in inputs]
+    with pytest.raises(InputError, match="rotations have unit quaternions"):
+        bridge.value([x.astype(float) for x in single])
+    for got, want in zip(bridge.value(bridge.doubles(single)), bridge.value(inputs), strict=True):
+        close(got, want, 1e-6)
+    same = bridge.doubles(inputs)
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(same, inputs, strict=True))
+    long = [np.float32(1.00001) * single[0], *single[1:]]
+    with pytest.raises(InputError, match="rotations have unit quaternions"):
+        bridge.value(bridge.doubles(long))
+    sim = pp.Simulator(model, [pp.forces.JointDamper(None, 0.4)], 1e-2)
+    bridge = SimulatorBridge(sim, 3, 1, ("q",), ())
+    (got,) = bridge.value(bridge.doubles(single))
+    close(got, bridge.value(inputs)[0], 1e-6)
 
 
 def test_what_is_refused():

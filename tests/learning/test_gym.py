@@ -6,16 +6,15 @@ import re
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from known_systems import rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
+import phipsi.gym
 from phipsi.errors import PhipsiError
-
-gymnasium = pytest.importorskip("gymnasium", reason="needs Gymnasium")
-import phipsi.gym  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 TASKS = {

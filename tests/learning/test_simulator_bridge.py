@@ -1,27 +1,15 @@
-"""Runs of a Simulator as differentiable functions: the NumPy side, and tensors where installed."""
+"""Runs of a Simulator as differentiable functions: the NumPy side."""
 
 import numpy as np
 import pytest
 from differences import slope
+from held_arm import KP, simulator
 from known_systems import four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.learning.differentiable import FrameworkFunctions, SimulatorBridge
-
-KP = np.array([30.0, 20.0])
-
-
-@pp.law
-def hold(q, v, kp, kd, target):
-    tau = kp * np.sin(target - q) - kd * v
-    return {"tau": tau, "cost": (tau * tau).sum() + (q * q).sum()}
-
-
-def simulator(integrator="rk4"):
-    law = hold.bind(kp=KP, kd=2.0, target=np.array([0.3, -0.2]))
-    return pp.Simulator(pp.examples.planar_arm(2), [law], 1e-2, integrator=integrator)
 
 
 def inputs(bridge, batch):
@@ -114,37 +102,3 @@ def test_the_function_of_a_framework_is_the_run():
     np.testing.assert_array_equal(cost, wanted["hold.cost"])
     with pytest.raises(InputError, match="'hold.kq' is not a parameter of the laws: 'hold.kp'"):
         functions.simulator_rollout(sim, [0, 0], [0, 0], tau, parameters={"hold.kq": 1.0})
-
-
-def test_tensors():
-    torch = pytest.importorskip("torch", reason="needs PyTorch")
-    import phipsi.torch as pt
-
-    sim = simulator()
-    kp = torch.tensor(KP, dtype=torch.float64, requires_grad=True)
-    start = torch.zeros(2, dtype=torch.float64)
-    tau = torch.zeros((10, 2), dtype=torch.float64)
-    cost = pt.simulator_rollout(
-        sim, start, start, tau, record=("hold.cost",), parameters={"hold.kp": kp}
-    )
-    cost.sum().backward()
-    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
-    np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=1e-12)
-
-
-def test_arrays_of_jax():
-    jax = pytest.importorskip("jax", reason="needs JAX")
-    jax.config.update("jax_enable_x64", True)
-    import phipsi.jax as pj
-
-    sim = simulator()
-
-    def cost(kp):
-        zero = np.zeros(2)
-        given = {"hold.kp": kp}
-        return pj.simulator_rollout(
-            sim, zero, zero, np.zeros((10, 2)), record=("hold.cost",), parameters=given
-        ).sum()
-
-    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
-    np.testing.assert_allclose(jax.grad(cost)(KP), wanted.parameters["hold.kp"], rtol=1e-12)

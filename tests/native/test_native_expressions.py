@@ -74,7 +74,7 @@ def draw_inputs(
 def both(
     x: Any,
     model: Model,
-    inputs: dict[str, Any],
+    values: dict[str, Any],
     rng: np.random.Generator,
     *,
     alone: bool = False,
@@ -85,10 +85,10 @@ def both(
     reference = pp.compile(x, model, backend="reference", **options)
     if native.backend != "native":
         raise NotNative(str(x))
-    named = {n: inputs[n] for n in native.inputs if n in inputs}
+    named = {n: values[n] for n in native.inputs if n in values}
     for name, shape in native.input_shapes.items():
         if name in native.inputs and name not in named:
-            batch = len(inputs["q"])
+            batch = len(values["q"])
             named[name] = rng.standard_normal((batch, *shape))
     if alone and named:
         found = np.stack([native(**{n: a[i] for n, a in named.items()}) for i in range(BATCH)])

@@ -4,8 +4,8 @@ import { test } from "node:test";
 
 import { fromScript } from "./assets.mjs";
 
-const names = ["power", "niceStep", "middleCut"], page = { data: { charts: [] } };
-const { power, niceStep, middleCut } = fromScript("charts.js", names, page);
+const names = ["power", "niceStep", "middleCut", "rangeOf"], page = { data: { charts: [] } };
+const { power, niceStep, middleCut, rangeOf } = fromScript("charts.js", names, page);
 
 test("powers of ten are written as on paper", () => {
   assert.equal(power(0), "10⁰");
@@ -33,4 +33,25 @@ test("long names keep their beginning and their end", () => {
   assert.equal(middleCut(name), "a".repeat(19) + "…" + "b".repeat(20));
   assert.equal(middleCut(name, 10), "aaaa…bbbbb");
   assert.equal(middleCut("x".repeat(40)).length, 40);
+});
+
+test("what changes keeps its own axis", () => {
+  assert.deepEqual({ ...rangeOf(-2, 3, 1e-13, undefined, false) }, { low: -2, high: 3, said: "" });
+  assert.deepEqual({ ...rangeOf(1, 3, 1e-13, undefined, true) }, { low: 0, high: 3, said: "" });
+  assert.deepEqual({ ...rangeOf(-4e-9, 0, 1e-12, 25, true) }, { low: -4e-9, high: 0, said: "" });
+});
+
+test("rounding is not magnified: the axis has the size of what is computed, and the plot says how constant it is", () => {
+  const energy = rangeOf(-3e-14, 1e-14, 2e-12, 20, true);
+  assert.ok(energy.low < -1.9 && energy.high > 1.9);
+  assert.equal(energy.said, "constant to 2e−15");
+  const joint = rangeOf(1, 1 + 4e-16, 1e-13, undefined, false);
+  assert.ok(joint.low < 0.91 && joint.high > 1.09);
+  assert.equal(joint.said, "constant to 4e−16");
+  assert.equal(rangeOf(5, 5, 1e-13, undefined, false).said, "constant");
+});
+
+test("an axis of nothing is still an axis", () => {
+  for (const range of [rangeOf(0, 0, 1e-13, undefined, false), rangeOf(Infinity, -Infinity, 1e-13, undefined, true)])
+    assert.deepEqual({ ...range }, { low: -1, high: 1, said: "" });
 });

@@ -252,7 +252,11 @@ def test_names_are_text_whatever_they_are(browser: Any, hostile_page: Path):
     for name in HOSTILE:
         tab.page.keyboard.press("j")
         assert tab.page.locator("#facts h2").text_content() == name
-    assert tab.page.locator("#notices").inner_text() == HOSTILE[1]
+    assert tab.page.locator("#notices p").inner_text() == HOSTILE[1]
+    notices, stage = (tab.page.locator(x).bounding_box() for x in ("#notices", "#stage"))
+    assert notices["y"] + notices["height"] <= stage["y"]  # the scene is not covered
+    tab.page.click("#notices button")
+    assert tab.page.is_hidden("#notices")
     assert "<script>window" in tab.page.title()
     drawn(tab.page)
     assert tab.run("window.hit") is None

@@ -131,6 +131,7 @@ const model = {
   get: (name) => values[name], on: (_, f) => listeners.push(f), off: (_, f) => listeners.splice(0),
 };
 globalThis.move = (poses) => { values.poses = bytes(poses); listeners.forEach((f) => f()); };
+document.getElementById("cell").insertAdjacentHTML("afterend", values.still);
 globalThis.leave = widget.render({ model, el: document.getElementById("cell") });
 document.body.dataset.ready = "yes";
 </script>"""
@@ -146,6 +147,7 @@ def test_a_cell_of_a_notebook(browser):
     assert len(cell.poses) == 8 * 12 * 3 and cell.poses != before
     poses = np.frombuffer(cell.poses).tolist()
     values = {"scene": cell.scene, "height": 200, "poses": np.frombuffer(before).tolist()}
+    values |= {"picture": cell.picture, "still": cell.still()}
     files = {
         "/": _CELL.replace("VALUES", json.dumps(values)),
         "/widget.mjs": viewing.widget_module(),
@@ -166,12 +168,31 @@ def test_a_cell_of_a_notebook(browser):
     tab.evaluate("poses => move(poses)", poses)
     drawn(tab)
     shots.append(tab.screenshot())
+    assert tab.is_hidden(f"#{cell.picture}")  # the picture for pages without widgets
     tab.evaluate("leave()")
     tab.close()
     cell.close()
     with pytest.raises(InputError, match="this viewer is closed"):
         cell.set(system.neutral())
     assert not failed and shots[0] != shots[1]
+
+
+def test_a_cell_leaves_a_picture_where_no_widget_runs(monkeypatch: pytest.MonkeyPatch):
+    """An exported notebook has the mechanism as it was shown, which a running widget hides."""
+    pytest.importorskip("anywidget")
+    display = pytest.importorskip("IPython.display")
+    outputs: list[dict[str, Any]] = []
+    monkeypatch.setattr(display, "display", lambda data, **_: outputs.append(data))
+    system = four_bar()
+    with pp.show(system, notebook=True) as cell:
+        first = cell.still()
+        cell.set(system.assemble([1.0, -0.9, -1.5], restarts=20))
+        cell._ipython_display_()
+        widget, picture = outputs
+        assert "application/vnd.jupyter.widget-view+json" in widget
+        html = picture["text/html"]
+        assert html == cell.still() != first and "<svg" in html and "script" not in html
+        assert f'id="{cell.picture}"' in html and 'model.get("picture")' in cell._esm
 
 
 def test_outside_a_notebook_it_is_a_page():

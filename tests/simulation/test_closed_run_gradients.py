@@ -210,8 +210,8 @@ def test_each_call_on_arrays(which, monkeypatch):
 
 
 def _without_third_term(products):
-    def twin(form, model, names, inputs, weight, **options):
-        found = products(form, model, names, inputs, weight, **options)
+    def twin(form, model, names, values, weight, **options):
+        found = products(form, model, names, values, weight, **options)
         if form is not closure_calls._MOTION:
             return found
         return {name: ops.apply("mul", x, ops.constant(0.0)) for name, x in found.items()}

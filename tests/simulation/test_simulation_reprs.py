@@ -146,7 +146,7 @@ def test_names_and_numbers_are_in_it():
     assert repr(pp.Event(height)) == "Event(height, 0, None, name='height')"
     assert repr(computed_torque()).endswith("kp=[40, 40], kd=[9, 9])")
     assert repr(rollout()) == "<Rollout of <state of 2 trajectories after 4 steps>: t, q, v>"
-    assert repr(pp.forces.JointDamper(None, np.ones(2))) == "JointDamper(None, damping=[1.0, 1.0])"
+    assert repr(pp.forces.JointDamper(None, np.ones(2))) == "JointDamper(None, damping=[1, 1])"
     assert "<lambda>" in repr(MADE["Wrench"]())
     assert repr(RETURNED["SimulatorGradient"]()).startswith("<SimulatorGradient: value (), q (2,)")
 

@@ -102,9 +102,9 @@ def export(
     mechanism: a mapping from the names of the functions, a sequence, or one program; `folder`,
     which is created; if an export wrote it, its files are replaced, and all others are kept;
     `name`, the prefix of everything in C; `target`, a row of the table in docs/code-generation.md,
-    or "c" for C99 source instead of an object; `scratch`: "caller", or "static" if the work memory should
-    be inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays
-    of float, whose errors are measured at a hundred random states and printed in the header;
+    or "c" for C99 source instead of an object; `scratch`: "caller", or "static" if the work memory
+    should be inside, so that a function runs once at a time; `precision`: "double", or "single" for
+    arrays of float, whose errors are measured at a hundred random states and printed in the header;
     `step`, a `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in
     place; `shared`, for the host: also link a shared library, which ctypes can load.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.

@@ -1,6 +1,6 @@
 """The constant arrays in which M(η) is a polynomial: from points with mass, matrices or files.
 
-Formulas: docs/theory/flexible-bodies.md, section 2. Files: docs/flexible.md.
+Formulas: docs/theory/flexible-bodies.md, section 2. Files: docs/flexible-reference.md.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _axial(second: FloatArray) -> FloatArray:
 def write_arrays(path: str | os.PathLike[str], arguments: dict[str, Any]) -> None:
     """Write the arguments of FlexibleInertia as one .npz archive of plain arrays, without pickles.
 
-    Ports and shape are dictionaries; docs/flexible.md describes the arrays.
+    Ports and shape are dictionaries; docs/flexible-reference.md describes the arrays.
     """
     path = named_as(path, "an archive of arrays", (".npz",))
     arrays = {name: arguments[name] for name in _NUMBERS}

@@ -7,7 +7,7 @@ the arrays, so that chain rules of other frameworks fit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, final
 
@@ -30,15 +30,14 @@ from phipsi.core.model import (
     Model,
     PointSet,
     Refusal,
-    dot,
     point_set,
     supports,
     tree_of,
     whole_number,
 )
 from phipsi.core.operators import J
-from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SpaceError
+from phipsi.learning.coordinate_maps import CoordinateMaps
 from phipsi.simulation import (
     Simulator,
     SimulatorState,
@@ -77,6 +76,10 @@ class Bridge(ABC):
     @abstractmethod
     def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
         """Gradients of Σ weights · results by every input."""
+
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision, in which the work is done."""
+        return [np.asarray(x, dtype=np.float64) for x in inputs]
 
     def check_real(self, kinds: Sequence[tuple[Any, bool]]) -> None:
         """Reject arrays that are complex; `kinds`, their dtypes and whether these are."""
@@ -238,6 +241,11 @@ class RolloutBridge(Bridge):
         self.results = ((steps + 1, nq), (steps + 1, nv))
         self._maps = CoordinateMaps(tree)
 
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision; quaternions of q0 are unit in it."""
+        _, *rest = super().doubles(inputs)
+        return [self._maps.with_unit_quaternions(inputs[0]), *rest]
+
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The states."""
         q0, v0, tau = inputs
@@ -307,6 +315,11 @@ class SimulatorBridge(Bridge):
             (steps // record_every + 1, *simulator.shape_of(name)) for name in record
         )
 
+    def doubles(self, inputs: Sequence[Array]) -> list[Array]:
+        """The inputs in double precision; quaternions of q0 are unit in it."""
+        _, *rest = super().doubles(inputs)
+        return [self._maps.with_unit_quaternions(inputs[0]), *rest]
+
     def _start(self, inputs: Sequence[Array]) -> tuple[SimulatorState, Array]:
         q0, v0, tau, *values = inputs
         given = dict(zip(self._parameters, values, strict=True))
@@ -345,60 +358,6 @@ class SimulatorBridge(Bridge):
 # q̇ = N(q) v. Learning frameworks differentiate by the components of q, quaternions included; the
 # functions here do not depend on the length of a quaternion, so their derivatives by components are
 # N (N* N)⁻¹ g for derivatives g along v.
-
-
-@final
-class CoordinateMaps:
-    """N(q) of a model, its adjoint and their inverses, on batches."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
-        self._curved = [x for x in places if not x[0].is_additive]
-        flat = [
-            (q, v)
-            for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True)
-            if joint.is_additive
-        ]
-        self._flat_q, self._flat_v = (
-            np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
-            for k in range(2)
-        )
-
-    def rates(self, q: Array, dq: Array) -> Array:
-        """Changes along v (..., nv) of changes of the components of q (..., nq): N⁺ dq."""
-        return self._sizes(q) * self.adjoint(q, dq) if self._curved else dq
-
-    def gradient(self, q: Array, along: Array) -> Array:
-        """Gradient by the components of q (..., nq) from one along v (..., nv): N⁺* g."""
-        return self.model.qdot(q, self._sizes(q) * along) if self._curved else along
-
-    def adjoint(self, q: Array, by_components: Array) -> Array:
-        """Gradient along v (..., nv) from one by the components of q (..., nq): N* g."""
-        if not self._curved:
-            return by_components
-        batch = np.broadcast_shapes(q.shape[:-1], by_components.shape[:-1])
-        out = np.zeros((*batch, self.model.nv))
-        out[..., self._flat_v] = by_components[..., self._flat_q]
-        for at, j, column in self._columns(q):
-            out[..., j] = dot(column, [by_components[..., i] for i in at])
-        return out
-
-    def _sizes(self, q: Array) -> Array:
-        """(N* N)⁻¹, which is diagonal: 4/|quaternion|² for rotations, 1 elsewhere."""
-        out = np.ones((*q.shape[:-1], self.model.nv))
-        for _, j, column in self._columns(q):
-            out[..., j] = 1 / dot(column, column)
-        return out
-
-    def _columns(self, q: Array) -> Iterator[tuple[range, int, list[Any]]]:
-        """Columns of N(q) at the joints with q̇ ≠ v: where in q, which rate, and the entries."""
-        for joint, at, to in self._curved:
-            here = range(at.start, at.stop)
-            for k, j in enumerate(range(to.start, to.stop)):
-                unit = [int(i == k) for i in range(joint.nv)]
-                place = [q[..., i] for i in here]
-                yield here, j, joint.q_rate(joint.params, place, unit, ARRAYS)
 
 
 # ---- the functions that phipsi.torch and phipsi.jax offer ----------------------------------------

@@ -66,6 +66,10 @@ def _load(module: str) -> Any:
     return import_optional(module, "phipsi.jax", '"phipsi[jax]"')
 
 
+def _doubles(arrays: Sequence[Any]) -> list[Any]:
+    return [x.astype(np.float64, copy=False) for x in arrays]
+
+
 # ---- the three primitives ------------------------------------------------------------------------
 
 
@@ -83,15 +87,15 @@ def primitives() -> Primitives:
     ad = _load("jax.interpreters.ad")
 
     def value(bridge: Bridge, *operands: Any) -> Sequence[Any]:
-        return bridge.value(operands)
+        return bridge.value(bridge.doubles(operands))
 
     def tangent(bridge: Bridge, *operands: Any) -> Sequence[Any]:
         n = len(bridge.core)
-        return bridge.tangent(operands[:n], operands[n:])
+        return bridge.tangent(bridge.doubles(operands[:n]), _doubles(operands[n:]))
 
     def pullback(bridge: Bridge, *operands: Any) -> Sequence[Any]:
         n = len(bridge.core)
-        return bridge.pullback(operands[:n], operands[n:])
+        return bridge.pullback(bridge.doubles(operands[:n]), _doubles(operands[n:]))
 
     all_three = Primitives(
         _primitive("phipsi", value, "results"),
@@ -141,7 +145,7 @@ def _primitive(name: str, run: Callable[..., Sequence[Any]], gives: str) -> Any:
 
     def host(bridge: Bridge, *operands: Any) -> tuple[Any, ...]:
         dtype = operands[0].dtype
-        arrays = [np.asarray(x, dtype=np.float64) for x in operands]
+        arrays = [np.asarray(x) for x in operands]
         return tuple(np.asarray(x, dtype=dtype) for x in run(bridge, *arrays))
 
     def traced(*operands: Any, bridge: Bridge) -> Any:

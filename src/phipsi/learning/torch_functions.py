@@ -72,15 +72,15 @@ simulator_rollout = _functions.simulator_rollout
 def _operation(bridge: Bridge) -> Callable[..., Any]:
     """The value as an operation of autograd, whose derivatives are operations themselves."""
     torch, n = _torch(), len(bridge.core)
-    pullback = _linear(lambda x: bridge.pullback(x[:n], x[n:]))
-    tangent = _linear(lambda x: bridge.tangent(x[:n], x[n:]))
+    pullback = _linear(lambda x: bridge.pullback(bridge.doubles(x[:n]), _doubles(x[n:])))
+    tangent = _linear(lambda x: bridge.tangent(bridge.doubles(x[:n]), _doubles(x[n:])))
 
     class BridgedFunction(torch.autograd.Function):
         """The function itself."""
 
         @staticmethod
         def forward(*inputs: Any) -> Any:
-            return _tensors(bridge.value(_arrays(inputs)), inputs[0])
+            return _tensors(bridge.value(bridge.doubles(_arrays(inputs))), inputs[0])
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -144,7 +144,11 @@ def _spread(info: Any, dims: Any, inputs: Any) -> list[Any]:
 
 
 def _arrays(tensors: Sequence[Any]) -> list[Any]:
-    return [x.detach().cpu().numpy().astype(np.float64, copy=False) for x in tensors]
+    return [x.detach().cpu().numpy() for x in tensors]
+
+
+def _doubles(arrays: Sequence[Any]) -> list[Any]:
+    return [x.astype(np.float64, copy=False) for x in arrays]
 
 
 def _tensors(arrays: Sequence[Any], like: Any) -> tuple[Any, ...]:

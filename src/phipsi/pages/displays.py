@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms import motions
+from phipsi.algorithms import kinetic_energy, motions
 from phipsi.core.backends import Program
 from phipsi.core.model import Model, Pose, SpatialInertia, unit_texts
 from phipsi.errors import PhipsiError
 from phipsi.flexible import Vibrations, energy_shares
 from phipsi.pages.html_file import safe
 from phipsi.pages.model_tree import draw_tree, sizes_of
+from phipsi.pages.plane_view import TILT, TURN, looks_along, plane_normal
 from phipsi.pages.scene import first_configuration, upright
 from phipsi.simulation import NOTHING, LinearSystem, Trajectory
 
 Array = NDArray[Any]
 _MOST_LINES, _MOST_BODIES, _MOST_ENTRIES, _MOST_CURVES = 60, 400, 12, 12
+FEW_ROUNDINGS = 1e-13  # of the energies: a sum over bodies and steps changes as much
 _WIDE, _HIGH = 300, 220  # of a picture, pixels
 _LINK, _JOINT, _LOOP = "#7b8698", "#e0640e", "#8b5cf6"
 _CURVES = ("#e0640e", "#2563eb", "#16a34a", "#9333ea", "#0891b2", "#db2777", "#65a30d", "#64748b")
@@ -62,21 +64,21 @@ def _model(mechanism: Any) -> str:
         below = f"<div>{mechanism.n_rows} constraint rows: {listed}</div>"
     if mechanism.contact_pairs is not None:
         below += f"<div>{len(mechanism.contact_pairs.pairs)} pairs of shapes may touch</div>"
-    parts = f"{_picture(mechanism)}<pre style='{_PRE}'>{text}</pre>"
+    parts = f"{picture_of(mechanism)}<pre style='{_PRE}'>{text}</pre>"
     row = f'<div style="display:flex;gap:16px;align-items:flex-start">{parts}</div>'
     return f"<div>{head}</div>{below}{row}"
 
 
-def _picture(mechanism: Any) -> str:
-    """The bodies as lines between their joints, as an SVG picture seen from the side."""
+def picture_of(mechanism: Any, q: Array | None = None) -> str:
+    """The bodies as lines between their joints, as an SVG picture seen as pages see it at first.
+
+    `q` (nq,) is by default the neutral configuration, of a system one with closed loops.
+    """
     tree = mechanism.model
     if not 0 < tree.n_bodies <= _MOST_BODIES:
         return ""
-    try:
-        q = first_configuration(mechanism)
-    except PhipsiError:
-        q = tree.neutral()
-    X = motions.poses(tree, q)
+    at = _first(mechanism) if q is None else q
+    X = motions.poses(tree, at)
     loops = mechanism.closures.closures if mechanism.n_rows else ()
     pins = [(k, _place(X, k, frame)) for loop in loops for k, frame in loop.points]
     links: list[tuple[Array, Array, str]] = []
@@ -90,7 +92,9 @@ def _picture(mechanism: Any) -> str:
             links.append((np.zeros(3), X[k, :3, 3], "#c5ccd6"))
     joints = [*X[:, :3, 3], *(p for _, p in pins)]
     points = np.array([p for a, b, _ in links for p in (a, b)] + joints)
-    flat = _projected(points @ upright(tree).T)
+    up = upright(tree)
+    half = np.ptp(points @ up.T, axis=0) / 2
+    flat = _projected(points @ up.T, looks_along(plane_normal(tree), up, half) or (TURN, TILT))
     low, high = flat.min(axis=0), flat.max(axis=0)
     scale = 0.82 * min(_WIDE / max(high[0] - low[0], 1e-9), _HIGH / max(high[1] - low[1], 1e-9))
     if not np.isfinite(scale) or scale > 1e9:
@@ -113,15 +117,23 @@ def _picture(mechanism: Any) -> str:
     )
 
 
+def _first(mechanism: Any) -> Array:
+    """The first configuration, or the neutral one where loops cannot be closed."""
+    try:
+        return first_configuration(mechanism)
+    except PhipsiError:
+        return mechanism.model.neutral()
+
+
 def _place(X: Array, body: int, frame: Any) -> Array:
     """A point of a body in the world."""
     place = frame.translation
     return place if body < 0 else X[body, :3, :3] @ place + X[body, :3, 3]
 
 
-def _projected(points: Array) -> Array:
+def _projected(points: Array, look: tuple[float, float]) -> Array:
     """Seen as the page sees them at first, (n, 2)."""
-    turn, tilt = -0.85, 0.30
+    turn, tilt = look
     right = np.array([-np.sin(turn), np.cos(turn), 0.0])
     away = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
     return points @ np.column_stack([right, np.cross(away, right)])
@@ -139,23 +151,38 @@ def _run(run: Trajectory) -> str:
              for _ in range(at.start, at.stop)]  # fmt: skip
     plots = [
         _plot(f"q, {unit_texts(model)[0]}", run.t, np.asarray(run.q), names),
-        _plot("energy, J", run.t, np.asarray(run.energy)[:, None], ["total"]),
+        _plot("energy, J", run.t, np.asarray(run.energy)[:, None], ["total"], energy_size(run)),
     ]
     page = "<div>The run as a page: <code>run.to_html('run.html')</code></div>"
     return f'{head}<div style="display:flex;gap:16px">{"".join(plots)}</div>{page}'
 
 
-def _plot(title: str, t: Array, y: Array, names: Sequence[str]) -> str:
-    """Curves over time as an SVG picture, at most as many as one can tell apart."""
+def energy_size(trajectory: Trajectory) -> float:
+    """The largest kinetic, potential or total energy, J, whose rounding is in their sum."""
+    kinetic = kinetic_energy(trajectory.model, trajectory.q, trajectory.v)
+    parts = (kinetic, trajectory.energy, trajectory.energy - kinetic)
+    return max(float(np.abs(np.nan_to_num(x)).max(initial=0.0)) for x in parts)
+
+
+def _plot(title: str, t: Array, y: Array, names: Sequence[str], size: float = 0.0) -> str:
+    """Curves over time as an SVG picture, at most as many as one can tell apart.
+
+    `size` is that of the numbers whose difference is plotted, where rounding comes from.
+    """
     keep = np.unique(np.linspace(0, len(t) - 1, 300).astype(int))
     t, y = np.asarray(t)[keep], y[keep][:, :_MOST_CURVES]
     good = y[np.isfinite(y)]
     if not good.size or not t[-1] > t[0]:
         return ""
     low, high = float(good.min()), float(good.max())
-    if high - low < max(NOTHING, 1e-9 * abs(high)):  # a constant in the middle, not its rounding
-        half = 0.5 * abs(high) if abs(high) > NOTHING else 1.0
-        low, high = (low + high) / 2 - half, (low + high) / 2 + half
+    size = max(abs(low), abs(high), size)
+    said = f"{low:.4g} … {high:.4g}"
+    if high - low < max(NOTHING, 1e-9 * abs(high), FEW_ROUNDINGS * size):
+        # a constant in the middle, not its rounding
+        middle, half = (low + high) / 2, 0.5 * size if size > NOTHING else 1.0
+        part = f" to {(high - low) / size:.0e}" if high > low and size > NOTHING else ""
+        said = f"{0.0 if abs(middle) < FEW_ROUNDINGS * size else middle:.4g}, constant{part}"
+        low, high = middle - half, middle + half
     x = 6 + (_WIDE - 12) * (t - t[0]) / (t[-1] - t[0])
     curves: list[str] = []
     for j in range(y.shape[1]):
@@ -170,7 +197,7 @@ def _plot(title: str, t: Array, y: Array, names: Sequence[str]) -> str:
         f'<svg width="{_WIDE}" height="{_HIGH}" role="img"><g fill="none" stroke-width="1.6">'
         f'<rect x="6" y="24" width="{_WIDE - 12}" height="{_HIGH - 48}" stroke="#c5ccd6"/>'
         f"{''.join(curves)}</g>"
-        f'<text x="6" y="16" {style}>{safe(title)}: {low:.4g} … {high:.4g}</text>'
+        f'<text x="6" y="16" {style}>{safe(title)}: {safe(said)}</text>'
         f'<text x="6" y="{_HIGH - 8}" {style}>{t[0]:.4g} … {t[-1]:.4g} s</text></svg>'
     )
 

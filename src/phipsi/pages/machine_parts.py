@@ -8,14 +8,15 @@ relation, is a link between its joints (machine_elements.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
-from phipsi.core.constraints import Relations, axis_of
-from phipsi.core.model import Model, Pose
+from phipsi.core.constraints import PartlyLocked, axis_of
+from phipsi.core.model import WORLD, Model, Pose
 from phipsi.core.spatial import ARRAYS
 from phipsi.errors import ModelError
 from phipsi.pages import machine_solids as solids
@@ -56,6 +57,8 @@ Array = NDArray[Any]
 Parts = Iterator[MachinePart]
 _MOST_TEETH = 400
 _FLAT = 1.4  # rad; flatter cones are no solids
+_Toothed = dict[tuple[str, int, float, float], float]
+"""Wheels that are drawn: body, teeth, radius and place along the axis → angle of a tooth."""
 
 
 def machines_of(
@@ -67,8 +70,9 @@ def machines_of(
     """
     out: list[MachineElement] = []
     row = 0
+    toothed: _Toothed = {}
     for one in constraints:
-        made = _made(model, one, row)
+        made = _made(model, one, row, toothed)
         if made is not None:
             clock = None if one.clock is None else model.joint(one.clock).index
             linked(model, made, clock)
@@ -80,13 +84,50 @@ def machines_of(
     return out
 
 
-def _made(model: Model, one: c.Constraint, row: int) -> MachineElement | None:
+def _made(
+    model: Model, one: c.Constraint, row: int, toothed: _Toothed | None = None
+) -> MachineElement | None:
+    if isinstance(one, Gear):
+        return _gear(model, one, row, {} if toothed is None else toothed)
     make = _KINDS.get(type(one))
     if make is not None:
         return make(model, one, row)
-    if isinstance(one, Relations):  # what is left of one whose joints are locked
-        return relation(model, one, row, "coupling")
+    if isinstance(one, PartlyLocked):
+        return _partly_locked(model, one, row, {} if toothed is None else toothed)
     return general_rows(model, one, row)
+
+
+def _partly_locked(model: Model, one: PartlyLocked, row: int, toothed: _Toothed) -> MachineElement:
+    """The element as it was before its joints were locked, its solids on the bodies of now.
+
+    Bodies keep their names when they are welded to others.
+    """
+    was = one.unlocked
+    plain, found = relation(model, one, row, "coupling"), _made(was, one.whole, row, toothed)
+    if found is None:
+        return plain
+    plain.kind = found.kind
+    if not found.parts:
+        return plain
+
+    def now(body: int) -> tuple[int, Pose]:
+        return model.resolve_point("world" if body == WORLD else was.body_names[body])
+
+    def on(part: MachinePart) -> MachinePart:
+        body, X = now(part.body)
+        return replace(part, body=body, pose=X @ part.pose)
+
+    body, X = now(found.place[0])
+    plain.place = (body, (X @ Pose(None, found.place[1])).translation)
+    held = [n for n in was.joint_names if n not in model.joint_names]
+    locked = [n for n in held if was.joint(n).index in found.bodies]
+    plain.text = f"{found.text}; locked: {', '.join(locked)}"
+    plain.parts = [on(part) for part in found.parts]
+    here = {k: now(k)[0] for k in found.drawn}
+    plain.drawn = tuple(
+        j for k, j in here.items() if j != WORLD and model.body_names[j] == was.body_names[k]
+    )
+    return plain
 
 
 def hidden_bodies(model: Model, constraints: Sequence[c.Constraint]) -> frozenset[int]:
@@ -112,7 +153,8 @@ def _whole_teeth(ratio: float) -> tuple[int, int]:
 # ---- elements ------------------------------------------------------------------------------------
 
 
-def _gear(model: Model, one: Gear, row: int) -> MachineElement:
+def _gear(model: Model, one: Gear, row: int, toothed: _Toothed) -> MachineElement:
+    """Wheels in mesh; one that an earlier pair has drawn is in mesh with both of its mates."""
     a, b = Wheel(model, one.driver), Wheel(model, one.driven)
     ratio = -one.relations(model)["mesh"][one.driven]
     said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
@@ -136,9 +178,21 @@ def _gear(model: Model, one: Gear, row: int) -> MachineElement:
     first = a.angle(inner) - start  # a tooth of the first wheel is at the pitch point
     away = a.centre + r * inner - (b.centre - a.axis * float(a.axis @ (b.centre - a.centre)))
     second = b.angle(away) + np.pi / teeth[1]  # and a gap of the other
-    for wheel, radius, z, phase, color in (
-        (a, r, teeth[0], first, BRASS), (b, s, teeth[1], second, STEEL),
+    keys = [
+        (model.body_names[w.body], z, float(f"{x:.6g}"), float(f"{w.along(a.centre):.6g}"))
+        for w, z, x in ((a, teeth[0], r), (b, teeth[1], s))
+    ]
+    if keys[0] in toothed:  # turn the pair until the teeth of that wheel are where they are
+        ahead = toothed[keys[0]] - first
+    else:
+        ahead = (toothed.get(keys[1], second) - second) * ratio
+    first, second = first + ahead, second + ahead / ratio
+    for key, wheel, radius, z, phase, color in (
+        (keys[0], a, r, teeth[0], first, BRASS), (keys[1], b, s, teeth[1], second, STEEL),
     ):  # fmt: skip
+        if key in toothed:
+            continue
+        toothed[key] = phase
         ring = same_sense and radius == max(r, s)
         shape = solids.toothed_ring if ring else solids.toothed_wheel
         out.parts += _in_plane(wheel, a.centre, shape(radius, z, width, phase), color, width)
@@ -475,6 +529,6 @@ def _coupling(model: Model, one: c.Coupling, row: int) -> MachineElement:
 
 
 _KINDS: dict[type, Callable[[Model, Any, int], MachineElement | None]] = {
-    Gear: _gear, Planetary: _planetary, RackPinion: _rack, Screw: _screw, c.Belt: _belt,
+    Planetary: _planetary, RackPinion: _rack, Screw: _screw, c.Belt: _belt,
     c.Cam: _cam, c.Motor: _motor, Differential: _differential, c.Coupling: _coupling,
 }  # fmt: skip

@@ -24,11 +24,12 @@ from phipsi.core.expressions import Expr
 from phipsi.core.model import entry_names, unit_texts
 from phipsi.errors import InputError, counted, shown, true_or_false
 from phipsi.files import joint_values
+from phipsi.pages.displays import FEW_ROUNDINGS, energy_size
 from phipsi.pages.html_file import PageParts, page_html, page_title, rounded, safe
 from phipsi.pages.live_page import continued
 from phipsi.pages.recorded_scene import operator_blocks, recorded_scene
 from phipsi.papers import Check
-from phipsi.simulation import METHODS, NOTHING, ROUNDING, WORK, Simulator, Trajectory
+from phipsi.simulation import METHODS, NOTHING, WORK, Simulator, Trajectory
 from phipsi.support import atomic_write_text, checked_page
 
 Array = NDArray[Any]
@@ -359,9 +360,10 @@ def _change(trajectory: Trajectory, change: Array, kept: Array) -> dict[str, Any
         note += f", the work to {np.abs(change - trajectory.work).max():.1e} J"
         note = note if not trajectory.events else "E(t) − E(0)"
     values = np.stack(columns, axis=1)[kept]
-    least = ROUNDING * float(np.abs(trajectory.energy).max())
+    size = energy_size(trajectory)
     title, t = "Change of the total energy", trajectory.t[kept]
-    return _plot(title, note, "J", t, names, values, zero=True, least=least)
+    plot = _plot(title, note, "J", t, names, values, zero=True, least=FEW_ROUNDINGS * size)
+    return {**plot, "size": rounded(size)}
 
 
 def picked(t: Array, values: Array) -> Array:

@@ -27,10 +27,12 @@ from phipsi.pages.live_modes import modal_reach
 from phipsi.pages.machine_elements import MachineElement, MachinePart, parts_of, with_machines
 from phipsi.pages.machine_parts import hidden_bodies, machines_of
 from phipsi.pages.meshes import Meshes, read_meshes
+from phipsi.pages.plane_view import looks_along, plane_normal
 from phipsi.pages.shapes_and_colors import (
     FOOT,
     LINK,
     PIN,
+    RAIL,
     SLAB,
     Color,
     DrawnSolid,
@@ -39,6 +41,7 @@ from phipsi.pages.shapes_and_colors import (
     linear,
     meshes_of,
     solids_of,
+    z_along,
 )
 
 Array = NDArray[Any]
@@ -134,14 +137,17 @@ class Drawing:
             for k, place in x.ends
         ]
         view = _view(model, boxes, R, p, up)
-        radius = view.radius
+        radius, normal = view.radius, plane_normal(model, hidden)
+        look = looks_along(normal, up, view.half)
         ground, slabs = _planes(model, self.pairs, up, radius)
         floor = ground if ground is not None or slabs else view.floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
             # machines stand without feet, which would hide them
             still = boxes if WORLD in wheels else [*solids, *of_files]
-            solids += _pedestals(model, still, self.closures, floor, up, radius, wheels | hidden)
+            behind = np.zeros(3) if look is None or normal is None else -(up @ normal)
+            no_feet = wheels | hidden
+            solids += _pedestals(model, still, self.closures, floor, up, radius, no_feet, behind)
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
@@ -160,6 +166,7 @@ class Drawing:
             "radius": radius,
             "depth": view.depth,
             "follow": view.follow,
+            "look": None if look is None else rounded_list(look),
             "floor": floor,
             "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
             "arrow_unit": rounded(weight / (0.9 * radius) or 1.0),
@@ -248,7 +255,7 @@ def _view(model: Model, boxes: list[DrawnSolid], R: Array, p: Array, up: Array) 
     low, high = _extent(boxes, R, p, up)
     floor = None
     if np.linalg.norm(model.gravity) > 0:
-        fixed = [x for x in boxes if x.body == WORLD and x.color != PIN]
+        fixed = [x for x in boxes if x.body == WORLD and x.color not in (PIN, RAIL)]
         floor = _floor(low, high, _extent(fixed, R, p[:0], up)[0])
     follow, depth = _followed(model, p, high - low), 0.0
     if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
@@ -496,9 +503,14 @@ def _pedestals(
     up: Array,
     radius: float,
     without: set[int],
+    behind: Array,
 ) -> list[DrawnSolid]:
-    """A foot under every joint and pin that holds the mechanism to the world, to the floor."""
-    if any(solid.body == WORLD and solid.color != PIN for solid in solids):
+    """A foot under every joint and pin that holds the mechanism to the world, to the floor.
+
+    `behind` is the direction, or zero, in which it stands away from the plane of a mechanism, with
+    a shaft to the joint: it does not cover what moves.
+    """
+    if any(s.body == WORLD and s.color not in (PIN, RAIL) for s in solids):
         return []
     out: list[DrawnSolid] = []
     held = [i for i in model.tree.roots if given_joint(model.joints[i]).nv < 3 and i not in without]
@@ -516,8 +528,15 @@ def _pedestals(
         tops.append(top)
         height = float(top[2] - floor)
         widths = [min(solid.scale) for solid in solids if solid.body == body]
-        thick = max(0.035 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
+        thick = max(0.025 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
         thick *= 1.0 if n < len(held) else 0.5  # a thin post, so that what swings past it is seen
+        if abs(behind[2]) < 0.5 and behind.any():
+            away = (2.2 * thick + max(0.05 * radius, thick)) * behind
+            height += thick
+            shaft = (0.45 * thick, 0.45 * thick, float(np.linalg.norm(away)) / 2)
+            turn, at = up.T @ z_along(behind), up.T @ (top + away / 2)
+            out.append(DrawnSolid(WORLD, "cylinder", shaft, turn, at, FOOT))
+            top = top + away
         middle = np.array([top[0], top[1], floor + height / 2])
         foot = np.array([top[0], top[1], floor + 0.012 * radius])
         out.append(_standing("cylinder", (thick, thick, height / 2), middle, up))

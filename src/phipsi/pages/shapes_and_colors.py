@@ -1,17 +1,18 @@
 """What a mechanism looks like: solids fixed in its bodies, from the file or from its inertias.
 
 Shapes of the file are used where they are boxes, spheres, cylinders, capsules or ellipsoids. A body
-without such a shape, or with balls to touch with alone, gets capsules from its joint to those of
-its children, as thick as its inertia says, and a hub at the joint; a floating base and a body that
-leads nowhere get the box that has their inertia. Constraints of a system show where they hold their
-bodies: a pin along the axis, or a ball; links lead to them as they lead to joints. Meshes are read
+without such a shape, or with spheres for contact alone, is drawn as slim bars from its joint to
+those of its children and to its tips, with a hub at the joint; a mass at the end of a bar is a
+sphere. A body that turns about an axis of symmetry is a wheel; a floating base, and a body that
+leads nowhere, is the box that has its inertia. Constraints of a system show where they hold their
+bodies: a pin along the axis, or a ball; bars lead to them as they lead to joints. Meshes are read
 by meshes.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -26,11 +27,13 @@ Spans = tuple[tuple[float, float], ...]
 """Stretches of time, from and to, s."""
 
 LINK: Color = (0.80, 0.83, 0.88)
+BAR: Color = (0.56, 0.61, 0.70)
 HUB: Color = (0.085, 0.10, 0.135)
 RING: Color = (1.0, 0.36, 0.07)
 BODY: Color = (0.34, 0.46, 0.66)
 FOOT: Color = (0.10, 0.12, 0.16)
 PIN: Color = (0.03, 0.42, 0.36)
+RAIL: Color = (0.30, 0.33, 0.38)
 SLAB: Color = (0.10, 0.13, 0.19)
 _PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "ellipsoid")
 _SHORT = 1e-6  # m; nearer points are the same
@@ -78,7 +81,10 @@ def solids_of(
         is_bare = all(_is_foot(*x) for x in drawn.get(body, ()))
         if is_bare and body != WORLD and body not in meshed:
             out += _skeleton(model, body, size, held.get(body, []))
+    bars = {s.body for s in out if s.color in (BAR, HUB)}
+    width = _bar_radius(size, size)
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
+    widths |= {k: width for k in bars}
     for picture in (x for found in model.description.attachments for x in found.pictures()):
         body, X = model.resolve_point(picture.body)
         out += _of_shape(body, picture, X @ picture.placement)
@@ -206,37 +212,68 @@ def linear(color: tuple[float, ...]) -> Color:
 
 
 def _typical_length(model: Model) -> float:
-    lengths = [float(np.linalg.norm(p.translation)) for p in model.placements]
+    """The mean of the lengths of bars, each counted by its length: short ones say little."""
+    placed = [p for p, k in zip(model.placements, model.parent, strict=True) if k != WORLD]
+    lengths = [float(np.linalg.norm(p.translation)) for p in placed]
     lengths += [float(np.linalg.norm(pose.translation)) for _, pose in model.frames.values()]
+    lengths += [float(np.linalg.norm(x.com_B)) for x in model.inertias]
     lengths = [x for x in lengths if x > _SHORT]
-    return float(np.median(lengths)) if lengths else 0.3
+    if not lengths:  # bodies without a length of their own: how far they are from each other
+        apart = [float(np.linalg.norm(p.translation)) for p in model.placements]
+        return float(np.median([x for x in apart if x > _SHORT] or [0.3]))
+    mean = float(np.square(lengths).sum() / np.sum(lengths))
+    return float(np.clip(0.4 * _longest_path(model), mean, 2 * mean))  # long chains are far away
+
+
+def _longest_path(model: Model) -> float:
+    """From a root to the mass centre at the end of a branch, m."""
+    along = np.zeros(model.n_bodies)
+    for k, parent in enumerate(model.parent):
+        if parent != WORLD:
+            step = np.linalg.norm(model.placements[k].translation)
+            along[k] = along[parent] + float(step)
+    ends = [float(np.linalg.norm(x.com_B)) for x in model.inertias]
+    return float(np.max(along + ends, initial=0.0))
 
 
 def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[DrawnSolid]:
     floats = model.parent[body] == WORLD and given_joint(model.joints[body]).nv >= 3
-    ends = [] if floats else _ends(model, body, held)
-    if not ends:
-        yield _inertia_box(model, body, size)
+    if floats:
+        box = _inertia_box(model, body, size)
+        yield box
+        for end in _ends(model, body, held, tips=False):  # joints that the box does not reach
+            if np.any(np.abs(box.rotation.T @ (end - box.position)) > 1.05 * np.array(box.scale)):
+                yield _rod(body, box.position, end, _bar_radius(size, float(np.linalg.norm(end))))
         return
-    radii = [_radius(model, body, end, size) for end in ends]
+    ends = _ends(model, body, held)
+    if not ends:
+        wheel = _wheel(model, body, size)
+        yield from wheel or [_inertia_box(model, body, size)]
+        return
+    radii = [_bar_radius(size, float(np.linalg.norm(end))) for end in ends]
+    axes = [_axis(model, body)] + [
+        a if (a := _axis(model, k)) is None else model.placements[k].rotation @ a
+        for k, parent in enumerate(model.parent)
+        if parent == body
+    ]
     for end, radius in zip(ends, radii, strict=True):
-        yield from _capsule(body, end, radius)
-    yield from _hub(model, body, ends, radii)
+        yield from _bar(body, end, radius, axes)
+    yield from _mass(model, body, ends, max(radii))
+    yield from _hub(model, body, ends, max(radii), size)
 
 
-def _ends(model: Model, body: int, held: list[Array]) -> list[Array]:
+def _ends(model: Model, body: int, held: list[Array], *, tips: bool = True) -> list[Array]:
     """Where a body leads to: its children's joints and where constraints hold it.
 
-    If there are none, its frames, else twice its mass centre.
+    If there are none, its frames, else the end of the rod that has its mass and inertia.
     """
     children = [i for i, parent in enumerate(model.parent) if parent == body]
     points = [model.placements[i].translation for i in children] + held
-    if not points:
+    if not points and tips:
         points = [pose.translation for at, pose in model.frames.values() if at == body]
     points = [p for p in points if np.linalg.norm(p) > _SHORT]
-    if not points and not children:
-        com = 2 * model.inertias[body].com_B
-        points = [com] if np.linalg.norm(com) > _SHORT else []
+    if not points and not children and tips:
+        points = _rod_end(model, body)
     distinct: list[Array] = []
     for p in points:
         if all(np.linalg.norm(p - other) > _SHORT for other in distinct):
@@ -244,44 +281,142 @@ def _ends(model: Model, body: int, held: list[Array]) -> list[Array]:
     return distinct
 
 
-def _radius(model: Model, body: int, end: Array, size: float) -> float:
-    """Of the solid cylinder along the link with the body's inertia, within what looks right."""
-    length = float(np.linalg.norm(end))
+def _rod_end(model: Model, body: int) -> list[Array]:
+    """The far end of the uniform rod with this inertia, at most as far behind the mass centre.
+
+    A point mass has none behind it: the bar ends there.
+    """
     inertia = model.inertias[body]
-    thick = 0.0
-    if inertia.mass > 0:
-        u = end / length
-        moment = max(float(u @ inertia.moment_about_com_B @ u), 0.0)
-        thick = float(np.sqrt(2 * moment / inertia.mass))
-    return float(np.clip(thick, 0.07 * max(length, 0.5 * size), max(0.48 * length, 0.07 * size)))
+    com, apart = inertia.com_B, float(np.linalg.norm(inertia.com_B))
+    if apart <= _SHORT:
+        return []
+    if inertia.mass <= 0:
+        return [com]
+    moment = float(np.max(np.linalg.eigvalsh(inertia.moment_about_com_B)))
+    half = np.sqrt(3 * max(moment, 0.0) / inertia.mass)  # a rod of length 2 half: m half² / 3
+    return [com * (1 + min(half / apart, 1.0))]
 
 
-def _capsule(body: int, end: Array, radius: float) -> Iterator[DrawnSolid]:
-    length = float(np.linalg.norm(end))
-    R = z_along(end)
-    waist = 0.86 * radius
-    yield DrawnSolid(body, "cylinder", (waist, waist, length / 2), R, end / 2)
-    yield DrawnSolid(body, "sphere", _ball(waist), R, end)
+def _bar_radius(size: float, length: float) -> float:
+    """Of a bar, m: about the same in the whole mechanism, less where it is short."""
+    return float(min(np.clip(0.07 * length, 0.045 * size, 0.055 * size), 0.3 * length))
 
 
-def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iterator[DrawnSolid]:
-    radius = max(radii)
+def _axis(model: Model, body: int) -> Array | None:
+    """The axis about which a body turns, in its axes; None if there is not just one."""
     joint = given_joint(model.joints[body])
     if not isinstance(joint, joints.Revolute | joints.Helical | joints.Cylindrical):
-        yield DrawnSolid(body, "sphere", _ball(1.08 * radius), color=HUB)
+        return None
+    return np.asarray(joint.params[:3])
+
+
+def _rod(body: int, start: Array, end: Array, radius: float) -> DrawnSolid:
+    along = end - start
+    half = float(np.linalg.norm(along)) / 2
+    R = z_along(along)
+    return DrawnSolid(body, "cylinder", (radius, radius, half), R, (start + end) / 2, BAR)
+
+
+def _bar(
+    body: int, end: Array, radius: float, axes: Sequence[Array | None]
+) -> Iterator[DrawnSolid]:
+    """From the origin to an end: flat with round eyes where all axes are across it, else a rod."""
+    length = float(np.linalg.norm(end))
+    axis = axes[0]
+    flat = axis is not None and abs(float(axis @ end)) < 1e-6 * length
+    flat = flat and all(a is not None and abs(float(a @ axis)) > 1 - 1e-9 for a in axes)
+    if not flat or axis is None:
+        yield _rod(body, np.zeros(3), end, radius)
+        yield DrawnSolid(body, "sphere", _ball(radius), position=end, color=BAR)
         return
-    axis = np.asarray(joint.params[:3])
+    u = end / length
+    R = np.stack([u, np.cross(axis, u), axis], axis=-1)
+    wide, thick = 0.85 * radius, 0.55 * radius
+    yield DrawnSolid(body, "box", (length / 2, wide, thick), R, end / 2, BAR)
+    for place in (np.zeros(3), end):
+        eye = (1.6 * radius, 1.6 * radius, 1.01 * thick)
+        yield DrawnSolid(body, "cylinder", eye, z_along(axis), place, BAR)
+
+
+def _mass(model: Model, body: int, ends: list[Array], radius: float) -> Iterator[DrawnSolid]:
+    """A sphere where a mass is concentrated at the end of the only bar."""
+    inertia = model.inertias[body]
+    if len(ends) != 1 or inertia.mass <= 0:
+        return
+    far = float(np.linalg.norm(ends[0]))
+    if float(np.linalg.norm(inertia.com_B - ends[0])) > 0.25 * far:
+        return
+    moment = max(float(np.max(np.linalg.eigvalsh(inertia.moment_about_com_B))), 0.0)
+    of_same_inertia = float(np.sqrt(2.5 * moment / inertia.mass))
+    ball = float(np.clip(of_same_inertia, 2.6 * radius, max(0.3 * far, 2.6 * radius)))
+    yield DrawnSolid(body, "sphere", _ball(ball), position=inertia.com_B, color=BODY)
+
+
+def _hub(
+    model: Model, body: int, ends: list[Array], radius: float, size: float
+) -> Iterator[DrawnSolid]:
+    joint = given_joint(model.joints[body])
+    if isinstance(joint, joints.Prismatic):
+        yield from _slider(model, body, np.asarray(joint.params[:3]), radius, size)
+        return
+    axis = _axis(model, body)
+    if axis is None:
+        yield DrawnSolid(body, "sphere", _ball(1.7 * radius), color=HUB)
+        return
     R = z_along(axis)
     along = max(abs(float(axis @ (end / np.linalg.norm(end)))) for end in ends)
-    if along > 0.8:  # turns about the link: a collar
-        yield DrawnSolid(
-            body, "cylinder", (1.04 * radius, 1.04 * radius, 0.16 * radius), R, color=RING
-        )
+    if along > 0.8:  # turns about the bar: a collar
+        collar = (1.8 * radius, 1.8 * radius, 0.7 * radius)
+        yield DrawnSolid(body, "cylinder", collar, R, color=RING)
         return
-    yield DrawnSolid(body, "cylinder", (1.06 * radius, 1.06 * radius, 1.12 * radius), R, color=HUB)
+    pin = (1.15 * radius, 1.15 * radius, 1.25 * radius)
+    yield DrawnSolid(body, "cylinder", pin, R, color=HUB)
     for side in (-1, 1):
-        cap = (0.62 * radius, 0.62 * radius, 0.05 * radius)
-        yield DrawnSolid(body, "cylinder", cap, R, side * 1.15 * radius * axis, RING)
+        cap = (0.7 * radius, 0.7 * radius, 0.06 * radius)
+        yield DrawnSolid(body, "cylinder", cap, R, side * 1.3 * radius * axis, RING)
+
+
+def _slider(
+    model: Model, body: int, axis: Array, radius: float, size: float
+) -> Iterator[DrawnSolid]:
+    """A block on the body, and the rail along which it slides, on what carries it."""
+    block = (1.8 * radius, 1.8 * radius, 2.6 * radius)
+    yield DrawnSolid(body, "box", block, z_along(axis), color=HUB)
+    X, at = model.placements[body], model.q_slices[body].start
+    low, high = float(model.lower[at]), float(model.upper[at])
+    if not (np.isfinite(high - low) and high > low):
+        low, high = -size, size
+    more = 2.6 * radius
+    start, end = ((X.translation + X.rotation @ axis * x) for x in (low - more, high + more))
+    rail = _rod(model.parent[body], start, end, 0.6 * radius)
+    yield replace(rail, color=RAIL)
+
+
+def _wheel(model: Model, body: int, size: float) -> list[DrawnSolid]:
+    """The cylinder that has the inertia of a body that turns about its axis of symmetry.
+
+    A dark hub and a spoke on its faces show how it turns. Empty for any other body.
+    """
+    axis, inertia = _axis(model, body), model.inertias[body]
+    if axis is None or inertia.mass <= 0:
+        return []
+    J, R = inertia.moment_about_com_B, z_along(axis)
+    inside = R.T @ J @ R
+    polar, cross = float(inside[2, 2]), 0.5 * float(inside[0, 0] + inside[1, 1])
+    uneven = np.abs(inside - np.diag([cross, cross, polar])).max()
+    off = float(np.linalg.norm(np.cross(axis, inertia.com_B)))
+    radius = float(np.sqrt(max(2 * polar / inertia.mass, 0.0)))
+    if polar <= 0 or uneven > 1e-6 * max(polar, cross) or off > 1e-6 * radius:
+        return []
+    squared = 12 * cross / inertia.mass - 3 * radius**2
+    half = float(np.clip(np.sqrt(max(squared, 0.0)) / 2, 0.05 * radius, None))
+    com = inertia.com_B
+    out = [DrawnSolid(body, "cylinder", (radius, radius, half), R, com, BODY)]
+    hub = (0.22 * radius, 0.22 * radius, half + 0.04 * radius)
+    out.append(DrawnSolid(body, "cylinder", hub, R, com, HUB))
+    spoke = (0.36 * radius, 0.05 * radius, half + 0.015 * radius)
+    out.append(DrawnSolid(body, "box", spoke, R, com + 0.5 * radius * R[:, 0], HUB))
+    return out
 
 
 def _inertia_box(model: Model, body: int, size: float) -> DrawnSolid:

@@ -6,6 +6,7 @@ server on the loopback address, the one of the workbench, for the next configura
 
 from __future__ import annotations
 
+import secrets
 import sys
 import threading
 from functools import cache
@@ -18,6 +19,7 @@ from phipsi.algorithms import motions
 from phipsi.core.backends import joint_array
 from phipsi.core.model import Model, mechanism_of, supports
 from phipsi.errors import InputError, true_or_false
+from phipsi.pages.displays import picture_of
 from phipsi.pages.html_file import SCENE_SCRIPTS, asset_text, page_html, page_title
 from phipsi.pages.scene import first_configuration, scene_of_any_motion
 from phipsi.simulation import Trajectory
@@ -86,7 +88,7 @@ def show(
         inside = true_or_false("notebook", notebook, "True, False or None")
     scene = scene_of_any_motion(whole, places, meshes=meshes)
     if inside:
-        return _widget_class()(whole.model, scene, places)
+        return _widget_class()(whole, scene, places)
     return Viewer(whole.model, scene, places, title=title, open=open)
 
 
@@ -223,17 +225,37 @@ def _widget_class() -> Any:
         poses = traitlets.Bytes().tag(sync=True)
         q = traitlets.List().tag(sync=True)  # where poses alone do not say what is drawn
         height = traitlets.Int(420).tag(sync=True)
+        picture = traitlets.Unicode().tag(sync=True)  # the name of the element with the picture
         _closed = False
 
-        def __init__(self, model: Model, scene: dict[str, Any], q: ArrayLike) -> None:
-            self._model, self._by_coordinates = model, draws_coordinates(model, scene)
+        def __init__(self, mechanism: Any, scene: dict[str, Any], q: ArrayLike) -> None:
+            model = mechanism.model
+            self._mechanism, self._model = mechanism, model
+            self._q = one_configuration(model, q)
+            self._by_coordinates = draws_coordinates(model, scene)
             places = one_configuration(model, q).tolist() if self._by_coordinates else []
-            super().__init__(scene=scene, q=places, poses=poses_of(model, q).tobytes())
+            name, poses = f"phipsi-{secrets.token_hex(8)}", poses_of(model, q).tobytes()
+            super().__init__(scene=scene, q=places, poses=poses, picture=name)
+
+        def still(self) -> str:
+            """A picture as HTML, which stays where widgets do not run, as in an exported page."""
+            picture = picture_of(self._mechanism, self._q)
+            return f'<div class="phipsi" id="{self.picture}">{picture}</div>'
+
+        def _ipython_display_(self) -> None:
+            """The widget, and below it the picture, which the widget hides when it draws."""
+            from IPython.display import display
+
+            shown: Any = self._repr_mimebundle_()
+            data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+            display(data, metadata=metadata, raw=True)
+            display({"text/html": self.still(), "text/plain": ""}, raw=True)
 
         def set(self, q: ArrayLike) -> None:
             """Show a configuration (nq,)."""
             if self._closed:
                 raise InputError(_CLOSED)
+            self._q = one_configuration(self._model, q)
             poses = poses_of(self._model, q).tobytes()
             if self._by_coordinates:
                 self.q = one_configuration(self._model, q).tolist()

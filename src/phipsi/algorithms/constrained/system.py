@@ -449,7 +449,7 @@ class System(Model):
             lines.append(f"cut joints: {', '.join(map(repr, self.cut_joints))}")
         for constraint, closure in zip(self.constraints, self.closures.closures, strict=True):
             path = " – ".join(loop_bodies(model, closure))
-            kind = type(constraint).__name__
+            kind = constraint.kind_name
             lines.append(f"  {closure.name!r}: {kind}, {len(closure.rows)} rows; {path}")
         lines.append(f"mobility by counting (Grübler): {model.nv} − {self.n_rows} = "
                      f"{model.nv - self.n_rows}")  # fmt: skip

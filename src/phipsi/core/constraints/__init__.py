@@ -27,7 +27,7 @@ __getattr__ = offer_within(
     __name__,
     {
         "constraint": "Array check_name names_of numbers_of one_coordinate rate_row",
-        "couplings": "PARALLEL SLIDES TURNS Relations Shares",
+        "couplings": "PARALLEL SLIDES TURNS PartlyLocked Relations Shares",
         "shaft_forces": "ShaftForces axis_of frame_of rows_of_shares",
     },
 )

@@ -29,6 +29,7 @@ from phipsi.core.constraints.couplings import (
     SLIDES as SLIDES,
     TURNS as TURNS,
     Coupling,
+    PartlyLocked as PartlyLocked,
     Relations as Relations,
     Shares as Shares,
 )

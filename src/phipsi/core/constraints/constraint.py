@@ -60,6 +60,11 @@ class Constraint(ABC):
         """The `ShaftForces` behind its rows, where it is a gear or belt of known geometry."""
         return ()
 
+    @property
+    def kind_name(self) -> str:
+        """What it is, for texts: the name of its public class."""
+        return type(self).__name__
+
     def sides(self) -> tuple[End, ...]:
         """The two ends, if it is a joint between two."""
         return ()

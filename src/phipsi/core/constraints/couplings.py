@@ -129,7 +129,15 @@ class Relations(Constraint):
         if not rows:
             return None
         shares = {row: left for row, (left, _) in rows.items()}
-        return _Partly(name=self.name, rows=shares, offset=tuple(o for _, o in rows.values()))
+        offsets = tuple(o for _, o in rows.values())
+        whole, unlocked = self._before_locking(before)
+        return PartlyLocked(
+            name=self.name, rows=shares, offset=offsets, whole=whole, unlocked=unlocked
+        )
+
+    def _before_locking(self, before: Model) -> tuple[Relations, Model]:
+        """The element without locked joints, and the model in which it has them all."""
+        return self, before
 
     def transmitted(self, system: Any, poses: ArrayLike, f: ArrayLike) -> Transmitted:
         """The forces between its parts: at pitch points, or of the spans of a belt.
@@ -251,17 +259,35 @@ class Relations(Constraint):
 
 @final
 @dataclass(frozen=True)
-class _Partly(Relations):
-    """What is left of a coupling some of whose joints are locked."""
+class PartlyLocked(Relations):
+    """What is left of a coupling some of whose joints are locked.
+
+    `whole` is the element, and `unlocked` the model, in which no joint of it was locked: pages draw
+    its wheels by them.
+    """
 
     rows: Mapping[str, Shares] = field(kw_only=True)
+    whole: Relations = field(kw_only=True, repr=False, compare=False)
+    unlocked: Model = field(kw_only=True, repr=False, compare=False)
+
+    @property
+    def kind_name(self) -> str:
+        """That of the element that it was."""
+        return self.whole.kind_name
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """Those given."""
         return self.rows
 
+    def _before_locking(self, before: Model) -> tuple[Relations, Model]:
+        return self.whole, self.unlocked
+
+    def __repr__(self) -> str:
+        left = ", ".join(map(repr, _joints_of(self.rows)))
+        return f"<{self.kind_name} {self.name!r}, some joints locked: {left} left>"
+
     def _who(self) -> str:
-        return f"Coupling {self.name!r}"
+        return f"{self.kind_name} {self.name!r}"
 
 
 @final
@@ -327,7 +353,7 @@ class Coupling(Relations):
         left = super().with_locked(model, locked, before)
         if left is None or left is self or np.ndim(self.coefficients) == 2:
             return left
-        assert isinstance(left, _Partly)
+        assert isinstance(left, PartlyLocked)
         shares, offset = left.rows["ratio"], np.ravel(left.offset)[0]
         return replace(
             self, joints=tuple(shares), coefficients=tuple(shares.values()), offset=float(offset)

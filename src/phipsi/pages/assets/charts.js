@@ -7,6 +7,17 @@ function niceStep(span, count) {
   return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * base;
 }
 const middleCut = (name, most = 40) => (name.length > most ? `${name.slice(0, most / 2 - 1)}…${name.slice(-most / 2)}` : name); // names that begin alike end differently
+// The least and the most of an axis for values from low to high. What is nothing but rounding is a straight line on an axis of the size of
+// what it is computed from, `size`; and `said` says how constant it is. `least`: changes below it are rounding.
+function rangeOf(low, high, least, size, zero) {
+  if (!(low <= high)) return { low: -1, high: 1, said: "" };
+  const large = Math.max(Math.abs(low), Math.abs(high), size || 0), span = high - low;
+  if (zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
+  if (span > least && high - low > 1e-6 * Math.max(Math.abs(low), Math.abs(high))) return { low, high, said: "" };
+  const middle = (low + high) / 2, half = large > least ? 0.1 * large : 1;
+  const part = span / large, how = part > 0 && Number.isFinite(part) ? ` to ${part.toExponential(0).replace("e-", "e−")}` : "";
+  return { low: middle - half, high: middle + half, said: large > 0 ? `constant${how}` : "" };
+}
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Colours are those of the dark page; on a light one they are darker.
 const tint = (color) => (page.isDark ? color : "#" + [1, 3, 5].map((i) => Math.round(0.66 * parseInt(color.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join(""));
@@ -41,10 +52,9 @@ function makeChart(parent, chart) {
     pen.clearRect(0, 0, box.w, box.h);
     let low = Infinity, high = -Infinity;
     values.forEach((column, i) => { if (!hidden.has(i)) for (const y of column) if (y !== null) { if (y < low) low = y; if (y > high) high = y; } });
-    if (!(low <= high)) { low = -1; high = 1; }
-    if (chart.zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
-    const size = Math.max(Math.abs(low), Math.abs(high)); // rounding is not magnified: what all but stays the same is a straight line
-    if (!(high - low > Math.max(chart.least, 1e-6 * size))) { const middle = (low + high) / 2, half = size > chart.least ? 0.1 * size : 1; low = middle - half; high = middle + half; }
+    const range = rangeOf(low, high, chart.least, chart.size, chart.zero);
+    low = range.low; high = range.high;
+    canvas.title = range.said;
     const pad = 0.06 * (high - low); low -= pad; high += pad;
     const toY = (y) => box.h - edge.bottom - (box.h - edge.top - edge.bottom) * (y - low) / (high - low);
     pen.font = "11.5px system-ui, sans-serif"; pen.lineWidth = 1;
@@ -60,6 +70,7 @@ function makeChart(parent, chart) {
       const shown = Math.abs(y) < step * 1e-6 ? 0 : y / scale;
       pen.fillText(shown.toFixed(digits).replace("-", "−"), edge.left - 8, at);
     }
+    if (range.said) { pen.textAlign = "right"; pen.fillStyle = ink("--dim"); pen.fillText(range.said, box.w - edge.right, 8); }
     pen.textAlign = "left"; pen.fillStyle = ink("--dim");
     pen.fillText((exponent ? `×${power(exponent)} ` : "") + chart.unit, edge.left, 8);
     const second = niceStep((data.end - data.start) || 1, Math.max(3, box.w / 90));

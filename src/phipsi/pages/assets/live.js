@@ -19,8 +19,9 @@ page.live = { playing: false, physics: null, choose() {} };
   // ---- the state on the screen ----
   let held = false, error = null;
   live.error = (text) => {
-    error = error ?? page.element("stage").appendChild(Object.assign(make("div"), { id: "live-error", role: "alert" }));
-    error.hidden = !text; error.textContent = text;
+    if (!text && !error) return;
+    error = error ?? Object.assign(page.notice(text, "bad"), { id: "live-error", role: "alert" });
+    error.show(text);
   };
   let shown = physics.save(); // the state of the last picture: where a step that fails goes back to
   const fail = (problem) => {
@@ -191,6 +192,8 @@ page.live = { playing: false, physics: null, choose() {} };
     if (trace.length < 2) return;
     let low = Infinity, high = -Infinity;
     for (const row of trace) for (const x of row) { low = Math.min(low, x); high = Math.max(high, x); }
+    const size = Math.max(Math.abs(low), Math.abs(high)); // rounding is not magnified
+    if (high - low < 1e-12 * size) { low -= 0.1 * size; high += 0.1 * size; }
     const pad = 0.06 * (high - low) || 1, y = (x) => h - h * (x - low + pad) / (high - low + 2 * pad);
     KINDS.forEach(([, color], i) => {
       g.beginPath(); g.strokeStyle = color; g.lineWidth = (i ? 1.2 : 2) * ratio;

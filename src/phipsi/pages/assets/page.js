@@ -80,6 +80,14 @@ const page = {
     if (size < 1e-3 || size >= 1e5) return x.toExponential(2).replace("-", "−").replace(/e([+−-]?)(\d+)/, (_, s, d) => "e" + (s === "+" ? "" : "−") + d);
     return x.toPrecision(4).replace("-", "−");
   },
+  notice(text, kind = "") { // a line in the strip above the scene, which its button closes; `kind`: "bad" for errors
+    const box = this.element("notices"), line = document.createElement("div"), words = document.createElement("p"), close = document.createElement("button");
+    line.className = `notice ${kind}`; words.textContent = text; close.textContent = "×"; close.setAttribute("aria-label", "close this notice");
+    line.show = (now) => { words.textContent = now; line.hidden = !now; box.hidden = ![...box.children].some((x) => !x.hidden); };
+    close.addEventListener("click", () => line.show(""));
+    line.append(words, close); box.append(line); line.show(text);
+    return line;
+  },
   frame: [], // called at every picture of the screen, before the scene is drawn, with the time in ms and the seconds that went by, at most 0.1
   shows: [], // called with the name in `scene.show`, and whether it is shown now
   themes: [], // called with "light" or "dark"
@@ -103,14 +111,9 @@ if (data.scene) {
     cover(); page.scene.home(); new ResizeObserver(cover).observe(controls);
     page.scene.setPoses(page.poses);
   } catch (error) {
-    const note = document.createElement("p");
-    note.className = "message"; note.textContent = "This browser has no WebGL 2, so nothing can be drawn here; the rest of the page needs none.";
-    page.element("stage").append(note);
+    page.notice("This browser has no WebGL 2, so nothing can be drawn here; the rest of the page needs none.");
   }
-  const notices = (data.scene.notices || []).filter((x) => x), box = page.element("notices");
-  box.hidden = !notices.length;
-  for (const text of notices) { const line = document.createElement("p"); line.textContent = text; box.append(line); }
-  box.addEventListener("click", () => { box.hidden = true; });
+  for (const text of (data.scene.notices || []).filter((x) => x)) page.notice(text);
 }
 
 // ---- what is shown ------------------------------------------------------------------------------------------------

@@ -405,7 +405,11 @@ class PhipsiScene {
   home() { // the whole motion fits above the controls
     const d = this.description, tall = this.canvas.clientHeight || 1, free = Math.max(0.5, 1 - this.bottom / tall), tan = Math.tan(0.31) * free;
     const aspect = (this.canvas.clientWidth || 2) / (free * tall), wide = Math.hypot(d.half[0], d.half[1]);
-    this.view = { turn: -0.85, tilt: 0.30, away: 0.55 * wide + 1.12 * Math.max(d.half[2] / tan, wide / (tan * aspect)), target: new THREE.Vector3() };
+    const [turn, tilt] = d.look || [-0.85, 0.30]; // of a planar mechanism, along the normal of its plane
+    const s = Math.sin(turn), c = Math.cos(turn), size = (...v) => v.reduce((sum, x, i) => sum + Math.abs(x) * d.half[i], 0);
+    const right = size(-s, c, 0), up = size(-c * Math.sin(tilt), -s * Math.sin(tilt), Math.cos(tilt)), deep = size(c * Math.cos(tilt), s * Math.cos(tilt), Math.sin(tilt));
+    const away = d.look ? deep + 1.15 * Math.max(up / tan, right / (tan * aspect)) : 0.55 * wide + 1.12 * Math.max(d.half[2] / tan, 0.9 * up / tan, wide / (tan * aspect));
+    this.view = { turn, tilt, away, target: new THREE.Vector3() };
     this.dirty = true;
   }
   turn(dx, dy) { this.view.turn -= dx; this.view.tilt = Math.min(Math.max(this.view.tilt + dy, -1.5), 1.5); this.dirty = true; }
@@ -420,6 +424,7 @@ class PhipsiScene {
     if (d.follow >= 0) middle.add(new THREE.Vector3().setFromMatrixPosition(this.bodies[d.follow].matrixWorld)); // a floating base is followed
     const at = middle.clone().add(this.view.target), c = Math.cos(this.view.tilt), v = this.view;
     this.camera.position.set(at.x + v.away * c * Math.cos(v.turn), at.y + v.away * c * Math.sin(v.turn), at.z + v.away * Math.sin(v.tilt));
+    this.camera.up.set(0, 0, 1); if (c < 1e-3) this.camera.up.set(-Math.cos(v.turn), -Math.sin(v.turn), 0); // straight from above
     this.camera.near = 0.02 * v.away; this.camera.far = v.away + 40 * (d.radius + d.depth); this.camera.lookAt(at); this.camera.updateProjectionMatrix(); this.camera.updateMatrixWorld();
     this.sun.position.copy(middle).add(this.towardSun); this.sun.target.position.copy(middle); this.fill.target = this.sun.target;
     this.fill.position.set(middle.x - 0.45, middle.y + 0.55, middle.z + 0.25);

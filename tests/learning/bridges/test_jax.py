@@ -1,20 +1,26 @@
-"""Programs and algorithms as JAX primitives; runs where JAX is installed."""
+"""Programs, algorithms and runs as JAX primitives, with gradients.
 
+In double precision, but for the tests of the default type, for which that is off, as JAX begins.
+"""
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from held_arm import KP, simulator
+from jax.test_util import check_grads
 from known_systems import pinned_four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
+import phipsi.jax as pj
 from phipsi.operators import P, V, mass_matrix, tau
 
-jax = pytest.importorskip("jax", reason="needs JAX")
-import jax.numpy as jnp  # noqa: E402
-from jax.test_util import check_grads  # noqa: E402
 
-import phipsi.jax as pj  # noqa: E402
-
-jax.config.update("jax_enable_x64", True)
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +75,50 @@ def test_vmap(model):
     np.testing.assert_allclose(reverse, inverse, rtol=1e-8, atol=1e-10)
 
 
-def test_float32(model):
-    q, v, u = (x.astype(jnp.float32) for x in arrays(model))
+def functions(model):
+    """Every function, with the arrays that it takes."""
+    q, v, u = (np.asarray(x) for x in arrays(model, (3,)))
+    efforts = np.random.default_rng(1).standard_normal((3, 5, model.nv))
+    frame = [model.body_names[-1]]
+    return {
+        "forward_dynamics": (lambda *x: pj.forward_dynamics(model, *x), (q, v, u)),
+        "inverse_dynamics": (lambda *x: pj.inverse_dynamics(model, *x), (q, v, u)),
+        "kinetic_energy": (lambda *x: pj.kinetic_energy(model, *x), (q, v)),
+        "poses": (lambda *x: pj.poses(model, *x, frame), (q,)),
+        "function": (pj.function(mass_matrix.inv @ tau, model), (q, u)),
+        "rollout": (lambda *x: pj.rollout(model, *x, 0.01, integrator="rk4")[1], (q, v, efforts)),
+    }
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_the_default_type(model, wrap):
+    """float32: values and gradients are those of float64, to single precision."""
+    for name, (function, inputs) in functions(model).items():
+        found = []
+        for double in (True, False):
+            with jax.enable_x64(double):
+                given = [jnp.asarray(x) for x in inputs]
+                places = tuple(range(len(given)))
+                square = lambda *x, f=function: (f(*x) ** 2).sum()  # noqa: E731
+                out = [wrap(function)(*given), *wrap(jax.grad(square, places))(*given)]
+                assert {x.dtype.name for x in out} == {"float64" if double else "float32"}, name
+                found.append([np.asarray(x) for x in out])
+        for want, got in zip(*found, strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-6 * np.abs(want).max(), err_msg=name)
+
+
+def test_transforms_of_the_default_type(model):
+    q, v, u = (np.asarray(x) for x in arrays(model, (3,)))
+    inverse = pp.mass_matrix_inverse(model, q)
     with jax.enable_x64(False):
-        out = pj.forward_dynamics(model, q, v, u)
-        assert out.dtype == jnp.float32
-        assert jax.grad(lambda x: pj.kinetic_energy(model, q, x))(v).dtype == jnp.float32
+        assert jnp.asarray(q).dtype == jnp.float32
+        one = lambda *x: pj.forward_dynamics(model, *x)  # noqa: E731
+        mapped = jax.jit(jax.vmap(one))(q, v, u)
+        np.testing.assert_allclose(mapped, pp.forward_dynamics(model, q, v, u), rtol=1e-4)
+        for derivative in (jax.jacfwd, jax.jacrev):
+            found = derivative(lambda x: one(q[0], v[0], x))(jnp.asarray(u[0]))
+            assert found.dtype == jnp.float32
+            np.testing.assert_allclose(found, inverse[0], rtol=1e-4, atol=1e-5)
 
 
 def test_rollout():
@@ -120,3 +164,22 @@ def test_complex_arrays_are_rejected():
     q = np.array([0.1, 0.2])
     with pytest.raises(pp.errors.InputError, match="v holds .*complex.*must be real"):
         pj.forward_dynamics(arm, q, q + 1j, q)
+
+
+@pytest.mark.parametrize(("double", "rtol"), [(True, 1e-12), (False, 1e-6)])
+def test_a_simulator(double, rtol):
+    """Gradients by the gains of a controller, in double precision and in the default type."""
+    sim = simulator()
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
+
+    def cost(kp):
+        zero, efforts = np.zeros(2), np.zeros((10, 2))
+        given = {"hold.kp": kp}
+        return pj.simulator_rollout(
+            sim, zero, zero, efforts, record=("hold.cost",), parameters=given
+        ).sum()
+
+    with jax.enable_x64(double):
+        found = jax.grad(cost)(jnp.asarray(KP))
+    assert found.dtype == (jnp.float64 if double else jnp.float32)
+    np.testing.assert_allclose(found, wanted.parameters["hold.kp"], rtol=rtol)

@@ -1,15 +1,16 @@
-"""Programs and algorithms as functions of tensors; runs where PyTorch is installed."""
+"""Programs, algorithms and runs as functions of tensors, with gradients."""
 
 import numpy as np
 import pytest
+import torch
+from differences import slope
+from held_arm import KP, simulator
 from known_systems import pinned_four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
+import phipsi.torch as pt
 from phipsi.operators import P, V, mass_matrix, tau
-
-torch = pytest.importorskip("torch", reason="needs PyTorch")
-import phipsi.torch as pt  # noqa: E402
 
 # of PyTorch about itself
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -68,6 +69,46 @@ def test_broadcasting_and_float32(model):
     assert single[0].grad.dtype == torch.float32
 
 
+def functions(model):
+    """Every function, with the arrays that it takes."""
+    q, v, u = (x.detach().numpy() for x in tensors(model, (3,)))
+    efforts = np.random.default_rng(1).standard_normal((3, 5, model.nv))
+    frame = [model.body_names[-1]]
+    return {
+        "forward_dynamics": (lambda *x: pt.forward_dynamics(model, *x), (q, v, u)),
+        "inverse_dynamics": (lambda *x: pt.inverse_dynamics(model, *x), (q, v, u)),
+        "kinetic_energy": (lambda *x: pt.kinetic_energy(model, *x), (q, v)),
+        "poses": (lambda *x: pt.poses(model, *x, frame), (q,)),
+        "function": (pt.function(mass_matrix.inv @ tau, model), (q, u)),
+        "rollout": (lambda *x: pt.rollout(model, *x, 0.01, integrator="rk4")[1], (q, v, efforts)),
+    }
+
+
+def test_the_default_type(model):
+    """float32: values and gradients are those of float64, to single precision."""
+    assert torch.get_default_dtype() == torch.float32
+    for name, (function, arrays) in functions(model).items():
+        found = []
+        for dtype in (torch.float64, torch.get_default_dtype()):
+            given = [torch.tensor(x, dtype=dtype, requires_grad=True) for x in arrays]
+            out = function(*given)
+            (out**2).sum().backward()
+            results = [out, *(x.grad for x in given)]
+            assert all(x.dtype == dtype for x in results), name
+            found.append([x.detach().numpy() for x in results])
+        for want, got in zip(*found, strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-6 * np.abs(want).max(), err_msg=name)
+
+
+def test_lists_and_whole_numbers_become_the_default_type():
+    arm = pp.examples.planar_arm(2)
+    want = pp.forward_dynamics(arm, [1, 2], [0, 1], [0, 0])
+    for given in ([1, 2], [0, 1], [0, 0]), [torch.tensor(x) for x in ([1, 2], [0, 1], [0, 0])]:
+        out = pt.forward_dynamics(arm, *given)
+        assert out.dtype == torch.float32
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+
+
 def test_vmap(model):
     q, v, u = (x.detach() for x in tensors(model, (5,)))
     whole = pt.forward_dynamics(model, q, v, u[0])
@@ -82,29 +123,56 @@ def test_vmap(model):
     assert torch.allclose(gradients, momenta, rtol=1e-9)
 
 
+def test_transforms_of_the_default_type(model):
+    q, v, u = (x.detach() for x in tensors(model, (3,), dtype=torch.float32))
+    whole = pt.forward_dynamics(model, q, v, u)
+    one = lambda *x: pt.forward_dynamics(model, *x)  # noqa: E731
+    assert torch.allclose(torch.func.vmap(one)(q, v, u), whole)
+    _, change = torch.func.jvp(lambda x: one(q, v, x), (u,), (torch.ones_like(u),))
+    inverse = torch.from_numpy(pp.mass_matrix_inverse(model, q.double().numpy())).float()
+    assert change.dtype == torch.float32
+    assert torch.allclose(change, inverse.sum(-1), rtol=1e-4, atol=1e-5)
+
+
 def test_rollout_and_an_optimiser():
-    """Gradient descent on the efforts brings the end of an arm to a place."""
+    """L-BFGS finds efforts that bring the end of an arm to a place, at rest.
+
+    It begins with efforts that hold the arm at the start. From zero the arm falls, and the line
+    search tries efforts of 200 N·m, for which the last digits of a gradient decide where it goes
+    on; how far it comes in a number of evaluations is then an accident of rounding.
+    """
     arm = pp.examples.planar_arm(2)
     q0, v0 = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
-    efforts = torch.zeros(40, 2, dtype=torch.float64, requires_grad=True)
+    held = torch.from_numpy(pp.gravity_forces(arm, np.zeros(2)))
+    efforts = held.expand(40, 2).clone().requires_grad_()
     goal = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
 
-    def cost():
-        q, v = pt.rollout(arm, q0, v0, efforts, 0.02, integrator="rk4")
+    def cost(u):
+        q, v = pt.rollout(arm, q0, v0, u, 0.02, integrator="rk4")
         tip = pt.poses(arm, q[-1], ["tip"])[0, :3, 3]
         return ((tip - goal) ** 2).sum() + 1e-3 * (v[-1] ** 2).sum()
 
-    optimiser = torch.optim.LBFGS([efforts], max_iter=60, line_search_fn="strong_wolfe")
+    def is_exact():
+        (gradient,) = torch.autograd.grad(cost(efforts), efforts)
+        at, d = efforts.detach(), torch.from_numpy(np.random.default_rng(0).normal(size=(40, 2)))
+        by_hand = slope(lambda s: float(cost(at + s * d)), 1e-3)
+        return float((gradient * d).sum()) == pytest.approx(by_hand, rel=1e-7, abs=1e-9)
+
+    assert is_exact()
+    optimiser = torch.optim.LBFGS(
+        [efforts], max_iter=200, max_eval=400, line_search_fn="strong_wolfe"
+    )
 
     def closure():
         optimiser.zero_grad()
-        value = cost()
+        value = cost(efforts)
         value.backward()
         return value
 
-    before = float(cost().detach())
+    before = float(cost(efforts).detach())
     optimiser.step(closure)
-    assert float(cost().detach()) < 1e-4 * before
+    assert float(cost(efforts).detach()) < 1e-8 * before
+    assert is_exact()
     small = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda u: pt.rollout(arm, q0, v0, u, 0.05), (small,))
 
@@ -140,3 +208,18 @@ def test_complex_tensors_are_rejected():
     q = np.array([0.1, 0.2])
     with pytest.raises(pp.errors.InputError, match="v holds .*complex.*must be real"):
         pt.forward_dynamics(arm, q, q + 1j, q)
+
+
+def test_a_simulator():
+    """Gradients by the gains of a controller, in double precision and in the default type."""
+    sim = simulator()
+    wanted = sim.gradient(sim.initial_state(), np.zeros((10, 2)), 10, cotangents={"hold.cost": 1.0})
+    for dtype, rtol in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+        kp = torch.tensor(KP, dtype=dtype, requires_grad=True)
+        start, efforts = torch.zeros(2, dtype=dtype), torch.zeros((10, 2), dtype=dtype)
+        cost = pt.simulator_rollout(
+            sim, start, start, efforts, record=("hold.cost",), parameters={"hold.kp": kp}
+        )
+        cost.sum().backward()
+        assert cost.dtype == kp.grad.dtype == dtype
+        np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=rtol)
