@@ -246,7 +246,7 @@ class ContinuousLaws:
 
 def _reject_sampled(names: Sequence[str]) -> None:
     raise InputError(
-        f"{', '.join(map(repr, names))} is sampled, but linearize needs laws in continuous time. "
-        "Pass the laws without rate= and previous(…), and sample the result:\n"
+        f"{', '.join(map(repr, names))} changes at samples only, but linearize needs laws in "
+        "continuous time. Pass the laws without rate= and previous(…), and sample the result:\n"
         "    pp.linearize(…, laws=laws).discrete(dt)"
     )

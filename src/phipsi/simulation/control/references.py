@@ -302,10 +302,8 @@ class FourierPath:
             A tree, or a `System`.
         t, q : array_like, shape (k,) and (k, nq)
             Times, s, and measured coordinates.
-        period : float
-            Period, s.
-        harmonics : int
-            Number of frequencies.
+        period, harmonics : float, int
+            Period, s, and number of frequencies.
         independent : sequence of str, optional
             As for `JointPath`.
 

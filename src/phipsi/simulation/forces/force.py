@@ -273,12 +273,13 @@ def reject_rows(elements: Iterable[Force]) -> None:
     for element in elements:
         if element.has_rows:
             raise InputError(
-                f"{element!r} is rigid. Use integrator='time_stepping', which solves for its "
-                "impulses, or 'dopri' and 'radau', which locate its events:\n"
+                f"{element!r} is rigid, or dry friction, and has no force law. Use "
+                "integrator='time_stepping', which solves for its impulses, or 'dopri' and "
+                "'radau', which locate its events:\n"
                 "    pp.Simulator(model, laws, integrator='time_stepping')\n"
                 "    pp.simulate(model, q, v, duration, forces=laws)\n"
-                "With other integrators the stiffness must be finite, and the "
-                "velocity_scale positive."
+                "With other integrators the stiffness must be finite, and the velocity_scale "
+                "positive."
             )
 
 

@@ -159,7 +159,7 @@ class StepGraph:
             raise InputError(
                 f"per_trajectory={list(self._named)!r}: these laws were traced for "
                 f"{list(self.circuit.given)!r}, and read masses and gravity of those. Trace them "
-                f"with the same:  circuit(mechanism, laws, dt, given)"
+                f"with the same:  block_diagram(mechanism, laws, dt, given)"
             )
 
     @property

@@ -197,7 +197,7 @@ class RunLoop:
                 self.equations.sample(self.sampled, 0.0, q, v)
             self.equations.check(0.0, q, v)
             self.watch = Watch(events, 0.0, q, v, self.end)
-            with first_call("the run", 0.0):
+            with first_call("the simulation", 0.0):
                 self._start(q, v, options)
         except SimulationError as error:
             model, nothing = self.equations.model, np.full((1, len(v)), np.nan)
