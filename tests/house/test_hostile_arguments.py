@@ -379,7 +379,7 @@ def test_references_of_poses():
     for given, what in (
         (pose, r"must return \(pose, velocity, acceleration\)"),
         ((pose[:3], zero, zero), r"pose of reference .* has shape \(3, 4\)"),
-        ((2 * pose, zero, zero), r"R R\* = I only to 3"),
+        ((2 * pose, zero, zero), r"R R\* differs from I by 3"),
         ((pose, zero, zero[:5]), r"acceleration of reference .* has shape \(5,\)"),
         ((pose.T, zero, zero), "that is not a pose: the last row"),
     ):

@@ -425,7 +425,7 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: Molecule([1] * 4, np.zeros((4, 3)), BONDS), "same place"),
         (lambda: Molecule(["C"] * 4, zigzag(100), BONDS), "must be numbers"),
         (lambda: Molecule([1] * 4, zigzag(100), None), "pairs of atoms"),
-        (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "whole numbers"),
+        (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "two integers"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).dihedral(np.zeros(8), (0, 1, 2)), "four"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).body_forces(np.eye(8)[0], [1, 2]), "atoms"),
         (

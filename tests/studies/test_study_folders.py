@@ -80,8 +80,8 @@ def hostile_blocks() -> dict[str, tuple[bytes, str]]:
         ),
         "claims much": (archive(run=(numbers | {"shape": (8, 10**15)}, 64)), "cannot be read"),
         "negative": (archive(run=(numbers | {"shape": (8, -1)}, 64)), "cannot be read"),
-        "no archive": (b"PK\x05\x06" + bytes(18), "other numbers"),
-        "other rows": (stored.getvalue(), "other numbers"),
+        "no archive": (b"PK\x05\x06" + bytes(18), "checksum mismatch"),
+        "other rows": (stored.getvalue(), "checksum mismatch"),
     }
 
 
@@ -112,8 +112,8 @@ def test_a_manifest_that_lists_arrays_of_other_runs_is_found(arm: pp.Simulator, 
     folder = StudyFolder.open(tmp_path)
     for arrays, message in (
         ({"run": np.arange(9)}, "'run' has another shape"),
-        ({"run": np.arange(1, 9), "x": np.zeros(8)}, "not that of runs 0 … 7"),
-        ({"x": np.zeros(8)}, "not that of runs 0 … 7"),
+        ({"run": np.arange(1, 9), "x": np.zeros(8)}, "does not have the runs 0 … 7"),
+        ({"x": np.zeros(8)}, "does not have the runs 0 … 7"),
     ):
         folder.done[0] = folder.write_block(0, arrays)
         folder.save()
