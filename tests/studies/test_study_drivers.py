@@ -226,7 +226,7 @@ def greedy(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         (lambda run, d: 1.0, {}, "returned float; it must return arrays by name"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:runs .* put aside")
+@pytest.mark.filterwarnings("ignore:runs .* quarantined")
 def test_a_study_that_fails_from_the_first_block_on_is_stopped(
     metrics: Any, limits: Any, message: str, arm: pp.Simulator
 ):

@@ -115,7 +115,7 @@ def test_files_that_are_wrong(old, new, message, file):
         ({"q.joint1": [[0.0, 1.0]]}, "must have 1 numbers"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:runs .* put aside")
+@pytest.mark.filterwarnings("ignore:runs .* quarantined")
 def test_names_of_draws_that_are_wrong(samples, message):
     with pytest.raises((InputError, pp.errors.SimulationError), match=message):
         pp.Study(make(), samples, steps=1).run()
