@@ -267,7 +267,7 @@ def test_paths_that_leave_the_constraints_are_rejected():
     free = FOUR_BAR.model
     for call, message in (
         (lambda: JointPath(FOUR_BAR, [Q, Q + 0.1], [0, 1]), r"waypoints\[1\] does not close"),
-        (lambda: JointPath(FOUR_BAR, [Q, other], [0, 1], independent=["joint1"]), "another way"),
+        (lambda: JointPath(FOUR_BAR, [Q, other], [0, 1], independent=["joint1"]), "another branch"),
         (lambda: JointPath(FOUR_BAR, [Q, GOAL], [0, 1], independent=["joint1", "joint2"]),
          "1 degree of freedom"),
         (lambda: JointPath(FOUR_BAR, [Q, GOAL], [0, 1], independent=["elbow"]), "no joint 'elbow'"),

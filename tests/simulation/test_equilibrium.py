@@ -246,7 +246,7 @@ def test_a_joint_that_nothing_holds_is_named_with_a_fix():
     with pytest.raises(ConvergenceError) as error:
         pp.equilibrium(ARM, q=[0.0, 0.0], unknowns=["tau[joint2]"])
     text = str(error.value)
-    assert "joint 'joint1'" in text and "Unknown were tau[joint2]" in text
+    assert "joint 'joint1'" in text and "The unknowns were tau[joint2]" in text
     assert 'unknowns=("tau[joint2]", "tau[joint1]")' in text
     best: Any = error.value.result
     assert best.tau[1] == pytest.approx(0.5 * G)

@@ -42,7 +42,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
         ((ARM, ZERO, ZERO, 1), {"integrator": "dopry"}, "Did you mean 'dopri'"),
         ((ARM, ZERO, ZERO, 1), {"integrator": 4}, "integrator=4 is not one of"),
         ((ARM, ZERO, ZERO, 1), {"output_times": [0.5, 0.5]}, "must increase, but 0.5 follows 0.5"),
-        ((ARM, ZERO, ZERO, 1), {"output_times": [0.5, 2]}, "has 2.0, but the run goes from 0 to 1"),
+        ((ARM, ZERO, ZERO, 1), {"output_times": [0.5, 2]}, "but the simulation goes from 0 to 1"),
         ((ARM, ZERO, ZERO, 1), {"output_times": [-1]}, "has -1.0"),
         ((ARM, ZERO, ZERO, 1), {"output_times": [np.nan]}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"output_times": 0.5}, "finite times"),

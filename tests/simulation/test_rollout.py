@@ -252,7 +252,7 @@ def test_a_joint_with_nothing_to_move_is_named():
     builder.add_body("ghost", parent="rod", joint=pp.joints.Revolute(axis=(0, 0, 1)),
                      inertia=pp.SpatialInertia(0.0, (0, 0, 0), 0.0))  # fmt: skip
     model = builder.build()
-    with pytest.raises(pp.errors.SimulationError, match="joint 'ghost' has nothing to move"):
+    with pytest.raises(pp.errors.SimulationError, match="joint 'ghost' has no inertia to move"):
         pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)
 
 
