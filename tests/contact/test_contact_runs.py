@@ -200,7 +200,7 @@ def test_systems_with_contacts_keep_them():
         (lambda s, q, v: pp.System(pp.examples.planar_arm(2), contacts=s.contact_pairs), "another"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="rk4"), "events of contacts"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, prescribed={"ball": 0.0}), "prescribed="),
-        (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "another name"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "Rename yours"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="time_stepping", work=True), "work="),
         (lambda s, q, v: pp.forward_dynamics(s, q, v, np.zeros(6)), "contact_step"),
     ],

@@ -200,7 +200,7 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointLimit(None, np.inf, lower=-
         (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID], **RK4), "time_stepping"),
         (
             lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY], **RK4),
-            "velocity_scale must be positive",
+            "velocity_scale positive",
         ),
         (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no torques at a state"),
         (

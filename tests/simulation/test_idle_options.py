@@ -144,7 +144,7 @@ def test_phases_without_constraints_do_not_complain():
     locks = pp.topology.at(0.005, pp.topology.Lock("joint2"))
     with pytest.raises(InputError, match="stabilization='none' has no effect: .* no constraints"):
         pp.simulate(ARM, Q, V, 0.01, events=locks, stabilization="none")
-    with pytest.raises(InputError, match="topology has 'Lock', which is no change"):
+    with pytest.raises(InputError, match="topology has 'Lock', which is not a change"):
         pp.simulate(ARM, Q, V, 0.01, topology=["Lock"])
 
 
@@ -218,7 +218,7 @@ def test_options_of_other_functions_that_would_do_nothing():
         pp.explain("J", points=["tip"])
     fall = pp.simulate(ARM, Q, V, 0.01)
     for path, name, what in (("a.png", "fps", "instant"), ("a.gif", "time", "whole run")):
-        with pytest.raises(InputError, match=f"{name}=2.0 has no effect: .* {what}"):
+        with pytest.raises(InputError, match=f"{name}=2.0 would do nothing: .* {what}"):
             pp.render(fall, path, **{name: 2.0})
 
 
