@@ -348,7 +348,7 @@ def test_certificates_account_for_the_masses_and_gravity_of_every_trajectory():
 @pytest.mark.parametrize(
     ("given", "value", "says"),
     [
-        ("P", np.ones((2, 6, 6)), r"its own 'P', which no model can have[\s\S]*run\.q"),
+        ("P", np.ones((2, 6, 6)), r"quantity 'P' cannot be stored in a model[\s\S]*run\.q"),
         ("M", np.eye(6) + np.zeros((2, 6, 6)) + np.diag([0, 0, 0, 1, 0, 0]),
          "M of body 'link1' is not the inertia of a rigid body"),
         ("Jr", -5.0 * np.ones((2, 1, 1)), "Jr of joint 'joint1' is not the armature"),
