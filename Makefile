@@ -129,6 +129,7 @@ counts: setup  ## what the library is made of: lines, loops, twins, cycles; writ
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/batches.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/live_pages.py
 	$(BIN)/python benchmarks/closed_chains.py

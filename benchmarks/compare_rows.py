@@ -182,9 +182,24 @@ def _start(w: World, r: str, size: int | None) -> tuple[Any, np.ndarray, np.ndar
     return w.robot(r), q, 0.1 * v, np.zeros(v.shape[-1])
 
 
+def _named(w: World, **words: Any) -> dict[str, Any]:
+    """Arguments and their values under the names that this version has, see decision 0075."""
+    if hasattr(w.pp.Simulator, "initial_state"):
+        return words
+    before = {"record_every": "every", "cotangents": "of"}
+    named = {before.get(name, name): value for name, value in words.items()}
+    return named | ({"on_error": "return"} if "on_error" in words else {})
+
+
+def _begin(w: World, sim: Any, *state: Any) -> Any:
+    """The state of a simulator, by the method that makes it in this version."""
+    named = hasattr(w.pp.Simulator, "initial_state")
+    return sim.initial_state(*state) if named else sim.start(*state)
+
+
 def _rolling(w: World, r: str, size: int | None, method: str) -> Call:
-    start = _start(w, r, size)
-    return _call(w, ("rollout",), *start, DT, STEPS, record_every=STEPS, integrator=method)
+    start, options = _start(w, r, size), _named(w, record_every=STEPS)
+    return _call(w, ("rollout",), *start, DT, STEPS, integrator=method, **options)
 
 
 def _simulated(w: World, r: str, method: str) -> Call:
@@ -234,18 +249,20 @@ def _simulator(w: World, integrator: str) -> tuple[Any, Any]:
         pp.forces.JointSpring(None, 3.0), pp.forces.JointDamper(None, 0.2),
     ]  # fmt: skip
     sim = pp.Simulator(model, laws, 1e-3, integrator=integrator)
-    return sim, sim.initial_state(*w.args("UR5", "q v", BATCH))
+    return sim, _begin(w, sim, *w.args("UR5", "q v", BATCH))
 
 
 def _run(w: World, integrator: str) -> Call:
     sim, start = _simulator(w, integrator)
-    return lambda: sim.rollout(start, steps=STEPS, record_every=STEPS)
+    options = _named(w, record_every=STEPS)
+    return lambda: sim.rollout(start, steps=STEPS, **options)
 
 
 def _run_gradient(w: World) -> Call:
     sim, start = _simulator(w, "semi_implicit")
     weights = np.ones((BATCH, 2, w.robot("UR5").nq))
-    return lambda: sim.gradient(start, steps=STEPS, record_every=STEPS, cotangents={"q": weights}).v
+    options = _named(w, record_every=STEPS, cotangents={"q": weights})
+    return lambda: sim.gradient(start, steps=STEPS, **options).v
 
 
 @cache
@@ -270,18 +287,20 @@ def _touching(w: World) -> tuple[Any, Any, Any]:
     q[:, 4::7] = 0.05 * rng.standard_normal((32, 4))
     q[:, 6::7] = 0.101 + 0.21 * np.arange(4)
     v = 0.3 * rng.standard_normal((32, model.nv))
-    start = sim.initial_state(q, v)
-    return sim, start, sim.rollout(start, steps=200, record_every=200).state
+    start = _begin(w, sim, q, v)
+    return sim, start, sim.rollout(start, steps=200, **_named(w, record_every=200)).state
 
 
 def _landing(w: World) -> Call:
     sim, start, _ = _touching(w)
-    return lambda: sim.rollout(start, steps=STEPS, record_every=STEPS)
+    options = _named(w, record_every=STEPS)
+    return lambda: sim.rollout(start, steps=STEPS, **options)
 
 
 def _lying(w: World) -> Call:
     sim, _, settled = _touching(w)
-    return lambda: sim.rollout(settled, steps=STEPS, record_every=STEPS)
+    options = _named(w, record_every=STEPS)
+    return lambda: sim.rollout(settled, steps=STEPS, **options)
 
 
 def _lying_beside_failed(w: World) -> Call:
@@ -289,24 +308,27 @@ def _lying_beside_failed(w: World) -> Call:
     sim, _, settled = _touching(w)
     state = settled.copy()
     state.status[::8], state.failed_at[::8] = 1, 0
-    return lambda: sim.rollout(state, steps=STEPS, record_every=STEPS, on_error="best").q[1::8]
+    options = _named(w, record_every=STEPS, on_error="best")
+    return lambda: sim.rollout(state, steps=STEPS, **options).q[1::8]
 
 
 def _landing_gradient(w: World) -> Call:
     sim, start, _ = _touching(w)
     weights = np.ones((32, 2, start.q.shape[-1]))
-    return lambda: sim.gradient(start, steps=10, record_every=10, cotangents={"q": weights}).v
+    options = _named(w, record_every=10, cotangents={"q": weights})
+    return lambda: sim.gradient(start, steps=10, **options).v
 
 
 def _reaching(w: World, rest: bool, many: bool) -> Call:
     pp, model = w.pp, w.robot("UR5")
     (q,) = w.args("UR5", "q", BATCH)
     last = model.body_names[-1]
-    options = {"rest": model.neutral()} if rest else {}
+    options: dict[str, Any] = {"rest": model.neutral()} if rest else {}
     goals, start = pp.poses(model, q, [last])[:, 0], q + 0.1
     if not many:
         goals, start = goals[0], start[0]
-    return lambda: pp.inverse_kinematics(model, {last: goals}, start, on_error="best", **options).q
+    options |= _named(w, on_error="best")
+    return lambda: pp.inverse_kinematics(model, {last: goals}, start, **options).q
 
 
 for _method in ("semi_implicit", "implicit_damping", "implicit_midpoint", "variational"):

@@ -502,12 +502,14 @@ ROWS: tuple[Row, ...] = (
 def table(house: House) -> str:
     """The page docs/counts.md."""
     lines = [
-        "# Counts",
+        "# Code counts",
         "",
-        "What the library is made of, measured by `make counts` (`scripts/counts.py` has the",
-        "patterns; `python scripts/counts.py --list twins` shows what a row counted). *Read* is a",
-        "reading by hand before the rooms were rebuilt, *then* this script on the same sources; from",
-        '"loaded by" on, *read* is a reading before packages loaded what they offer on first use.',
+        "**Size and structure of the source code**, for contributors: files, lines, repeated",
+        "constructs, and code that a first call loads. Measured by `make counts`",
+        "(`scripts/counts.py` has the patterns; `python scripts/counts.py --list twins` shows what a",
+        "row counted). *Read* was counted by hand before the rooms were rebuilt, and *then* by this",
+        'script on the same sources. From "loaded by" on, *read* was measured before packages loaded',
+        "their modules on first use.",
         "",
         "| what | how it is counted | read | then | now | wanted |",
         "|---|---|---|---|---|---|",

@@ -19,7 +19,8 @@ SOURCES, PAGE = ROOT / "src" / "phipsi", ROOT / "docs" / "file-map.md"
 _HEAD = """# File map
 
 Every module of `src/phipsi` with the first sentence of its documentation, in the order of the
-[rooms](architecture.md#rooms). Written by `python scripts/file_map.py`."""
+[rooms](architecture.md#rooms) of the architecture. Use it to find the file for a subject; users of
+the library do not need it. Written by `python scripts/file_map.py`."""
 
 
 def order() -> list[str]:

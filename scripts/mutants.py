@@ -549,11 +549,12 @@ def report(found: dict[str, Outcome]) -> str:
     """The page docs/mutants.md."""
     groups = [found[group.name] for group in GROUPS if group.name in found]
     lines = [
-        "# Mutants",
+        "# Mutation tests",
         "",
-        "Deliberate faults, one at a time, each of which must turn a test red. `make mutants`",
-        "repeats the run; `scripts/mutants.py` says what is changed and which tests run. Files and",
-        "lines are those of the commit that a group was run at.",
+        "Evidence that the tests notice faults (**mutation testing**): one deliberate fault at a",
+        "time is put into the code, and a test must fail. `make mutants` repeats the run;",
+        "`scripts/mutants.py` says what is changed and which tests run. Files and lines are those",
+        "of the commit in the last column.",
         "",
         "| group | faults | noticed | equivalent | not noticed | commit |",
         "|---|---|---|---|---|---|",

@@ -12,6 +12,7 @@ import re
 import runpy
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import beta
+from walking_robot import walking_robot
 
 import phipsi.gym
 
@@ -33,11 +35,12 @@ def after(page: str, last: str) -> dict[str, Any]:
     """The names on a page after its Python blocks, up to the one that contains `last`."""
     names: dict[str, Any] = {}
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        with contextlib.redirect_stdout(io.StringIO()):
-            exec(block, names)
-        if last in block:
-            return names
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # pages write files
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(block, names)
+            if last in block:
+                return names
     raise ValueError(f"{page} has no block with {last!r}")
 
 
@@ -610,6 +613,7 @@ def main() -> None:
         print(f"written: docs/pictures/{name}.svg")
     (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
     print("written: docs/pictures/trot.svg")
+    walking_robot(FOLDER)
     workbench(FOLDER)
     live_page(FOLDER)
     contact_forces(FOLDER)

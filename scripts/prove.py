@@ -272,10 +272,12 @@ def report(
     total = sum(c["exact"] for c in proved.values())
     digits = sum(c["50 digits"] for c in proved.values())
     lines = [
-        "# Proofs on record",
+        "# Record of proofs",
         "",
-        "Written by `make prove`; [identities.md](identities.md) says how a proof works. Nothing",
-        "here has a tolerance.",
+        "Evidence that the identities of the library hold: every identity was **proved** on every",
+        "kind of mechanism, and changed copies of it were **refuted**. No comparison has a",
+        "tolerance.",
+        "[How proofs work](how-proofs-work.md) explains the method. Written by `make prove`.",
         "",
         f"{len(identities())} identities on {len(proved)} mechanisms: {total} proofs modulo random",
         f"primes, {digits} in fifty digits (square roots of D; on three of the mechanisms).",

@@ -23,21 +23,24 @@ from phipsi.core.model import CAPABILITIES, LABELS, UNAFFECTED, Refusal  # noqa:
 PAGE = ROOT / "docs" / "supported-features.md"
 _HEAD = """# Supported features
 
-What each public function does with the features of a mechanism. Every function says the same at the
-end of its documentation, `help(pp.simulate)`, and the error of one that rejects a mechanism says
-what to use instead. Written by `python scripts/supported_features.py` from the declarations of the
-functions.
+Which public functions support **closed kinematic loops**, **contacts**, **flexible bodies**,
+**rotors on skew axes** and **prescribed joints**. Look here before you design with one of these
+features. The last lines of a function's documentation say the same (`help(pp.simulate)`), and the
+error of a function that rejects a mechanism says what to use instead.
 
-| in a cell | means |
+You need: a [model](models.md) or a [system](closed-chains.md). The table is written by
+`python scripts/supported_features.py` from the declarations of the functions.
+
+| cell | meaning |
 |---|---|
 | yes | the feature is taken into account |
 | same | the feature does not change the answer |
 | – | a mechanism with the feature is rejected, mostly for a [reason](#reasons) |
 | | the function takes no `prescribed=` |
 
-Closed loops stand for constraints of all kinds. `system.model` is a mechanism without its loops and
-contacts, `model.with_rigid_bodies()` one without its modes. Rotors on skew axes are those that are
-[not constant inertias](rotors.md).
+"Closed loops" includes constraints of all kinds. `system.model` is the mechanism without its loops
+and contacts, and `model.with_rigid_bodies()` the mechanism without its modal coordinates. Rotors on
+skew axes are those that are [not constant inertias](rotors.md).
 [Limitations](limitations.md) lists what the whole library cannot do."""
 
 

@@ -36,10 +36,10 @@ def assemble(folder: Path) -> None:
         _write(folder / name, pages.outside_code(text, lambda x, n=name: linked(x, n, entries)))
     for name, text in reference.pages().items():
         _write(folder / name, text)
-    gallery = folder / "gallery.md"
-    head, mark, rest = gallery.read_text(encoding="utf-8").partition("\n## ")
-    _write(gallery, f"{head}\n{live_pages.section()}{mark.lstrip()}{rest}")
-    pages.copy_pictures(folder)
+    for name, part in (("index.md", live_pages.first_page()), ("gallery.md", live_pages.section())):
+        head, mark, rest = (folder / name).read_text(encoding="utf-8").partition("\n## ")
+        _write(folder / name, f"{head}\n{part}{mark.lstrip()}{rest}")
+    pages.copy_files(folder)
 
 
 def linked(text: str, page: str, entries: dict[str, str]) -> str:

@@ -58,6 +58,9 @@ PAGES: list[tuple[str, str, str, Callable[[Path], None]]] = [
 ]  # fmt: skip
 
 
+FIRST = "quadruped"  # of the first page of the site
+
+
 def section() -> str:
     """The part of the gallery that links to the pages, with a picture of each."""
     rows = [
@@ -70,6 +73,27 @@ def section() -> str:
         "These pages contain the physics: they open without a network, and can be mailed. "
         "[Live pages](live-pages.md) says what they can do.", "",
         "| | |", "|---|---|", *rows, "", "",
+    ])  # fmt: skip
+
+
+def first_page() -> str:
+    """What the first page of the site has above its contents: installation, and a live robot."""
+    name, title, words, _ = next(x for x in PAGES if x[0] == FIRST)
+    start = (
+        "const frame = document.createElement('iframe'); frame.src = this.href; "
+        "frame.title = this.title; this.replaceWith(frame); return false"
+    )
+    return "\n".join([
+        "## Install", "",
+        "Version 0.1.0 is not on PyPI yet: until the release, `pip install -e .` in a clone of the "
+        "repository takes the place of the first line.", "",
+        "```shell", "pip install phipsi", "phipsi demo", "```", "",
+        "## A live robot", "",
+        f"{title}: {words}. Press the picture to start the simulation, compiled to WebAssembly, "
+        "in this page. The [gallery](gallery.md) has more.", "",
+        f'<a class="live" href="live/{name}.html" title="{title}, live" onclick="{start}">'
+        f'<img src="_static/live-{name}.png" alt="{title}"><span>&#9654; start</span></a>',
+        f'<p><a href="live/{name}.html">Open the live page alone</a></p>', "", "",
     ])  # fmt: skip
 
 

@@ -114,10 +114,10 @@ def relative(target: str, source: str) -> str:
 
 
 def navigation() -> Iterator[str]:
-    """The tables of the index as the tree of pages, a caption for each of its headings."""
+    """The tables of the index as the tree of pages, a caption for each heading, of both levels."""
     text = (ROOT / INDEX).read_text(encoding="utf-8")
     seen = {"index.md"}
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]:
         caption = section.partition("\n")[0]
         found = [_target(x, INDEX) for x in LINK.findall(FENCE.sub("", section))]
         children = {relative(str(x.relative_to(ROOT)), INDEX)
@@ -140,9 +140,13 @@ def pages() -> dict[str, str]:
     return {place(source): page(source) for source in sources()}
 
 
-def copy_pictures(folder: Path) -> None:
-    """Put the pictures of the pages where the pages look for them."""
-    for picture in [*ROOT.glob("docs/pictures/*"), *ROOT.glob("benchmarks/plots/*")]:
+# Files that pages show or offer, and are no pages themselves.
+FILES = ("docs/pictures/*", "docs/notebooks/*.ipynb", "benchmarks/plots/*")
+
+
+def copy_files(folder: Path) -> None:
+    """Put pictures and notebooks where the pages look for them."""
+    for picture in (x for pattern in FILES for x in ROOT.glob(pattern)):
         target = folder / picture.relative_to(ROOT).as_posix().removeprefix("docs/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)

@@ -1,6 +1,6 @@
 """Exception classes of the whole library, and helpers that write their messages.
 
-Every message says what went wrong, where by name, why in physical terms, and how to mend it. Where
+Every message says what went wrong, where by name, why in physical terms, and how to fix it. Where
 Python prints an error, its last line names the section of the documentation about the class
 (docs/decisions/0052); the text of the error, ``str(error)``, does not contain it.
 Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
@@ -29,11 +29,11 @@ __dir__ = only_public(__name__)
 
 
 def shown(text: object, most: int | None = 2000) -> str:
-    r"""Text from outside as it may be printed: on one line, and nothing in it acts.
+    r"""Text from outside, made safe to print: on one line, without control characters.
 
     Control characters, escape codes, marks that change the direction of writing and halves of
-    surrogate pairs become escapes such as ``\x1b``; of what is longer than `most` the middle is cut
-    out.
+    surrogate pairs become escapes such as ``\x1b``. The middle of a text that is longer than `most`
+    characters is replaced by "…".
 
     >>> from phipsi.errors import shown
     >>> print(shown("arm\x1b[31m"))
@@ -48,7 +48,7 @@ def shown(text: object, most: int | None = 2000) -> str:
 
 
 def shown_lines(text: object) -> str:
-    """The same for text of several lines, which stay lines."""
+    """The same for text of several lines; line breaks are kept."""
     found = str(text)
     return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
 
@@ -73,7 +73,7 @@ def cut(text: str, longest: int = _LONGEST_MESSAGE) -> str:
 class PhipsiError(Exception):
     """Base of every exception raised on purpose by this library.
 
-    Its text never holds what acts on a terminal, whatever names a file has brought.
+    Its text has no control characters, even if it quotes names from a file.
 
     >>> from phipsi.errors import SpaceError
     >>> SpaceError("these do not fit").__notes__
@@ -90,14 +90,24 @@ class PhipsiError(Exception):
 
 
 class ModelError(PhipsiError, ValueError):
-    """A mechanism, or a part of one, that cannot exist or cannot be understood."""
+    """A mechanism, or a part of one, is invalid or cannot be interpreted."""
 
 
 class FileError(ModelError):
-    """A robot file that cannot be read: `file`, `line`, the `element` by name, and the `reason`.
+    """A robot file cannot be read.
 
-    The text is ``file:line: element: reason``; `line` is 1 for what concerns the file as a whole.
-    Long elements and reasons are cut.
+    The text is ``file:line: element: reason``. Long elements and reasons are shortened.
+
+    Attributes
+    ----------
+    file : str
+        Name of the file.
+    line : int
+        Line of the element; 1 if the error concerns the file as a whole.
+    element : str
+        Name of the element, or "".
+    reason : str
+        What is wrong.
     """
 
     def __init__(self, file: str, line: int, element: str, reason: str) -> None:
@@ -111,35 +121,41 @@ class FileError(ModelError):
 
 
 class SpaceError(PhipsiError, TypeError):
-    """Operators or vectors combined although their spaces do not fit."""
+    """Operators or vectors are combined although their spaces do not match."""
 
 
 class ParseError(PhipsiError, ValueError):
-    """Text or data from outside that does not follow its grammar or format."""
+    """Text or data from outside does not follow its grammar or format."""
 
 
 class LoweringError(PhipsiError, ValueError):
-    """An expression that has no O(N) form under the rules; the message shows the residue."""
+    """An expression has no O(N) form under the rules; the message shows what remains."""
 
 
 class InputError(PhipsiError, ValueError):
-    """Arrays or options handed to a function that do not fit the model or the program."""
+    """An argument of a function is invalid, or does not match the model or the program."""
 
 
 class LawError(PhipsiError, ValueError):
-    """A law cannot be traced, or does not fit the mechanism."""
+    """A law (traced function) cannot be traced, or does not match the mechanism."""
 
 
 class SingularHingeError(PhipsiError, ArithmeticError):
-    """A joint with nothing to move: its articulated hinge inertia D = H P H* is singular."""
+    """A joint has no inertia to move: its articulated hinge inertia D = H P H* is singular."""
 
 
 class SingularMatrixError(PhipsiError, ArithmeticError):
-    """A matrix that had to be inverted and is singular, for example J without full row rank."""
+    """A matrix to be inverted is singular, for example a Jacobian without full row rank."""
 
 
 class ConvergenceError(PhipsiError, ArithmeticError):
-    """An iteration that ended before it reached what was asked; `result` is the best it found."""
+    """An iteration ended before it reached the requested tolerance.
+
+    Attributes
+    ----------
+    result : object
+        The best result found.
+    """
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
@@ -147,9 +163,12 @@ class ConvergenceError(PhipsiError, ArithmeticError):
 
 
 class SimulationError(PhipsiError, RuntimeError):
-    """A run that could not go on: it diverged, or a controller, force or event failed.
+    """A simulation could not continue: it diverged, or a controller, force or event failed.
 
-    `trajectory` holds everything up to the last good state.
+    Attributes
+    ----------
+    trajectory : Trajectory or None
+        Everything up to the last valid state.
     """
 
     def __init__(self, message: str, trajectory: object = None) -> None:
@@ -158,7 +177,7 @@ class SimulationError(PhipsiError, RuntimeError):
 
 
 class PhipsiWarning(UserWarning):
-    """Something accepted on request that the user should nevertheless know about."""
+    """Base class of phipsi's warnings: the input was accepted, but something is suspicious."""
 
     def __str__(self) -> str:
         return shown_lines(super().__str__())
@@ -179,17 +198,20 @@ def warn(message: str) -> None:
 
 @contextmanager
 def not_too_deep(verb: str) -> Generator[None]:
-    """Say what went wrong when an expression is nested deeper than Python can follow.
+    """Turn a RecursionError about a deeply nested expression into a `LoweringError`.
 
-    **Arguments:** `verb`, what cannot be done with it: "compiled", "differentiated".
+    Parameters
+    ----------
+    verb : str
+        The operation that failed, as a participle: "compiled", "differentiated".
     """
     try:
         yield
     except RecursionError:
         raise LoweringError(
-            f"the expression is nested too deeply to be {verb}: some hundred operations stand "
-            "inside each other. Compile the inner part alone, and let its value be an input of the "
-            "outer one (tau, f_ext, vdot, …)"
+            f"the expression is nested too deeply to be {verb}: it has several hundred levels of "
+            "operations. Compile the inner part alone, and pass its value as an input of the outer "
+            "one (tau, f_ext, vdot, …)"
         ) from None
 
 
@@ -202,11 +224,21 @@ def _cut(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return a hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
+    """A hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
 
-    **Arguments:** `name`, what the user wrote; `known`, the names that would have been accepted;
-    `otherwise`, a sentence instead of the known names.
-    **Returns:** one sentence, never empty.
+    Parameters
+    ----------
+    name : str
+        What the user wrote.
+    known : iterable of str
+        The names that would have been accepted.
+    otherwise : str, optional
+        A sentence instead of the known names.
+
+    Returns
+    -------
+    str
+        One sentence, never empty.
     """
     names = [str(candidate) for candidate in known]
     # Names may come from a file, which can have very many and very long ones.
@@ -237,12 +269,22 @@ def one_of(
     hint: str = "",
     error: type[PhipsiError] = InputError,
 ) -> str:
-    """The word that was given for an argument, if it is one of these.
+    """The value of an argument, if it is one of these words; an error otherwise.
 
-    Only text is compared: NumPy would compare entries, and dictionaries hash what they look for.
+    Only strings are compared: NumPy would compare entries, and dictionaries hash their keys.
 
-    **Arguments:** `name` of the argument, with who takes it where that helps ("Contacts: missing");
-    `hint`, a sentence at the end.
+    Parameters
+    ----------
+    name : str
+        Name of the argument, with its owner where that helps ("Contacts: meshes").
+    value : object
+        The value that was passed.
+    words : iterable of str
+        The allowed values.
+    hint : str, optional
+        A sentence at the end of the message.
+    error : type, optional
+        The class of the error.
 
     >>> from phipsi.errors import one_of
     >>> one_of("axes", "word", ("world", "body"))
@@ -259,7 +301,7 @@ def one_of(
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number of Python or NumPy. True and False are none."""
+    """Whether a value is an integer of Python or NumPy. True and False are not integers here."""
     return type(value) is int or (isinstance(value, Integral) and not is_a(value, bool))
 
 
@@ -269,15 +311,15 @@ def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is one real number of Python or NumPy. True and False are none."""
+    """Whether a value is one real number of Python or NumPy. True and False are no numbers here."""
     return type(value) is float or (isinstance(value, Real) and not is_a(value, bool))
 
 
 def real_of(value: Any) -> float:
     """One real number as a float.
 
-    A TypeError for texts and truth values, which Python takes as numbers, and for complex numbers,
-    of which NumPy drops a part; what is no number at all is a TypeError or ValueError.
+    Strings and booleans, which Python converts to numbers, are a TypeError; so are complex numbers,
+    whose imaginary part NumPy drops. Other objects are a TypeError or ValueError.
     """
     if type(value) is float:
         return value
@@ -302,11 +344,21 @@ def true_or_false(
     allowed: str = "True or False",
     error: type[PhipsiError] = InputError,
 ) -> bool:
-    """The truth value that was given for an argument; one of NumPy is one.
+    """The value of a boolean argument, of Python or NumPy; an error for anything else.
 
-    Nothing else is: Python takes every word as true and every empty list as false.
+    Other objects are rejected: Python takes every nonempty string as true and every empty list as
+    false.
 
-    **Arguments:** `name` as for `one_of`; `allowed`, what the argument may be.
+    Parameters
+    ----------
+    name : str
+        Name of the argument, as for `one_of`.
+    value : object
+        The value that was passed.
+    allowed : str, optional
+        What the argument may be, for the message.
+    error : type, optional
+        The class of the error.
 
     >>> from phipsi.errors import true_or_false
     >>> true_or_false("limits", "no")

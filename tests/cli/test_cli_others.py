@@ -212,7 +212,7 @@ def test_a_folder_that_cannot_be_made_is_told(capsys: pytest.CaptureFixture[str]
 
 def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert call("render", str(tmp_path / "none.npz"), str(tmp_path / "x.png")) == 2
-    assert "none.npz: there is no such file" in capsys.readouterr().err
+    assert "none.npz: file not found" in capsys.readouterr().err
     page = tmp_path / "none" / "x.html"
     assert call("view", "free_flyer", "--no-open", "--out", str(page)) == 2
     assert f"{page}: there is no folder {page.parent}. Make it" in capsys.readouterr().err

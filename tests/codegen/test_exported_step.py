@@ -205,12 +205,12 @@ def test_steps_that_cannot_be_exported(tmp_path):
     with pytest.raises(InputError, match="must be a Simulator"):
         pp.export({}, tmp_path / "x", step=arm)
     for sim in (closed(), pp.Simulator(arm, dt=1e-3, integrator="implicit_midpoint")):
-        with pytest.raises(InputError, match='tolerances of doubles .*precision="double"'):
+        with pytest.raises(InputError, match='need double precision.*precision="double"'):
             pp.export({}, tmp_path / "x", step=sim, precision="single")
     other = pp.compile("mass_matrix", pp.examples.planar_arm(3), mode="dense", backend="native")
     with pytest.raises(InputError, match="f, step are programs of 2 mechanisms"):
         pp.export({"f": other}, tmp_path / "x", step=pp.Simulator(arm))
     ends = pp.Episodes(time_limit=1.0)
-    with pytest.raises(InputError, match="episodes start again in Python"):
+    with pytest.raises(InputError, match="episodes are reset in Python"):
         exported_step(pp.Simulator(arm, episodes=ends), InProcess.host(), "robot")
     assert not list(tmp_path.iterdir())

@@ -211,11 +211,11 @@ def test_two_fmus_in_one_program(tmp_path):
 @pytest.mark.parametrize(
     ("name", "key", "match"),
     [
-        ("phipsi", "reduce", "phipsi_reduce is a name that .* uses inside.*name='my_phipsi'"),
-        ("phipsi_x", "f", "uses inside"),
-        ("bits", "of", "bits_of is a name that the exported code uses inside"),
-        ("arm", "test", "'test' has the name of the test in the exported files"),
-        ("arm", "Status", "'Status' has the name of the statuses"),
+        ("phipsi", "reduce", "phipsi_reduce is a name that .* uses internally.*name='my_phipsi'"),
+        ("phipsi_x", "f", "uses internally"),
+        ("bits", "of", "bits_of is a name that the exported code uses internally"),
+        ("arm", "test", "'test': this name belongs to the test in the exported files"),
+        ("arm", "Status", "'Status': this name belongs to the statuses"),
         ("arm", "then", "JavaScript"),
     ],
 )

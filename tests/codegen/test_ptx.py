@@ -142,6 +142,6 @@ def test_the_test_program_compiles(found: Exported):
 
 
 def test_memory_is_the_threads_own(programs, tmp_path):
-    with pytest.raises(InputError, match="every thread has"):
+    with pytest.raises(InputError, match="every thread needs work memory"):
         pp.export(programs, tmp_path / "x", target="nvptx64", scratch="static")
     assert not list(tmp_path.iterdir())

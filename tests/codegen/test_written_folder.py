@@ -59,11 +59,11 @@ def test_what_an_export_wrote_is_replaced_or_removed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda f: (f / "one").write_text("mine"), "one would be lost, for it was changed after"),
-        (lambda f: (f / "two").write_text("mine"), "two would be lost, for no export wrote it"),
-        (lambda f: (f / "rust").write_text("mine"), "rust would be lost, .*a folder belongs there"),
-        (lambda f: (f / "two").mkdir(), "two would be lost, for it is not a file"),
-        (lambda f: (f / "two").symlink_to("nowhere"), "two would be lost, for it is not a file"),
+        (lambda f: (f / "one").write_text("mine"), "one would be lost: it was changed after"),
+        (lambda f: (f / "two").write_text("mine"), "two would be lost: it is not from an export"),
+        (lambda f: (f / "rust").write_text("mine"), "rust would be lost: .*where a folder must be"),
+        (lambda f: (f / "two").mkdir(), "two would be lost: it is not a file"),
+        (lambda f: (f / "two").symlink_to("nowhere"), "two would be lost: it is not a file"),
     ],
 )  # fmt: skip
 def test_files_of_the_user_are_never_replaced(change: Any, match: str, tmp_path):
@@ -135,7 +135,7 @@ def test_folders_that_no_export_wrote_are_rejected(text: str, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / LISTING).write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=r"files that no export wrote \(export.json\)"):
+    with pytest.raises(InputError, match=r"files that are not from an export \(export.json\)"):
         put(folder, one="1")
     assert os.listdir(folder) == [LISTING]
 

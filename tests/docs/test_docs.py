@@ -2,8 +2,8 @@
 
 In README.md and docs/*.md
 
-- a ``python`` block is executed, in one namespace per file; if its last line is an expression, its
-  value is shown as in a notebook;
+- a ``python`` block is executed, in one namespace and one empty current folder per file; if its
+  last line is an expression, its value is shown as in a notebook;
 - a ``text`` block directly after it is its output. Numbers are compared to six digits; a line ``…``
   stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
 - a ``shell`` block holds commands, one per line; `SHELL` says what is done with each. A ``phipsi``
@@ -113,6 +113,7 @@ def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
 def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PHIPSI_BACKEND", "native")  # as users run them
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what pages leave there is removed
+    monkeypatch.chdir(tmp_path)  # pages write into the current folder
     module = types.ModuleType(f"{page.stem}_page")  # where dataclasses look for themselves
     monkeypatch.setitem(sys.modules, module.__name__, module)
     namespace: dict[str, Any] = vars(module)
@@ -321,15 +322,42 @@ MIGRATION = sorted((ROOT / "docs" / "migration").glob("*.md"))
 def test_the_table_of_names(page: Path):
     """Names of ours exist, and those of the peers that the tests have."""
     peer = importlib.import_module(page.stem) if page.stem in ("pinocchio", "mujoco") else None
-    heading = table_heading(page, "## Names")
+    heading = table_heading(page, "## API mapping")
     ours = heading.index("phipsi")
-    rows = table(page, "## Names")
+    rows = table(page, "## API mapping")
     assert len(rows) > 12
     for row in rows:
         for name in re.findall(r"`(\w+)", row[0]) if peer else ():
             assert hasattr(peer, name), f"{page.stem} has no {name}"
         for name in re.findall(r"`((?:\w+\.)?\w+)", row[ours]):
             assert is_ours(name), f"{page.name}: {name}"
+
+
+def test_the_table_of_the_cheat_sheet():
+    """Its thirty calls are there, in all three libraries."""
+    rows = table(ROOT / "docs" / "cheat-sheet.md", "## The 30 most used calls")
+    assert len(rows) == 30
+    for _, ours, *theirs in rows:
+        for name in re.findall(r"`((?:\w+\.)?\w+)", ours):
+            assert is_ours(name), name
+        for peer, cell in zip(("pinocchio", "mujoco"), theirs, strict=True):
+            for name in re.findall(r"`([\w.]+)", cell):
+                assert is_of(peer, name), f"{peer} has no {name}"
+
+
+def is_of(library: str, name: str) -> bool:
+    """Whether a library has a name, also of a class or as a module."""
+    found: Any = importlib.import_module(library)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            return "." not in name and importlib.util.find_spec(f"{library}.{name}") is not None
+        found = getattr(found, part)
+    return True
+
+
+def test_the_check_of_other_libraries():
+    assert is_of("mujoco", "MjData.subtree_com") and is_of("mujoco", "rollout")
+    assert not is_of("mujoco", "mj_no_such") and not is_of("mujoco", "MjData.no_such")
 
 
 def is_ours(name: str) -> bool:
@@ -448,4 +476,5 @@ if __name__ == "__main__":
         sys.exit(f"there is no page {min(unknown)}; name pages without their folder")
     for p in PAGES:
         if len(sys.argv) == 2 or p.name in sys.argv[2:]:
-            update(p)
+            with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+                update(p)

@@ -82,6 +82,20 @@ def test_live_pages_have_pictures():
         assert f'href="live/{name}.html">{title}</a>' in live_pages.section()
 
 
+def test_the_first_page_installs_and_has_a_live_robot(assembled: Path):
+    text = (assembled / "index.md").read_text(encoding="utf-8")
+    above = text.partition("## Getting started")[0]
+    assert "\npip install phipsi\n" in above
+    assert f'href="live/{live_pages.FIRST}.html"' in above
+    assert f"_static/live-{live_pages.FIRST}.png" in above
+
+
+def test_headings_of_the_index_become_captions():
+    shown = "".join(pages.navigation())
+    for caption in ("Getting started", "How-to guides", "Models", "Reference", "Evidence"):
+        assert f":caption: {caption}\n" in shown, caption
+
+
 def test_every_public_name_is_documented():
     assert reference.undocumented() == []
 

@@ -105,7 +105,7 @@ def test_members_that_overlap(originals, tmp_path):
                 setattr(again, key, getattr(largest, key))
             archive.filelist.append(again)
             archive._didModify = True  # the directory is written anew
-    with pytest.raises(pp.errors.ParseError, match="claim more bytes"):
+    with pytest.raises(pp.errors.ParseError, match="lists more bytes than the file has"):
         pp.Trajectory.load(tmp_path / "x.npz")
 
 

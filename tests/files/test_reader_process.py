@@ -89,7 +89,7 @@ FAULTS = {
     "segfault": "ended with signal SIGSEGV at this file",
     "abort": "ended with signal SIGABRT at this file",
     "exit": "ended with exit code 7 at this file",
-    "nonsense": "a senseless answer",
+    "nonsense": "an invalid message",
 }
 
 
@@ -296,7 +296,7 @@ def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
     load(sys.argv[1])
     def handle(*_):
         try: load(sys.argv[1])
-        except Exception as error: print("in the middle of another request" in str(error))
+        except Exception as error: print("waits for the answer to another request" in str(error))
     signal.signal(signal.SIGINT, handle)
     interrupt_when_asleep()
     try: load(sys.argv[2], max_seconds=2)

@@ -43,7 +43,7 @@ def test_what_is_written_is_read_and_private(folder: Path):
 def test_a_folder_that_others_can_write_is_refused(folder: Path, bits: int):
     folder.mkdir()
     folder.chmod(bits)
-    with pytest.warns(PhipsiWarning, match=r"can be written by others(.|\n)*chmod 700"):
+    with pytest.warns(PhipsiWarning, match=r"other users can write to it(.|\n)*chmod 700"):
         cache.write("a", CODE)
     assert cache.read("a") is None
     assert not list(folder.iterdir())
@@ -78,7 +78,7 @@ def test_damaged_files_are_ignored(folder: Path, damage: str):
 def test_a_read_only_folder_is_no_error(monkeypatch: pytest.MonkeyPatch):
     """As nobody if this is root, who may write everywhere: so it lies where nobody gets to."""
     root = os.geteuid() == 0
-    with tempfile.TemporaryDirectory(dir=Path(tempfile.gettempdir()).parent) as place:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
         folder = Path(place) / "cache"
         Path(place).chmod(0o711)
         folder.mkdir(mode=0o555)

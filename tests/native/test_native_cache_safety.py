@@ -65,7 +65,7 @@ def test_the_home_folder_may_be_abbreviated(settings: Settings, tmp_path: Path):
 @pytest.mark.parametrize("setting", ["x", "./x", "../x", "~nobody-of-this-name/x"])
 def test_a_relative_folder_is_refused(settings: Settings, tmp_path: Path, setting: str):
     settings(PHIPSI_CACHE=setting)
-    with pytest.warns(PhipsiWarning, match="Name the whole path:  PHIPSI_CACHE=/"):
+    with pytest.warns(PhipsiWarning, match="Set the whole path:  PHIPSI_CACHE=/"):
         assert cache.folder() is None
     assert [p.name for p in tmp_path.iterdir()] == ["working"]
 
@@ -119,7 +119,7 @@ def test_a_parent_that_others_can_write_is_refused(settings: Settings, tmp_path:
     (above / "between" / "cache").mkdir(mode=0o700, parents=True)
     above.chmod(bits)
     settings(PHIPSI_CACHE=str(above / "between" / "cache"))
-    with pytest.warns(PhipsiWarning, match=f"(?s)exchange.*chmod go-w {above}"):
+    with pytest.warns(PhipsiWarning, match=f"(?s)replace it.*chmod go-w {above}"):
         assert cache.folder() is None
 
 
@@ -144,7 +144,7 @@ def test_a_group_that_has_other_members_is_refused(
         if good:
             assert quiet() == above / "cache"
         else:
-            with pytest.warns(PhipsiWarning, match="exchange"):
+            with pytest.warns(PhipsiWarning, match="replace it"):
                 assert cache.folder() is None
 
 
@@ -189,7 +189,7 @@ def test_a_link_is_followed_to_a_folder_that_is_checked(settings: Settings, tmp_
     assert quiet() == tmp_path / "open" / "cache"
     (tmp_path / "open").chmod(0o777)
     settings(PHIPSI_CACHE=str(tmp_path / "link"))
-    with pytest.warns(PhipsiWarning, match="exchange"):
+    with pytest.warns(PhipsiWarning, match="replace it"):
         assert cache.folder() is None
 
 

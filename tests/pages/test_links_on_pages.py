@@ -1,6 +1,9 @@
 """Every constraint and every force that couples bodies has a drawing, whoever adds one."""
 
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,14 +60,22 @@ EXAMPLES = {
 
 
 def classes_below(base):
-    """All classes of the library that are made of it."""
+    """All classes of the library that are made of it, as far as their modules are loaded."""
     for one in base.__subclasses__():
         if not inspect.isabstract(one) and one.__module__.startswith("phipsi."):
             yield one
         yield from classes_below(one)
 
 
+ROOMS = {Constraint: (c, pp.grasping), Force: (forces,)}
+"""What offers the classes; it loads them on first use."""
+
+
 def concrete(base):
+    """Names of the classes made of it, whatever was loaded before."""
+    for room in ROOMS[base]:
+        for name in room.__all__:
+            getattr(room, name)
     made = (x for x in classes_below(base) if not x.__subclasses__())
     return sorted({x.__name__ for x in made})
 
@@ -107,6 +118,20 @@ ON_ONE = {  # they act on single joints, or on bodies from nowhere
     "JointSpring", "JointDamper", "JointFriction", "StribeckFriction", "JointLimit", "GravityField",
     "Wrench", "WindDrag",
 }  # fmt: skip
+
+
+def test_the_classes_are_the_same_in_a_process_that_has_loaded_nothing_else():
+    """Forces are loaded on first use: what other tests have used must not decide what is drawn."""
+    here = Path(__file__)
+    code = (
+        f"import sys; sys.path.insert(0, {str(here.parent)!r}); import {here.stem} as t\n"
+        "print(*t.concrete(t.Constraint), *t.concrete(t.Force))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [*concrete(Constraint), *concrete(Force)]
+    assert {"JointLimit", "StribeckFriction", "Rope", "Belt", "SoftFinger"} <= {
+        *done.stdout.split()
+    }
 
 
 def test_every_force_between_bodies_is_drawn():

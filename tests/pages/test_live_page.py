@@ -193,10 +193,10 @@ def test_fields_that_are_empty_or_not_numbers_change_nothing(opened):
         return ["q", "v", "gravity", "inertia", "live_damping.rate", "hold.kp"]
             .map((x) => [...values[x]]); })()"""
     before = tab.evaluate(numbers)
-    fields = {"hinge 0": "0.3", "gravity": "9.81", "damping of all": "0", "mass of": "1"}
+    fields = {"hinge 0": "0.3", "gravity": "9.81", "damping rate of all": "0", "mass of": "1"}
     for label, shown in {**fields, "hold.kp": "0.3"}.items():
         for text in ("", "1e400", "--", "?"):
-            assert _type(tab, label, text) == [shown, "not a number: nothing is changed"]
+            assert _type(tab, label, text) == [shown, "not a number: ignored"]
     assert tab.evaluate(numbers) == before
     for key in "?t":  # neither wipes the field nor acts on the page
         tab.keyboard.press(key)
@@ -208,10 +208,16 @@ def test_fields_that_are_empty_or_not_numbers_change_nothing(opened):
 
 def test_numbers_beyond_limits_are_limited_and_the_row_says_so(opened):
     tab = opened("arm")
-    expected = {"hinge 0": ("-7", "-3"), "damping of all": ("-1", "0"), "mass of": ("0", "0.001")}
+    expected = {
+        "hinge 0": ("-7", "-3"),
+        "damping rate of all": ("-1", "0"),
+        "mass of": ("0", "0.001"),
+    }
     for label, (text, limited) in expected.items():
         found, said = _type(tab, label, text)
-        assert found == limited and said.startswith(f"at least {limited}") and text in said
+        assert found == limited and said.startswith(
+            f"{text} is below the minimum: set to {limited}"
+        )
     assert tab.evaluate("page.live.physics.values.q[0]") == -3
     assert _type(tab, "hinge 0", "7") == ["7", ""] and _type(tab, "hinge 1", "7")[1] == ""
     assert tab.evaluate("document.activeElement.value") == "0.71681"  # the same after a turn
@@ -240,7 +246,7 @@ def test_many_numbers_of_a_parameter_share_two_rows(opened):
     tab.select_option("#live select[aria-label*='brake.many']", index=7)
     assert _type(tab, "brake.many[chosen]", "-2.5") == ["-2.5", ""]
     assert tab.evaluate(many)[7] == -2.5
-    assert _type(tab, "brake.many, all times", "2") == ["2", ""]
+    assert _type(tab, "brake.many, scale factor of all", "2") == ["2", ""]
     assert tab.evaluate(many) == [2.0 * i for i in range(30)]
     assert tab.evaluate("[...page.live.physics.values.q]") == list(tab.evaluate(
         "[...page.live.physics.first.q]"))  # fmt: skip
@@ -289,9 +295,9 @@ def test_the_keyboard_pulls_a_body_too(opened):
     tab = opened("arm")
     state = "[...page.live.physics.values.q]"
     tab.evaluate("document.querySelectorAll('#live details').forEach((x) => { x.open = true; })")
-    tab.select_option("#live select[aria-label='body that is pulled']", index=1)
+    tab.select_option("#live select[aria-label='body to pull']", index=1)
     before = tab.evaluate(state)
-    pull = tab.query_selector("#live input[type=range][aria-label='pull along x m']")
+    pull = tab.query_selector("#live input[type=range][aria-label='target offset along x m']")
     pull.focus()
     for _ in range(3):
         tab.keyboard.press("ArrowLeft")  # time stands still: inverse kinematics
@@ -309,7 +315,7 @@ def test_the_keyboard_pulls_a_body_too(opened):
     # and a spring while it goes on; at once, since a picture would bring the body back to the hand
     moved = tab.evaluate(f"(page.live.advance(100), {state})")
     assert np.abs(np.subtract(moved, after)).max() > 1e-3
-    tab.get_by_text("let go").click()
+    tab.get_by_text("release").click()
     assert tab.evaluate("page.live.physics.isChanged") is False
     assert pull.evaluate("x => x.value") == "0"
 
@@ -449,7 +455,7 @@ def test_a_step_that_fails_goes_back_to_the_last_picture_and_the_page_lives_on(o
     tab = opened("arm")
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 1e12; page.live.set(true)")
     tab.wait_for_selector("#live-error:visible")
-    assert "too large for this dt" in tab.inner_text("#live-error")
+    assert "too large for this time step" in tab.inner_text("#live-error")
     values = "(() => { const v = page.live.physics.values; return [...v.q, ...v.v, v.t[0]]; })()"
     assert tab.evaluate(values) == [0.3, -0.2, 0, 0, 0] and not tab.evaluate("page.live.playing")
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 0.3; page.live.set(true)")
@@ -535,10 +541,10 @@ def test_the_command_line(tmp_path, capsys):
 def test_a_recording_is_not_viewed(capsys):
     assert app(["view", "fall.npz", "--no-open"], result_action="return_value") != 0
     said = "".join(capsys.readouterr())
-    assert "this is a recording" in said and "phipsi render fall.npz" in said
-    assert 'Trajectory.load("fall.npz").to_html' in said
+    assert "fall.npz is a trajectory" in said and "phipsi render fall.npz" in said
+    assert "phipsi simulate FILE --duration 2 --out fall.html" in said
     assert app(["render", "arm.urdf", "arm.png"], result_action="return_value") != 0
-    assert "phipsi simulate arm.urdf --out arm.npz" in "".join(capsys.readouterr())
+    assert "phipsi simulate arm.urdf --duration 2 -o arm.npz" in "".join(capsys.readouterr())
 
 
 def test_the_camera_goes_with_a_base_that_floats():

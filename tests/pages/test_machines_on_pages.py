@@ -131,7 +131,11 @@ def test_belts_that_lie_nowhere_are_links():
     far = wheels((0, 0), (1, 0.2), (2, 0), (1, 2)).build()
     lifted = c.Belt(name="b", pulleys=(*names, "w3"), radii=(0.1, 0.05, 0.1, 0.1))
     (machine,) = machines_of(far, [lifted])
-    assert not machine.parts and len(machine.ends) == 4 and machine.text.endswith("presses on w1")
+    assert (
+        not machine.parts
+        and len(machine.ends) == 4
+        and machine.text.endswith("the belt does not touch w1")
+    )
 
 
 def planets(turned, lifts, count=3, ring=True):
@@ -285,7 +289,7 @@ def test_pages_name_machines_and_say_what_they_do(tmp_path):
     pp.report(run, file)
     text = file.read_text()
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1].replace("\\u003c", "<"))
-    assert "its effort here" in text
+    assert "its effort on this joint" in text
     pair, _, drive = data["scene"]["machines"]
 
     def numbers(x):
@@ -378,7 +382,7 @@ def test_shafts_that_turn_as_one_are_one_and_an_elastic_one_is_a_coil():
         points = in_world(model, machine.parts[0], machine.parts[0].surface[0], np.zeros(6))
         assert_allclose([points[:, 0].min(), points[:, 0].max()], ends, atol=0.02)
         assert_allclose(points[:, 1:].mean(axis=0), [0.8, 0.4], atol=0.02)
-    assert coil.text == "20 per unit of 1 shaft − 1 link, 0.01 of backlash" and not coil.rows
+    assert coil.text == "stiffness 20 per unit of 1 shaft − 1 link, backlash 0.01" and not coil.rows
     geared = c.Coupling(name="geared", joints=("rotor", "shaft"), coefficients=(1, -2))
     against = c.Coupling(name="against", joints=("wl", "wr"), coefficients=(1, -1))
     assert not any(x.parts for x in machines_of(model, [geared, against]))

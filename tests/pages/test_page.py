@@ -174,7 +174,7 @@ def test_a_picked_body_shows_its_facts(arm: Tab):
     facts = tab.page.locator("#facts")
     assert facts.locator("h2").inner_text() == "link2"
     text = facts.inner_text()
-    assert "1.000 kg" in text and "joint2 (revolute), on link1" in text
+    assert "1.000 kg" in text and "joint2 (revolute), parent link1" in text
     tables = facts.locator("table").all()
     assert [len(t.locator("tr").all()) for t in tables] == [3, 6, 1, 6]  # rotation, P, D, G
     arm = pp.examples.planar_arm(2)

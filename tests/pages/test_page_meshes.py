@@ -195,7 +195,7 @@ def test_a_document_type_is_found_in_every_encoding(encoding: str, tmp_path: Pat
     declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-le")}"?>'
     (tmp_path / "box.dae").write_bytes((declared + kind + body).encode(encoding))
     (notice,) = scene_description(robot(tmp_path, "box.dae"))["notices"]
-    assert "document type" in notice or "UTF-8 only" in notice
+    assert "document type" in notice or "only COLLADA files in UTF-8" in notice
     (tmp_path / "plain.dae").write_text(declared.replace(encoding, "utf-8") + body)
     if encoding == "utf-8":
         assert scene_description(robot(tmp_path, "plain.dae"))["parts"]

@@ -117,7 +117,7 @@ def test_words_where_a_program_is_missing(fall, tmp_path, monkeypatch):
         ({"size": "big"}, "two numbers of pixels"),
         ({"fps": 0.0}, "fps=0.0 must be a positive number"),
         ({"speed": 1e-9}, "pictures are more than"),
-        ({"path": "x.png", "time": 3.0}, r"time=3 s is not in the run, 0 … 0\.5 s"),
+        ({"path": "x.png", "time": 3.0}, r"time=3 s is not in the trajectory, 0 … 0\.5 s"),
     ],
 )
 def test_bad_arguments(options, match, fall, plain_pictures, tmp_path):

@@ -115,13 +115,18 @@ def test_the_animation_has_the_poses(page: Path, swing: pp.Trajectory):
 
 def test_the_plots_have_the_numbers(page: Path, swing: pp.Trajectory):
     plots = {plot["title"]: plot for plot in data_of(page)["charts"]}
-    assert list(plots) == ["Energy", "Change of the total energy", "Coordinates", "Rates"]
+    assert list(plots) == [
+        "Energy",
+        "Change of the total energy",
+        "Generalized coordinates",
+        "Generalized velocities",
+    ]
     total = plots["Energy"]["series"][2]
     assert total["name"] == "total"
     np.testing.assert_allclose(total["values"], swing.energy, rtol=1e-5)
-    elbow = plots["Coordinates"]["series"][3]
+    elbow = plots["Generalized coordinates"]["series"][3]
     assert elbow["name"] == "elbow_pitch"
-    q = swing.resample(plots["Coordinates"]["t"]).q[:, 3]
+    q = swing.resample(plots["Generalized coordinates"]["t"]).q[:, 3]
     np.testing.assert_allclose(elbow["values"], q, rtol=1e-5, atol=1e-9)
 
 
@@ -133,16 +138,18 @@ def test_quaternions_have_no_unit_and_rest_is_flat():
     model = builder.build()
     rest = pp.simulate(model, model.neutral(), np.full(7, 1e-17), 0.1)
     charts = {plot["title"]: plot for plot in plots(rest)}
-    assert charts["Coordinates"]["unit"] == "1 (quaternions), m, rad"
-    assert charts["Rates"]["unit"] == "rad/s, m/s"
+    assert charts["Generalized coordinates"]["unit"] == "1 (quaternions), m, rad"
+    assert charts["Generalized velocities"]["unit"] == "rad/s, m/s"
     assert unit_texts(pp.examples.planar_arm(2)) == ("rad", "rad/s")
     boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
     builder.add_body("boom", joint=pp.joints.Prismatic((0, 1, 0)), inertia=boom)
     flexible = builder.build()
     assert unit_texts(flexible)[1] == "rad/s, m/s, 1/s (modes)"
     assert [len(x) for x in entry_units(flexible)] == [flexible.nq, flexible.nv]
-    values = [x for s in charts["Rates"]["series"] for x in s["values"]]
-    assert 0 < max(map(abs, values)) < charts["Rates"]["least"]  # the page draws it flat
+    values = [x for s in charts["Generalized velocities"]["series"] for x in s["values"]]
+    assert (
+        0 < max(map(abs, values)) < charts["Generalized velocities"]["least"]
+    )  # the page draws it flat
     assert report_html(rest).count("<h1>ball, lid</h1>") == 1
 
 
@@ -244,7 +251,7 @@ def test_the_page_of_a_system_tells_of_its_constraints(tmp_path: Path):
     run = pp.simulate(system, q, np.zeros(3), 0.3, forces=[damper], work=True)
     page = pp.report(run, tmp_path / "x.html")
     text = page.read_text(encoding="utf-8")
-    assert "3 rates, 5 constraint rows, 1 degree of freedom" in text
+    assert "nv = 3, 5 constraint rows, 1 degree of freedom" in text
     assert "largest constraint residual" in text
     formula = re.search(r'<p class="formula">(.*?)</p>', text)
     assert formula is not None and "A" in formula[1]
@@ -307,7 +314,10 @@ def test_one_sample_and_missing_efforts_are_fine(tmp_path: Path):
     tau = np.array([[1.0, 2.0], [np.nan, np.nan]])
     two = pp.Trajectory(arm, np.array([0.0, 1.0]), np.zeros((2, 2)), np.zeros((2, 2)), tau)
     efforts = data_of(pp.report(two, tmp_path / "x.html"))["charts"][-1]
-    assert efforts["title"] == "Efforts" and efforts["series"][0]["values"][-1] is None
+    assert (
+        efforts["title"] == "Joint torques and forces"
+        and efforts["series"][0]["values"][-1] is None
+    )
 
 
 def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
@@ -346,7 +356,7 @@ def test_contact_forces_are_arrows_with_a_certificate(sliding: Any, tmp_path: Pa
     np.testing.assert_allclose(force[5], [-0.4 * 2 * 9.81, 0, 2 * 9.81], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(points[..., 2], 0.0, atol=1e-6)
     text = page.read_text(encoding="utf-8")
-    assert "Certificate of the contacts" in text and "every step is solved" in text
+    assert "Contact certificate" in text and "every step is solved" in text
     assert "energy not accounted for" in text
     plot = next(x for x in data_of(page)["charts"] if x["title"] == "Contact forces")
     (series,) = plot["series"]
@@ -362,7 +372,7 @@ def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, 
     run = sim.rollout(sim.initial_state([1, 0, 0, 0, 0, 0, 0.05]), steps=2, progress=False)
     page = pp.report(run.trajectory(), tmp_path / "rest.html")
     assert data_of(page)["scene"]["arrows"] == []
-    assert "Certificate of the contacts" in page.read_text(encoding="utf-8")
+    assert "Contact certificate" in page.read_text(encoding="utf-8")
     with pytest.raises(pp.errors.InputError, match=r"run\.trajectory\(0\)"):
         sliding.trajectory()
 
@@ -435,7 +445,7 @@ def test_forces_that_are_not_known_are_not_drawn(tmp_path: Path):
     np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
     run.acting = None
     damped = data_of(pp.report(run, tmp_path / "z.html"))["scene"]
-    assert damped["arrows"] == [] and "forces besides the efforts" in damped["notices"][0]
+    assert damped["arrows"] == [] and "other forces than the recorded" in damped["notices"][0]
 
 
 def test_operators_at_bodies_are_those_of_the_tree(tmp_path: Path):

@@ -80,7 +80,7 @@ def test_configurations_that_do_not_fit_are_rejected(arm):
         with pytest.raises(InputError, match="one configuration"):
             viewer.set(np.zeros((3, 2)))
     run = pp.simulate(arm, [0.1, 0.2], [0.0, 0.0], 0.01)
-    with pytest.raises(InputError, match=r"this is a run.*\n    pp\.report\(run,"):
+    with pytest.raises(InputError, match=r"this is a trajectory.*\n    pp\.report\(run,"):
         pp.show(run)
 
 

@@ -164,11 +164,11 @@ def test_occurs_and_replace():
         (lambda: parse("H ψ").rewrite("Lemma 0.4"), InputError, "reverse=True"),
         (lambda: parse("φ M").rewrite("Lemma 0.4", at="ψ"), InputError, "ψ does not occur in"),
         (lambda: parse("φ M").rewrite("Lemma 0.4", at=(5,)), InputError, "0: φ, 1: M"),
-        (lambda: parse("φ M").rewrite(3), InputError, "by its number, 'SOA 0.28', not as int"),
+        (lambda: parse("φ M").rewrite(3), InputError, "its number such as 'SOA 0.28', not int"),
         (
             lambda: parse("φ M").rewrite("φ = ψ"),
             InputError,
-            'State it as  pp.Identity("φ", "ψ")',
+            'Write  pp.Identity("φ", "ψ")',
         ),
         (lambda: parse("φ M").expand("mass_matrix"), InputError, "does not occur"),
         (lambda: parse("φ M").expand("M"), InputError, "is primitive"),

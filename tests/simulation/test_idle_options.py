@@ -212,13 +212,13 @@ def test_options_of_other_functions_that_would_do_nothing():
         )
     with pytest.raises(pp.errors.ModelError, match="restitution=0.5 is that of rigid surfaces"):
         pp.Material(stiffness=1e4, restitution=0.5)
-    with pytest.raises(InputError, match="columns=True is for operands"):
+    with pytest.raises(InputError, match="columns=True batches the operand"):
         pp.compile("mass_matrix", ARM, mode="dense", columns=True)
     with pytest.raises(InputError, match="are those of a model"):
         pp.explain("J", points=["tip"])
     fall = pp.simulate(ARM, Q, V, 0.01)
-    for path, name, what in (("a.png", "fps", "instant"), ("a.gif", "time", "whole run")):
-        with pytest.raises(InputError, match=f"{name}=2.0 would do nothing: .* {what}"):
+    for path, name, what in (("a.png", "fps", "instant"), ("a.gif", "time", "whole trajectory")):
+        with pytest.raises(InputError, match=f"{name}=2.0 has no effect: .* {what}"):
             pp.render(fall, path, **{name: 2.0})
 
 

@@ -245,13 +245,13 @@ def put(name, data):
 
 ATTACKS = {
     "pickle": (put("q", npy(np.array([{"a": 1}], dtype=object))), "Object|type object"),
-    "missing": (lambda c: c.pop("v.npy"), "lacks the array 'v'"),
+    "missing": (lambda c: c.pop("v.npy"), "has no array 'v'"),
     "wrong type": (put("t", npy(np.zeros(5, dtype=np.float32))), "float32"),
     "wrong shape": (put("t", npy(np.zeros(77))), "does not fit"),
     "matrix of times": (put("t", npy(np.zeros((5, 1)))), "does not fit"),
     "times run back": (lambda c: c.update({"t.npy": npy(np.flip(_t(c)))}), "do not increase"),
-    "claims terabytes": (put("t", lying("(1000000000000,)")), "does not fit"),
-    "claims overflow": (put("t", lying("(4611686018427387905, 4)")), "does not fit"),
+    "claims terabytes": (put("t", lying("(1000000000000,)")), "does not match its 24 bytes"),
+    "claims overflow": (put("t", lying("(4611686018427387905, 4)")), "does not match its 24 bytes"),
     "no npy": (put("t", b"hello"), "not a trajectory file"),
     "header is text": (put("header", npy(np.frombuffer(b"hello", dtype=np.uint8))), "JSONDecode"),
     "header is a list": (put("header", npy(np.frombuffer(b"[1]", dtype=np.uint8))), "format"),

@@ -209,7 +209,7 @@ def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
         with pytest.raises(InputError, match=r"all 2 runs failed.*reason\(0\)"):
             analysis("q" if analysis == found.bands else "end")
     page = study_report(found, tmp_path / "study.html").read_text(encoding="utf-8")
-    assert "0 of them went well" in page
+    assert "0 of them succeeded" in page
     assert "run 1: failed in step" in page
 
 

@@ -46,7 +46,7 @@ def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert call("study", "report", folder, page) == 0
     written = page.read_text()
     assert written.count("<svg") >= 2 + 4 + 2 + 4  # samples, final states, metrics, bands
-    for word in ("What varied", "Over time", "What matters", "rank correlation"):
+    for word in ("Sampled inputs", "Over time", "Sensitivity", "rank correlation"):
         assert word in written
     assert written.count("http-equiv") == 1 and "default-src 'none';" in written
     assert "src=" not in written

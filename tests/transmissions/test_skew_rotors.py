@@ -325,7 +325,7 @@ def test_the_identities_of_the_papers_hold(which, request):
         assert_allclose(left, right, atol=1e-9 * size, err_msg=identity.name)
         held += 1
     assert held > 100
-    with pytest.raises(InputError, match="exact numbers are not known for rotors on skew axes"):
+    with pytest.raises(InputError, match="exact proofs do not support rotors on skew axes"):
         pp.prove("H φ K H ψ = H φ − H ψ", model)
 
 

@@ -1,4 +1,4 @@
-"""Programs that leave Python: objects with a C interface, for this and other processors."""
+"""Code generation: object files, C, WebAssembly, PTX and FMUs, for this and other processors."""
 
 from phipsi.package_state import offer_within
 

@@ -1,4 +1,4 @@
-"""Texts in C around exported code: headers that document every array, and test programs.
+"""C texts around exported code: headers that document every array, and test programs.
 
 A GPU has kernels of PTX instead of functions: its header names them, and its test is for CUDA's
 driver. The functions themselves are written by `native/text/c_text.py`. Reasons:
@@ -43,13 +43,14 @@ def c_header(lib: Library) -> str:
     lines += [
         f"/* {lib.name}.h: {lib.text}, for {lib.target}; {MARK}.",
         "",
-        "   Functions return 0 or a status. They allocate nothing, keep nothing between calls and",
-        "   call no library" + (" but the compiler's own helpers:" if lib.helpers else "."),
+        "   Functions return 0 or a status. They are freestanding and stateless: no allocation,",
+        "   no state between calls, no calls of a library"
+        + (" but the compiler's helpers:" if lib.helpers else "."),
         *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
-        "   Each may run once at a time: its work memory is static." if lib.static else
-        "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
-        f"   constant says, aligned as a {lib.number}, with any contents.",
-        "   Arrays are contiguous, row by row. */",
+        "   A function is not reentrant: its work memory is static." if lib.static else
+        "   Functions are reentrant: calls at the same time need separate work memory, of as many\n"
+        f"   bytes as the constant ..._WORK says, aligned as a {lib.number}, with any contents.",
+        "   Arrays are contiguous, in row-major order. */",
         f"#ifndef {P}_H",
         f"#define {P}_H",
         "",
@@ -87,7 +88,7 @@ def _constants(lib: Library) -> list[str]:
         if lib.short(f)[:2].upper() in ("Q_", "V_"):
             taken |= {f"{lib.short(f)[2:].upper()}{x}" for x in ("_WORK", "_BATCH_WORK", "_BATCH")}
     if m.n_bodies:
-        lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
+        lines += ["", "/* index of the first number of a joint in q (Q) and in v, vdot, tau (V) */"]
     for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
         where = free_name(identifier(name).upper(), taken)
         q, v = m.q_slices[i].start, m.v_slices[i].start
@@ -99,7 +100,7 @@ def _constants(lib: Library) -> list[str]:
     lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
     if not lib.static:
         lines.append("")
-        lines.append(f"#define {P}_WORK {max_work(lib)} /* bytes: enough for every function */")
+        lines.append(f"#define {P}_WORK {max_work(lib)} /* bytes, sufficient for every function */")
     return lines
 
 
@@ -120,11 +121,11 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     }
     lines.append(declared[name])
     if f.rollout:
-        lines += ["/* the same, n steps; none if n is negative */", declared[f.rollout]]
+        lines += ["/* the same for n steps; none if n is negative */", declared[f.rollout]]
     if f.batch_bytes:
         lines += [
-            f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
-            "   the result that of the first that failed */",
+            f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i.",
+            "   Returns the status of the first one that failed, or 0. */",
         ]
         if not lib.static:
             lines.append(f"#define {name.upper()}_BATCH_WORK {f.batch_bytes}")
@@ -141,10 +142,10 @@ def _array_lines(f: ExportedFunction) -> list[str]:
 
 
 def _statuses(lib: Library) -> list[str]:
-    """Codes, and a function that has their texts."""
+    """Status codes, and a function that returns their texts."""
     P, texts = lib.prefix, lib.functions[0].statuses
     lines = [
-        "/* The last three bits of a status are its code, the rest the body or constraint row. */"
+        "/* The last three bits of a status are its code, the rest a body or constraint row. */"
     ]
     for code, text in sorted(texts.items()):
         lines.append(f"#define {P}_{identifier(text).upper()} {code}")
@@ -173,7 +174,7 @@ def test_program(lib: Library, references: Sequence[ReferenceResults]) -> str:
     n, P = lib.name, lib.prefix
     lines = [
         f"/* Compares the functions of {n}.h with reference numbers; {MARK}.",
-        f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
+        f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 for success. */",
         f'#include "{n}.h"',
         "",
         *(_comparison(lib) if references else ()),
@@ -298,9 +299,9 @@ def gpu_header(lib: Library) -> str:
         f"/* {lib.name}.h: {lib.text}, for {lib.target}; {MARK}.",
         "",
         f"   The kernels of {lib.name}.ptx compute one configuration per thread: thread i of n",
-        "   reads and writes row i of every array. Blocks have any number of threads. Work memory",
-        f"   is the thread's own. {UNTESTED}",
-        "   Arrays are contiguous, row by row. */",
+        "   reads and writes row i of every array. Blocks may have any number of threads. Work",
+        f"   memory is local to the thread. {UNTESTED}",
+        "   Arrays are contiguous, in row-major order. */",
         f"#ifndef {P}_H",
         f"#define {P}_H",
         "",

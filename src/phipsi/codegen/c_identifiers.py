@@ -1,4 +1,4 @@
-"""What exported functions and arrays are called: identifiers of C, C++, Rust and JavaScript."""
+"""Names of exported functions and arrays: identifiers of C, C++, Rust and JavaScript."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def numbered_name(name: str, taken: set[str]) -> str:
 def checked_identifier(what: str, name: Any) -> str:
     """A name that the user chose: it must be an identifier already."""
     if not isinstance(name, str):
-        raise InputError(f"{what}={name!r} must be a name in C, such as 'robot'")
+        raise InputError(f"{what}={name!r} must be a C identifier (str), such as 'robot'")
     if len(name) > LONGEST:
         raise InputError(
-            f"{what}={name[:20] + '…'!r} has {len(name)} characters; names in C have up to "
-            f"{LONGEST} that compilers tell apart. For example  {what}={name[:20]!r}"
+            f"{what}={name[:20] + '…'!r} has {len(name)} characters; C compilers distinguish "
+            f"names by their first {LONGEST}. Shorten it, for example  {what}={name[:20]!r}"
         )
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
         close = identifier(name)
         close = f"x{close}" if close.startswith("_") else close
         raise InputError(
-            f"{what}={name!r} is not a name in C: letters, digits and underscores, beginning with "
-            f"a letter, and not a word of the language. For example  {what}={close!r}"
+            f"{what}={name!r} is not a C identifier: letters, digits and underscores, beginning "
+            f"with a letter, and not a keyword. For example  {what}={close!r}"
         )
     return name

@@ -1,4 +1,4 @@
-"""`pp.export`: programs as files that run without Python."""
+"""`pp.export`: code generation from compiled programs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,31 @@ _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export: folder, files, functions, and bytes of code with its tables."""
+    """The result of `export`: what was generated, and where.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    files : tuple of str
+        Names of its files.
+    functions : tuple of ExportedFunction
+        Each has a `name`, `arguments` (also as `inputs` and `outputs`: arrays with `name`, `shape`,
+        `units`, `text`), `work_bytes` and `statuses`.
+    target : str
+        The target.
+    code_bytes : int
+        Bytes of code and constant tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import phipsi as pp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = pp.export(pp.examples.planar_arm(2), folder, target="c")
+    >>> result.target, [f.name for f in result.functions]
+    ('c', ['robot_forward_dynamics', 'robot_inverse_dynamics'])
+    """
 
     folder: Path
     files: tuple[str, ...]
@@ -84,31 +108,70 @@ def export(
     step: Any = None,
     shared: bool = False,
 ) -> Exported:
-    """Write functions of a mechanism as an object file with a C interface, for any processor.
+    """Generate C-callable code: an object file, C99, WebAssembly or PTX.
 
-    The folder gets the object, a C header with every array documented, a C++ header with spans, a
-    test program with reference numbers, a CMake file, a README and the licence. Every program is
-    one function, on the memory of its caller:
+    The folder gets the object file, a C header that documents every array, a C++ header with spans,
+    a test program with reference numbers, a CMake file, a README and the licence. Each program
+    becomes two functions, one for a single configuration and one for a batch
+    (``robot_forward_dynamics_batch``). Both work on memory of the caller::
 
         int robot_forward_dynamics(const double *q, const double *v, const double *tau,
                                    double *vdot, void *work);
 
-    and one for many configurations, ``robot_forward_dynamics_batch``. They allocate nothing, call
-    nothing, and give the bits of the program here where both processors have, or both lack, a fused
-    multiply-add; a program that is compiled with ``reproducible=True`` gives the same everywhere.
+    The functions are freestanding and stateless: no heap allocation, no static data that changes,
+    no calls of a C library. Results are bitwise identical to those of the program in Python if both
+    processors have, or both lack, a fused multiply-add; those of a program that was compiled with
+    ``reproducible=True`` are identical everywhere.
 
-    **Arguments:** `programs`: a mechanism, of which `what` names the functions
-    ("forward_dynamics,jacobian:tool0"; by default forward and inverse dynamics), or programs of one
-    mechanism: a mapping from the names of the functions, a sequence, or one program; `folder`,
-    which is created; if an export wrote it, its files are replaced, and all others are kept;
-    `name`, the prefix of everything in C; `target`, a row of the table in docs/code-generation.md,
-    or "c" for C99 source instead of an object; `scratch`: "caller", or "static" if the work memory
-    should be inside, so that a function runs once at a time; `precision`: "double", or "single" for
-    arrays of float, whose errors are measured at a hundred random states and printed in the header;
-    `step`, a `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in
-    place; `shared`, for the host: also link a shared library, which ctypes can load.
-    **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
+    Parameters
+    ----------
+    programs : Model, Program, mapping of str to Program, or sequence of Program
+        A mechanism, whose functions `what` names; or compiled programs of one mechanism. The keys
+        of a mapping are the names of the functions.
+    folder : str or path
+        Created if it does not exist. The files of an earlier export are replaced; all other files
+        are kept.
+    what : str or sequence of str, optional
+        Functions of a mechanism, such as "forward_dynamics,jacobian:tool0". Default: forward
+        dynamics, and for trees inverse dynamics.
+    name : str, optional
+        Prefix of all names in C. Default: "robot".
+    target : str, optional
+        A row of the table in docs/code-generation.md, or "c" for C99 source. Default: "host", this
+        machine.
+    scratch : {"caller", "static"}, optional
+        Where the work memory is: an argument, or static memory inside the object, so that a
+        function cannot run twice at the same time. Default: "caller".
+    precision : {"double", "single"}, optional
+        "single": arrays of float. The errors are measured at a hundred random states and printed
+        in the header. Default: "double".
+    step : Simulator, optional
+        Its step, with controllers and forces, becomes ``robot_step`` and ``robot_rollout``, which
+        update the state in place.
+    shared : bool, optional
+        For the host, on Linux: also link a shared library, which ctypes can load. Default: False.
 
+    Returns
+    -------
+    Exported
+        The files and functions.
+
+    Raises
+    ------
+    InputError
+        If a name is no C identifier, a program has no machine code or does not fit the memory of
+        the target, or a file of the user would be overwritten; nothing is written then.
+
+    See Also
+    --------
+    export_fmu : A simulator as an FMU, for other simulation tools.
+
+    Notes
+    -----
+    **Cost:** that of compiling.
+
+    Examples
+    --------
     >>> import tempfile
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
@@ -119,15 +182,20 @@ def export(
     """
     checked_identifier("name", name)
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-        raise InputError(f"folder={folder!r} is not a folder. For example  folder={name!r}")
+        raise InputError(
+            f"folder={folder!r} is not a path of a folder. For example  folder={name!r}"
+        )
     one_of("scratch", scratch, _EXPORTED)
     one_of("precision", precision, _PRECISIONS)
     shared = true_or_false("shared", shared)
     if not has_machine_code():
-        raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
+        raise InputError("export needs LLVM to generate code:  pip install llvmlite")
     row = target_named(target, number=_PRECISIONS[precision])
     if row.is_gpu and scratch == "static":
-        raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
+        raise InputError(
+            f'target={target!r} does not support scratch="static", because every thread needs work '
+            'memory of its own. Pass  scratch="caller"'
+        )
     named = _named(programs, what, empty=step is not None)
     static = scratch == "static"
     more = [] if step is None else [exported_step(step, row.target, name, static=static)]
@@ -162,8 +230,8 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         programs = programs_named(programs, what)
     elif what is not None:
         raise InputError(
-            "what= names functions of a mechanism:  pp.export(model, folder, what=…). The names of "
-            "programs are keys:  pp.export({'name': program}, folder)"
+            "what= names functions of a mechanism, and has no effect on compiled programs. Name "
+            "those with keys:  pp.export({'name': program}, folder)"
         )
     if isinstance(programs, Program):
         programs = [programs]
@@ -177,12 +245,14 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         }
     else:
         raise InputError(
-            f"{programs!r} is not a program, nor a mechanism. For example\n"
+            f"{programs!r} is neither a program nor a mechanism. For example\n"
             '    pp.export(model, folder, what="forward_dynamics")\n'
             '    pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
         )
     if not named and not empty:
-        raise InputError("there is no program to export")
+        raise InputError(
+            'there is no program to export. Pass one:  pp.export({"name": program}, folder)'
+        )
     taken: dict[str, str] = dict(_TAKEN)
     if empty:
         taken |= dict.fromkeys(("STEP", "ROLLOUT"), "step=")
@@ -191,8 +261,8 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         for used in (key.upper(), f"{key}_batch".upper()):  # as constants of the header have them
             if used in taken:
                 raise InputError(
-                    f"function={key!r} has the name of {taken[used]} in the exported files; choose "
-                    f"another, such as {key + '_of_robot'!r}"
+                    f"function={key!r}: this name belongs to {taken[used]} in the exported files. "
+                    f"Choose another, such as {key + '_of_robot'!r}"
                 )
             taken[used] = f"function {key!r}"
         if not isinstance(cast(object, program), Program):
@@ -204,8 +274,8 @@ def _check_free(name: str, key: str) -> None:
     """A function must not have the name of one that the code has inside."""
     if f"{name}_{key}" in INSIDE or name.split("_")[0] == "phipsi":
         raise InputError(
-            f"{name}_{key} is a name that the exported code uses inside. Choose another:  "
-            f"name={'my_' + name!r}"
+            f"{name}_{key} is a name that the exported code uses internally. Choose another "
+            f"prefix:  name={'my_' + name!r}"
         )
 
 
@@ -217,7 +287,7 @@ def _model_of(named: Mapping[str, Program], step: Any) -> Model:
         listed = ", ".join([*named, *([] if step is None else ["step"])])
         raise InputError(
             f"{listed} are programs of {len(models)} mechanisms. "
-            "Export each mechanism to a folder of its own, with a name= of its own"
+            "Export each mechanism to its own folder, with its own name="
         )
     return next(iter(models.values()))
 
@@ -227,12 +297,13 @@ def _source(name: str, program: Program) -> FunctionSource:
     source = program.source.by_column or program.source
     if any(source.picks):
         raise InputError(
-            f"{name}: blocks= picks parts of a matrix in Python. Export the whole one:  "
+            f"{name}: blocks= selects parts of a matrix in Python, and cannot be exported. Export "
+            "the whole matrix:  "
             'pp.compile(expr, model, mode="dense")'
         )
     if not can_run(source):
         raise InputError(
-            f"{name}: {program!r} has no machine code; it runs on the reference backend"
+            f"{name}: {program!r} has no machine code, because it runs on the reference backend"
         )
     shapes = KernelSource(source).unit.shapes[:-1]
     return FunctionSource(name, source, described_arrays(source, shapes))
@@ -256,7 +327,7 @@ def _compiled(
 
 
 def _rounded(f: ExportedFunction) -> ExportedFunction:
-    """With work memory of whole 16 bytes."""
+    """With sizes of work memory rounded up to multiples of 16 bytes."""
     one, many = (-(-n // 16) * 16 for n in (f.work_bytes, f.batch_bytes))
     return replace(f, work_bytes=one, batch_bytes=many)
 
@@ -284,11 +355,14 @@ def _loaded_bytes(binary: bytes) -> int:
 def shared_library(row: ExportTarget, binary: bytes) -> bytes:
     """The object, linked; functions in it may be called from Python with ctypes."""
     if row.name != "host" or binary[:4] != _ELF:
-        raise InputError("shared=True links for the host, and on Linux only; link the object there")
+        raise InputError(
+            "shared=True is supported only for the host, on Linux. Link the object file on the "
+            "target machine, or remove shared=True"
+        )
     linker = next((x for x in ("cc", "gcc", "clang", "clang-14", "ld") if shutil.which(x)), None)
     if linker is None:
         raise InputError(
-            "shared=True needs a linker, and there is none of cc, gcc, clang, ld. Install one "
+            "shared=True needs a linker, but cc, gcc, clang and ld were not found. Install one "
             "(apt install gcc), or link the object yourself:  cc -shared robot.o -o librobot.so"
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -307,7 +381,7 @@ def _is_table(name: bytes) -> bool:
 
 
 def undefined_symbols(binary: bytes) -> tuple[str, ...]:
-    """The functions of others that an ELF object calls; () of objects in other formats."""
+    """The external functions that an ELF object calls; () for objects in other formats."""
     if binary[:4] != _ELF:
         return ()
     wide = binary[4] == 2
@@ -342,12 +416,13 @@ def _check_memory(
     for what, need, limit in (("flash", code_bytes, row.flash), (memory, work, row.ram)):
         if limit and need > limit:
             raise InputError(
-                f"{name} needs {need / 1024:.0f} kB of {what}; the largest {row.name} has "
+                f"{name} needs {need / 1024:.0f} kB of {what}, but the largest {row.name} has "
                 f"{limit / 1024:.0f} kB. Export fewer programs, or a mechanism with fewer bodies"
             )
     if row.target.pointer_bits == 32 and work >= 2**31:
         raise InputError(
-            f"{name} needs {work} bytes of work memory, more than {row.name} addresses"
+            f"{name} needs {work} bytes of work memory, more than the address space of {row.name} "
+            "allows. Export fewer programs, or a mechanism with fewer bodies"
         )
 
 
@@ -358,28 +433,28 @@ def _files(
     lib: Library,
     row: ExportTarget,
     binary: bytes,
-    found: Sequence[ReferenceResults | None],
+    results: Sequence[ReferenceResults | None],
     code_bytes: int,
     linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
     rest = {"LICENSE": licence()}
-    references = [r for r in found if r is not None]
+    references = [r for r in results if r is not None]
     if row.is_wasm:
         module = webassembly.wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
         rest |= {
             f"{n}.mjs": webassembly.es_module(lib, module.heap),
             f"{n}.d.mts": webassembly.typescript(lib),
             f"test_{n}.mjs": webassembly.web_test(lib, references),
-            "README.md": webassembly.readme(lib, row, len(module.binary), found),
+            "README.md": webassembly.readme(lib, row, len(module.binary), results),
         }
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
         rest |= {
             f"{n}.h": c_headers_and_tests.gpu_header(lib),
             f"test_{n}.c": c_headers_and_tests.gpu_test_program(lib, references),
-            "README.md": package_files.gpu_readme(lib, row, found),
+            "README.md": package_files.gpu_readme(lib, row, results),
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
@@ -387,7 +462,7 @@ def _files(
         f"{n}.hpp": package_files.cpp_header(lib),
         f"test_{n}.c": c_headers_and_tests.test_program(lib, references),
         "CMakeLists.txt": package_files.cmake_file(lib, f"{n}{row.suffix}"),
-        "README.md": package_files.readme(lib, row, code_bytes, found),
+        "README.md": package_files.readme(lib, row, code_bytes, results),
     }
     binaries = {f"{n}{row.suffix}": binary, **linked}
     if binary[:4] == _ELF:

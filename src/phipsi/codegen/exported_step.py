@@ -40,11 +40,16 @@ _KNOWN = {
 
 
 def exported_step(simulator: Any, target: Target, name: str, *, static: bool = False) -> Any:
-    """What writes the functions of a step; see `exported_module`."""
+    """The writer of the functions of a step; see `exported_module`."""
     if not isinstance(simulator, Simulator):
-        raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
+        raise InputError(
+            f"step={simulator!r} must be a Simulator:  pp.Simulator(model, …, dt=1e-3)"
+        )
     if simulator.episodes is not None:
-        raise InputError("step=: episodes start again in Python; export a Simulator without them")
+        raise InputError(
+            "step=: episodes are reset in Python, and cannot be exported. Pass a Simulator without "
+            "episodes="
+        )
     plan = simulator.compiled.plan()
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
     if target.number != "double":
@@ -57,18 +62,24 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
 
 
 def _check_width(plan: RunProgram) -> None:
-    """Steps that solve equations do so to the tolerances of doubles."""
+    """Reject steps that solve equations: their tolerances need double precision."""
     for x in in_order(plan.nodes()):
         if x.operation.name == "call" and not x.data.any_width:
             raise InputError(
-                f"step=: this step solves equations to the tolerances of doubles ({x.data.name}). "
-                'Export it with precision="double". With precision="single", steps are those of '
-                "mechanisms without loops and contacts, by explicit integrators"
+                f"step=: this step solves equations ({_plain(x.data.name)}), whose "
+                'tolerances need double precision. Pass precision="double". '
+                'precision="single" is supported for explicit integrators of mechanisms without '
+                "loops and contacts"
             )
 
 
+def _plain(name: str) -> str:
+    """The name of a call without the digests that distinguish it."""
+    return " ".join(word for word in name.split() if len(word) < 64)
+
+
 class PlanWriter:
-    """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a run, with steps of `dt` s."""
+    """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a rollout, with steps `dt`."""
 
     def __init__(
         self, module: Any, plan: RunProgram, dt: float, target: Target, name: str, *,
@@ -98,7 +109,7 @@ class PlanWriter:
 
         ports = self.plan.ports
         out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
-        out.append(ExportedArray("step", (1,), "", "inout", "steps so far, a whole number"))
+        out.append(ExportedArray("step", (1,), "", "inout", "steps so far (an integer)"))
         out += [array(n, ports[n], "in", f"input {n}") for n in self.plan.inputs]
         parameters = (*self.plan.own, *self.plan.shared)
         out += [array(n, ports[n], "in", f"parameter {n}") for n in parameters]
@@ -147,7 +158,7 @@ class PlanWriter:
         def address(word: int, value: Any) -> None:
             put(word, b.ptrtoint(value, I64))
 
-        large = 2.0**kind.fraction  # a whole number added to this is in its last bits
+        large = 2.0**kind.fraction  # an integer added to this is in its last bits
         first = b.load(counter, typ=kind.type, align=unit)
         shifted = b.bitcast(b.fadd(first, ir.IRConstant(kind.type, large)), integer)
         steps = b.and_(shifted, ir.IRConstant(integer, 2**kind.fraction - 1))

@@ -1,4 +1,4 @@
-"""export_fmu: a mechanism with its laws as an FMU, for other simulation tools.
+"""`export_fmu`: a mechanism with its controllers and forces as an FMU, for other tools.
 
 An FMU is an archive with descriptions in XML (FMI 3.0 or 2.0), C99, and a library. The C99 is the
 runs of the model, their memory, and FMI's functions around them, in one file without headers of its
@@ -56,28 +56,64 @@ def export_fmu(
     derivatives: bool = True,
     binary: bool | None = None,
 ) -> Path:
-    """Write a mechanism, with all that acts on it, as an FMU.
+    """Write a simulator as an FMU (Functional Mock-up Unit) for other simulation tools.
 
     An FMU (fmi-standard.org) runs in other simulation tools, without Python. Co-simulation takes
-    the steps of the simulator, with its integrator: the numbers are those of `Simulator.rollout`
-    with reproducible arithmetic. Model exchange gives q̇ = N(q) v, vdot and the rates of laws to the
-    tool's solver, at quaternions of length 1; loops are closed again after steps of the solver, and
-    sampled laws are time events. Mechanisms with contacts, and laws with noise, are for
+    the steps of the simulator, with its integrator: the results are those of `Simulator.rollout`
+    with reproducible arithmetic. Model exchange provides q̇ = N(q) v, vdot and the rates of laws to
+    the tool's solver, for quaternions of length 1; closed loops are projected after steps of the
+    solver, and sampled laws are time events. Mechanisms with contacts, and laws with noise, support
     co-simulation only.
 
-    **Arguments:** `simulator`, a `Simulator`, or a model or `System`, taken with ``dt = 1e-3``;
-    `path`, a file name that ends with .fmu; its name becomes that of the model; `fmi`: "3.0" or
-    "2.0"; `kind`: "co_simulation", "model_exchange" or both; `q` (nq,), `v` (nv,), where it
-    starts, the neutral configuration at rest if not given; `inputs`, names of the joints whose
-    efforts (N·m, N) come from outside, all if None; `outputs`, names out of
-    ``simulator.recordable``; `parameters` of laws that can be changed, all if None: their names,
-    or values by name; `derivatives`, whether model exchange has partial derivatives, which take
-    half of the code; `binary`, whether it contains a library for this machine: with gcc if None
-    and it is at hand. The C source is always there.
-    **Returns:** the path. **Variables:** ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, parameters
-    by their names, ``name[1]``, … for arrays.
-    **Raises:** `InputError` for bad names and kinds that do not fit; nothing is written then.
+    Parameters
+    ----------
+    simulator : Simulator, Model or System
+        A model or a system is simulated with ``dt = 1e-3``.
+    path : str or path
+        File name that ends in .fmu. Its stem is the name of the model, a C identifier.
+    fmi : {"3.0", "2.0"}, optional
+        Version of the standard. Default: "3.0".
+    kind : {"co_simulation", "model_exchange"} or sequence of them, optional
+        Default: both.
+    q : array_like, shape (nq,), optional
+        Initial configuration. Default: the neutral one.
+    v : array_like, shape (nv,), optional
+        Initial velocities. Default: at rest.
+    inputs : sequence of str, optional
+        Names of the joints whose torques or forces (N·m, N) are inputs. Default: all.
+    outputs : sequence of str, optional
+        Names out of ``simulator.recordable``. Default: q and v.
+    parameters : sequence of str or mapping of str to array_like, optional
+        Parameters of laws that the tool can change: their names, or initial values by name.
+        Default: all.
+    derivatives : bool, optional
+        Whether model exchange has partial derivatives, which take half of the code.
+        Default: True.
+    binary : bool, optional
+        Whether the FMU contains a library for this machine. Default: if gcc is found. The C source
+        is always included.
 
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        For invalid names, and kinds that the simulator does not support; nothing is written then.
+
+    See Also
+    --------
+    export : Functions and steps as C, object files, WebAssembly or PTX.
+
+    Notes
+    -----
+    Variables of the FMU: ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, and parameters by their
+    names; entries of arrays are ``name[1]``, ….
+
+    Examples
+    --------
     >>> import phipsi as pp, tempfile, zipfile
     >>> arm = pp.examples.planar_arm(2)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -99,8 +135,8 @@ def export_fmu(
     compiler = shutil.which("gcc") or shutil.which("cc")
     if binary and compiler is None:
         raise InputError(
-            "binary=True needs a C compiler, gcc, which is not on the path. Without one, write the "
-            "source only, which tools compile themselves:  binary=False"
+            "binary=True needs a C compiler (gcc), which was not found on the PATH. To write the "
+            "source only, which many tools compile themselves, pass  binary=False"
         )
     kinds = _kinds(kind)
     options: Any = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
@@ -109,7 +145,8 @@ def export_fmu(
     if model.unfit and "model_exchange" in kinds:
         if kind == "model_exchange" or len(kinds) == 1:
             raise InputError(
-                f'this model cannot be exchanged: {model.unfit}. Use  kind="co_simulation"'
+                f"this simulator does not support model exchange: {model.unfit}. Pass  "
+                'kind="co_simulation"'
             )
         warn(f"the FMU is for co-simulation only: {model.unfit}.")
         kinds = ("co_simulation",)
@@ -141,7 +178,7 @@ def _identifier(file: Path) -> str:
         fixed = re.sub(r"\W", "_", name, flags=re.ASCII)
         fixed = fixed if re.match(r"[A-Za-z_]", fixed) else f"m_{fixed}"
         raise InputError(
-            f"{file.name}: the name of the model, {name!r}, is not an identifier of C. Use  "
+            f"{file.name}: the name of the model, {name!r}, is not a C identifier. Write  "
             f"{fixed}.fmu"
         )
     return name
@@ -151,19 +188,19 @@ def _kinds(kind: str | Sequence[str]) -> tuple[str, ...]:
     listed = as_list("kind", kind, "['co_simulation', 'model_exchange']")
     kinds = tuple(dict.fromkeys(one_of("kind", x, KINDS) for x in listed))
     if not kinds:
-        raise InputError('kind=() says nothing; use  kind="co_simulation"')
+        raise InputError('kind=() names no kind of FMU. Pass  kind="co_simulation"')
     return tuple(x for x in ("model_exchange", "co_simulation") if x in kinds)
 
 
 def _library(compiler: str, source: str, folder: Path, identifier: str) -> Path:
-    """The source as a shared library of this machine."""
+    """The source, compiled to a shared library for this machine."""
     (folder / f"{identifier}.c").write_text(source, encoding="utf-8")
     out = folder / f"{identifier}{_suffix()}"
     command = [compiler, *_FLAGS, f"{identifier}.c", "-o", out.name, "-lm"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(
-            f"{compiler} could not compile the FMU; write the source only, binary=False:\n"
+            f"{compiler} could not compile the FMU. To write the source only, pass binary=False:\n"
             f"{done.stderr[:2000]}"
         )
     return out

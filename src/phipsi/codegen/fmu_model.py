@@ -1,4 +1,4 @@
-"""A simulator as the model of an FMU: variables with value references, and the runs that it calls.
+"""A simulator as the model of an FMU: variables with value references, and its programs.
 
 All numbers of an instance are in one row, in which a value reference is the place of a variable:
 
@@ -52,13 +52,27 @@ class Variable:
 
 @final
 class FmuModel:
-    """The variables and runs of a simulator.
+    """The variables and programs of a simulator.
 
-    **Attributes:** `variables`, in the order of their places; `plans`, the runs by name; `places`,
-    where each quantity begins, and `sizes`, by name; `continuous`, the names of quantities that
-    have derivatives; `inputs_end`, the first place that is calculated; `periods` of samples in
-    steps; `unfit`, why there is no model exchange, or "". Without `exchange` and `derivatives` the
-    runs for them are left out.
+    Without `exchange` and `derivatives`, the programs for model exchange and for partial
+    derivatives are omitted.
+
+    Attributes
+    ----------
+    variables : list of Variable
+        In the order of their places.
+    plans : dict
+        The programs by name.
+    places, sizes : dict of str to int
+        Where each quantity begins, and how many numbers it has.
+    continuous : tuple of str
+        Names of the quantities that have derivatives.
+    inputs_end : int
+        The first place that is calculated.
+    periods : tuple of int
+        Periods of sampled laws, in steps.
+    unfit : str
+        Why model exchange is not supported, or "".
     """
 
     def __init__(
@@ -75,14 +89,17 @@ class FmuModel:
     ) -> None:
         if simulator.episodes is not None:
             raise InputError(
-                "an FMU runs one trajectory, without episodes: export  pp.Simulator(…) without them"
+                "an FMU simulates one trajectory and does not support episodes. Pass a "
+                "pp.Simulator(…) without episodes="
             )
         self.simulator, self.model = simulator, simulator.model
         self._shown = self._parameters_shown(parameters)
         values = dict(parameters) if isinstance(parameters, Mapping) else {}
         self._first = simulator.initial_state(q, v, parameters=values).arrays()
         if np.shape(self._first["q"])[0] != 1:
-            raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
+            raise InputError(
+                "an FMU starts from one state: q has shape (nq,) and v has shape (nv,)"
+            )
         circuit = simulator.compiled.circuit
         self.continuous = ("q", "v", *circuit.rates)
         stepwise = *circuit.samplings, *circuit.delays
@@ -103,20 +120,20 @@ class FmuModel:
         self._list_variables()
         self.plans = self._plans()
 
-    # ---- what is asked for --------------------------------------------------------------------
+    # ---- options --------------------------------------------------------------------------------
 
     def _unfit(self) -> str:
         step = self.simulator.compiled
         if step.mechanism.contact_pairs is not None:
-            return "impulses of contacts are found step by step"
+            return "contact impulses are computed once per step"
         if step.circuit.delays:
-            return "previous(…) is the value of the step before"
+            return "previous(…) is the value of the previous step"
         forces = step.graph.forces(step.graph.start)
         acting = [
             x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
         ]
         read = {x.data[0] for x in in_order(acting) if x.operation.name == "input"}
-        return "noise is drawn step by step" if "step" in read else ""
+        return "noise is sampled once per step" if "step" in read else ""
 
     def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
@@ -268,12 +285,12 @@ class FmuModel:
         return (x.start or 0.0 for x in self.variables)
 
 
-def _check_known(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(option: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
+        if name not in allowed:
             raise InputError(
-                f"{option}: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
-                f"{did_you_mean(str(name), known)}"
+                f"{option}: {name!r} is not among {', '.join(map(repr, allowed)) or 'none'}. "
+                f"{did_you_mean(str(name), allowed)}"
             )
 
 

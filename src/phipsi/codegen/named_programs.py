@@ -34,8 +34,9 @@ ACCELERATIONS = "rad/s^2, m/s^2"
 class NamedFunction:
     """A function by name: its expression, results, and whether it needs points.
 
-    `at_points` is the expression where points are named, of a function that takes none as well.
-    With `trees`, constraint forces would change it: it is for mechanisms without constraints.
+    `at_points` is the expression for named points, of a function that can be called without points
+    too. `trees` means that constraint forces would change the result: the function is for
+    mechanisms without constraints.
     """
 
     expression: Expr
@@ -82,23 +83,26 @@ def programs_named(
 ) -> dict[str, Program]:
     """Programs by the names of their functions, such as "forward_dynamics" or "jacobian:tool0".
 
-    Behind the colon stand the points, several of them joined by +; one text may have several names,
-    joined by commas. Without names: forward dynamics, and inverse dynamics of trees.
+    Points follow the colon, several of them joined by +. One string may have several names, joined
+    by commas. By default: forward dynamics, and for trees inverse dynamics.
     """
     out: dict[str, Program] = {}
     if what is None:
         what = ("forward_dynamics", *(() if model.n_rows else ("inverse_dynamics",)))
     for text in what.split(",") if isinstance(what, str) else what:
         if not isinstance(cast(object, text), str):
-            raise InputError(f"what={text!r} is not the name of a function: {', '.join(NAMED)}")
+            raise InputError(
+                f"what={text!r} is not the name of a function. Known: {', '.join(NAMED)}"
+            )
         name, _, listed = text.strip().partition(":")
         found = NAMED.get(name)
         if found is None:
-            known = f"there is no function {name!r} to export: {', '.join(NAMED)}."
+            known = f"there is no function {name!r} to export. Known: {', '.join(NAMED)}."
             raise InputError(f"{known} {did_you_mean(name, NAMED, ' ')}".rstrip())
         if found.points != bool(listed) and found.at_points is None:
             example = f"{name}:{model.body_names[-1]}" if found.points else name
-            raise InputError(f"{text!r}: write  {example}")
+            need = "needs points" if found.points else "takes no points"
+            raise InputError(f"{text!r}: {name} {need}; write  {example}")
         points = listed.split("+") if listed else None
         _check_forces(model, name, found)
         form = found.at_points if found.at_points and listed else found.expression
@@ -109,16 +113,17 @@ def programs_named(
     return out
 
 
-def _check_forces(model: Model, name: str, found: NamedFunction) -> None:
+def _check_forces(model: Model, name: str, function: NamedFunction) -> None:
     """Reject functions that would ignore the forces of constraints or contacts."""
-    if found.trees and model.n_rows:
+    if function.trees and model.n_rows:
         raise InputError(
-            f"{name} of a mechanism with constraints depends on their forces, and is not exported "
-            "by name. For the tree alone, with its loops cut open, give system.model"
+            f"{name} cannot be exported by name for a mechanism with constraints: its result "
+            "depends on their forces. For the tree alone, with its loops cut open, pass "
+            "system.model"
         )
-    if found.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
+    if function.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
         raise InputError(
-            f"{name} does not know the forces of contacts. Export a step, which does:  "
+            f"{name} does not account for the forces of contacts. Export a step, which does:  "
             'pp.export({}, folder, step=pp.Simulator(system, dt=1e-3, integrator="time_stepping"))'
         )
 
@@ -131,11 +136,11 @@ def name_of(program: Program) -> str:
     return "program"
 
 
-def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: NamedFunction) -> bool:
-    forms = [found.expression, *([found.at_points] if found.at_points else [])]
-    if found.expression is FORWARD_DYNAMICS:
+def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], function: NamedFunction) -> bool:
+    forms = [function.expression, *([function.at_points] if function.at_points else [])]
+    if function.expression is FORWARD_DYNAMICS:
         forms.append(forward_with_rows(None, False, False)[0])
-    return expressions in [(x,) for x in forms] and modes == (found.mode,)
+    return expressions in [(x,) for x in forms] and modes == (function.mode,)
 
 
 # ---- arrays --------------------------------------------------------------------------------------

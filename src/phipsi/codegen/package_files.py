@@ -1,4 +1,4 @@
-"""What makes a package of exported code: C++, CMake, Rust, and READMEs."""
+"""Files around exported code: C++ header, CMake, Rust crate, READMEs."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _rust_source(lib: Library) -> str:
         f"pub const NQ: usize = {lib.model.nq};",
         f"pub const NV: usize = {lib.model.nv};",
         "",
-        "/// Why a call failed: a code, and the body or constraint row, if it is one.",
+        "/// Why a call failed: a code, and the body or constraint row, if there is one.",
         "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
         "pub struct Status(pub i32);",
         "",
@@ -246,11 +246,11 @@ def readme(
             f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"{code_bytes} bytes of {'C99' if row.is_source else 'code and tables'}.",
             "",
-            "| function | takes | gives | bytes of work memory |",
+            "| function | inputs | outputs | bytes of work memory |",
             "|---|---|---|---|",
             *table,
             "",
-            f"`{n}.h` says what every array is. Each function returns 0, or a status: "
+            f"`{n}.h` describes every array. Each function returns 0 or a status: "
             f"`{n}_status_text(status)` is its meaning, `{P}_STATUS_BODY(status)` the body.",
             "",
             "```c",
@@ -260,8 +260,8 @@ def readme(
             f"int status = {first.name}({given});",
             "```",
             "",
-            f"Functions `…_batch` compute many configurations, {first.lanes} at once.",
-            f"`{n}.hpp` has the same with spans (C++20). To check the device:",
+            f"Functions `…_batch` compute many configurations, {first.lanes} at a time.",
+            f"`{n}.hpp` has the same interface with spans (C++20). To test it on the device:",
             "",
             "```sh",
             f"cc {flags}test_{n}.c {n}{row.suffix} -o test_{n}{libraries} && ./test_{n}"
@@ -303,7 +303,7 @@ def _joint_table(lib: Library) -> list[str]:
         "|---|---|---|---|",
         *joints,
         "",
-        "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
+        "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Velocities and forces of a "
         "free joint are those of its body in body axes, angular part first.",
         "",
     ]
@@ -345,7 +345,7 @@ def gpu_readme(
             "|---|---|---|",
             *table,
             "",
-            f"`{n}.h` says what every array is; row i belongs to thread i. `status[i]` is 0, or "
+            f"`{n}.h` describes every array; row i belongs to thread i. `status[i]` is 0, or "
             f"`{n}_status_text(status[i])` is its meaning.",
             "",
             "```c",

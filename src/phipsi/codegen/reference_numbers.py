@@ -52,7 +52,7 @@ class ReferenceResults:
 def program_reference(function: ExportedFunction, source: SweepProgram) -> ReferenceResults | None:
     """Inputs and results at a few states, by the backend that defines every operation.
 
-    `tolerance` comes from how much results change with the last bits of the inputs.
+    `tolerance` comes from the change of the results with the last digits of the inputs.
     """
     rng = np.random.default_rng(0)
     inputs = {n: _drawn(n, source, rng, _STATES) for n in source.inputs}

@@ -1,4 +1,4 @@
-"""Processors that programs are exported for, by name.
+"""Targets of code generation: processors by name.
 
 Every row was compiled and, where the tests have an emulator, run. LLVM ends the process instead of
 raising an exception when a target cannot express something, so that nothing but these rows is

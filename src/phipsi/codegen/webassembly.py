@@ -1,4 +1,4 @@
-"""WebAssembly: an object of LLVM as a module that runs, and the files around it.
+"""WebAssembly: an object file of LLVM as a module that runs, and the files around it.
 
 LLVM writes an object as if its data began at address 0 and its functions were the only ones, so all
 relocations are already right for a module that consists of one object: no linker is needed. Left to
@@ -50,7 +50,7 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     places: dict[int, bool] = {}
     r = _WasmReader(binary)
     if r.take(len(_HEAD)) != _HEAD:
-        raise InputError("this is not a WebAssembly object")
+        raise InputError("the code is not a WebAssembly object file")
     while not r.done:
         kind = r.byte()
         content = r.take(r.number())
@@ -90,7 +90,10 @@ def _check_imports(r: _WasmReader) -> None:
     for _ in range(r.number()):
         where, name, kind = r.name(), r.name(), r.byte()
         if kind == _IN_FUNCTION:
-            raise InputError(f"the code needs {where}.{name}, a function of a library")
+            raise InputError(
+                f"the code calls {where}.{name}, a library function that WebAssembly modules of "
+                "phipsi cannot import"
+            )
         if kind == _IN_GLOBAL:
             r.take(2)
             assert name == "__stack_pointer", name
@@ -245,8 +248,8 @@ _MODULE = """// NAME.mjs: TEXT; MARK.
 //   const RESULT = NAME.FIRST(INPUTS);
 //
 // A function takes arrays of numbers and returns one, or an object of several by name; if it fails
-// it throws an Error with `status`. Without copies: fill `f.arrays`, which are views of the memory,
-// and call `f.run()`, which returns the status.
+// it throws an Error with `status`. To avoid copies, fill `f.arrays`, views of the memory, and
+// call `f.run()`, which returns the status.
 
 const INTERFACE = LISTING;
 const STATUS = STATUSES;
@@ -351,7 +354,7 @@ def typescript(lib: Library) -> str:
         "export interface Call<Arrays> {",
         "  /** Views of the memory: fill the inputs, run, read the results. */",
         "  readonly arrays: Arrays;",
-        "  /** Returns the status, 0 if all is well. */",
+        "  /** Returns the status, 0 for success. */",
         "  run(): number;",
         "}",
         f"export interface {_pascal(lib.name)} {{",
@@ -452,7 +455,7 @@ def readme(
             f"{markdown(lib.text)}, for {row.name} ({row.text}); {MARK}. "
             f"`{n}.wasm` has {size} bytes and imports nothing.",
             "",
-            "| function | takes | gives |",
+            "| function | inputs | outputs |",
             "|---|---|---|",
             *table,
             "",
@@ -464,7 +467,7 @@ def readme(
             "```",
             "",
             f"`node test_{n}.mjs` compares every function with reference numbers and prints ok.",
-            "A page must be served: browsers load no modules from `file:`.",
+            "A page must come from a server: browsers do not load modules from `file:`.",
             "",
             *notes(lib, f"test_{n}.mjs", references),
         ]

@@ -32,11 +32,25 @@ def with_digests(listing: Mapping[str, Any], files: Mapping[str, bytes]) -> dict
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Write all files or none, and remove what an earlier export wrote and this one does not.
+    """Write all files or none, and remove files of an earlier export that this one does not have.
 
-    `files` are those of `with_digests`. A folder that is there must be empty or an earlier export.
-    **Raises:** `InputError` if a file of the user's own is where one of these belongs, or if one
-    that is to be replaced was changed.
+    Parameters
+    ----------
+    folder : Path
+        If it exists, it must be empty or an earlier export.
+    files : mapping of str to bytes
+        Those of `with_digests`.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If a file of the user stands where one of these must be written, or if a file to be replaced
+        was changed.
     """
     folder = Path(os.path.realpath(folder))  # a link to a folder stays one
     with _named_errors(folder):
@@ -72,7 +86,7 @@ def _write_new(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 class _Update:
-    """New files for a folder that is there.
+    """New files for a folder that exists.
 
     New contents are written beside the old ones first. While they take their places, the listing
     has the names of both, so that a process that is ended then leaves nothing that no listing has.
@@ -127,27 +141,29 @@ class _Update:
         """Where a file is written; nothing of the user's own is there."""
         for parent in self._folders_of(name):
             if os.path.lexists(parent) and not parent.is_dir():
-                raise self._refusal(parent, "no export wrote it, and a folder belongs there")
+                raise self._refusal(
+                    parent, "it is not from an export, and stands where a folder must be created"
+                )
         path = self.folder / name
         if not os.path.lexists(path):
             return path
         place = Path(os.path.realpath(path))
         if not place.is_file():
-            raise self._refusal(path, "it is not a file, and one belongs there")
+            raise self._refusal(path, "it is not a file, and stands where a file must be written")
         found, digest = place.read_bytes(), self.old.get(name)
         if found == new or (name == LISTING and self.old):
             return place
         if digest is None or (not digest and place != path):
-            raise self._refusal(path, "no export wrote it")
+            raise self._refusal(path, "it is not from an export")
         if digest and digest != _digest(found):
-            raise self._refusal(path, "it was changed after an export wrote it")
+            raise self._refusal(path, "it was changed after it was exported")
         return place
 
     def _refusal(self, path: Path, why: str) -> InputError:
         name, other = path.relative_to(self.folder).as_posix(), self.folder / "export"
         return InputError(
-            f"folder={str(self.folder)!r}: {name} would be lost, for {why}. Nothing was written. "
-            f"Move or delete it, or name another folder:  folder={str(other)!r}"
+            f"folder={str(self.folder)!r}: {name} would be lost: {why}. Nothing was written. "
+            f"Move or delete it, or use another folder:  folder={str(other)!r}"
         )
 
     def _is_ours(self, name: str) -> bool:
@@ -161,7 +177,7 @@ class _Update:
 def _earlier(folder: Path) -> dict[str, str]:
     """The digests of the files that an earlier export wrote; {} for an empty folder."""
     if not folder.is_dir():
-        raise InputError(f"folder={str(folder)!r} is a file")
+        raise InputError(f"folder={str(folder)!r} is a file; give the path of a folder")
     found = sorted(p.name for p in folder.iterdir())
     if not found:
         return {}
@@ -171,8 +187,8 @@ def _earlier(folder: Path) -> dict[str, str]:
         return {name: str(digests.get(name, "")) for name in listing["files"] if _inside(name)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
-            f"folder={str(folder)!r} has files that no export wrote ({', '.join(found[:3])}). Name "
-            f"another one:  folder={str(folder / 'export')!r}"
+            f"folder={str(folder)!r} has files that are not from an export "
+            f"({', '.join(found[:3])}). Use another folder:  folder={str(folder / 'export')!r}"
         ) from None
 
 

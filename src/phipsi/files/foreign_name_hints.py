@@ -32,7 +32,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
     "phipsi.algorithms.constrained.stages": "Stages",
     "phipsi.algorithms.constrained.system": "Mobility",
-    "phipsi.papers.derivations.derive": "Derivation",
+    "phipsi.papers.derivations.derivation": "Derivation",
     "phipsi.codegen.export": "Exported",
     "phipsi.scenarios.scenario": "Scenario",
     "phipsi.core.model.flexible_ports": "FlexibleShape",

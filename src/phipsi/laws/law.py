@@ -98,7 +98,11 @@ class Law:
         free = [n for n in self.arguments if n not in (*RESERVED, *self.states, *self.discrete)]
         for name, value in values.items():
             if name not in free:
-                what = "is supplied by the simulation" if name in self.arguments else "is not an argument"
+                what = (
+                    "is supplied by the simulation"
+                    if name in self.arguments
+                    else "is not an argument"
+                )
                 fail(f"{name} {what}. {did_you_mean(name, free)[:-1]}", place=self.place)
             if not isinstance(value, (Expr, Signal)):
                 values[name] = _numbers(value, name, self.place)

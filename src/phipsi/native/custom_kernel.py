@@ -2,7 +2,7 @@
 
 A writer gets a `LaneKernel`: inputs and results in memory, lane by lane, and the kernels of
 programs to call. What it writes becomes a kernel like that of a program, so that one
-configuration, batches and threads are called the same way and give the same bits.
+configuration, batches and threads are called the same way, with bitwise identical results.
 """
 
 from __future__ import annotations

@@ -98,11 +98,11 @@ class _Host:
     @property
     def status(self) -> ir.IRValue:
         """What the last call of a program reported."""
-        raise NotImplementedError("texts in graphs call no programs")
+        raise NotImplementedError("algorithms inside a graph cannot call programs")
 
     def call_into(self, native: Any, args: Sequence[Area], results: Sequence[Area]) -> None:
         """Call a program."""
-        raise NotImplementedError("texts in graphs call no programs")
+        raise NotImplementedError("algorithms inside a graph cannot call programs")
 
 
 @final
@@ -124,11 +124,11 @@ class GraphHost(_Host):
     @property
     def bad(self) -> ir.IRValue:
         """Not known."""
-        raise NotImplementedError("failures of texts in graphs are noted, and not read")
+        raise NotImplementedError("algorithms inside a graph record failures, and cannot read them")
 
     def set_bad(self, status: ir.IRValue) -> None:
         """Not known."""
-        raise NotImplementedError("failures of texts in graphs are noted, and not read")
+        raise NotImplementedError("algorithms inside a graph record failures, and cannot read them")
 
     def note(self, status: ir.IRValue) -> None:
         """See `LaneHost`."""

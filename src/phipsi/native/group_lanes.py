@@ -1,4 +1,4 @@
-"""What only lanes have: code about the group of lanes that a kernel works on.
+"""Operations of lanes that arrays do not have: on the group of lanes that a kernel works on.
 
 Which contacts are there in *some* lane, for example: lists of integers that are made at run time,
 conditions that hold for the whole group, and code that depends on them.
@@ -43,7 +43,7 @@ class GroupLanes:
         return LaneVariable(self._b, x)
 
     def numbers(self, address: ir.IRValue, *shape: Integer) -> LaneMemory:
-        """Numbers of every lane that are there already; all lanes change."""
+        """Existing memory with the numbers of every lane; all lanes may be written."""
         return LaneMemory(self.m, address, shape, False)  # type: ignore[arg-type]
 
     def value(self, x: Any, *shape: int) -> GraphValue:

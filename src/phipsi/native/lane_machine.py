@@ -116,7 +116,7 @@ class LaneMachine(Machine):
     # ---- memory
 
     def memory(self, area: Area, *shape: Index | int) -> LaneMemory:
-        """Numbers that are there already, such as an input or a result of a kernel."""
+        """Existing memory, such as an input or a result of a kernel."""
         assert area.is_whole, "numbers of every lane, one after the other"
         return LaneMemory(self, area.base, shape, True)
 

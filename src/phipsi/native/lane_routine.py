@@ -1,4 +1,4 @@
-"""Functions that a text of a `Machine` is written into, which other code of a module calls."""
+"""Functions that contain an algorithm of a `Machine`, called by other code of the module."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _RoutineHost:
 
     def note(self, status: ir.IRValue) -> None:
         """Not available."""
-        raise NotImplementedError("a routine says by its results what has failed")
+        raise NotImplementedError("a routine reports failures through its results")
 
     def set_bad(self, status: ir.IRValue) -> None:
         """Not available."""
@@ -89,4 +89,4 @@ class _RoutineHost:
 
     def call_into(self, native: Any, args: Any, results: Any) -> None:
         """Not available."""
-        raise NotImplementedError("a routine calls no programs")
+        raise NotImplementedError("a routine cannot call programs")

@@ -121,7 +121,7 @@ class LaneConstants(Memory):
         return self.number(place_of(index, self.shape))
 
     def __setitem__(self, index: Place, value: Number | float) -> None:
-        raise AssertionError("constants are not changed")
+        raise AssertionError("constants cannot be written")
 
     def row(self, i: Index | int) -> Memory:
         """See `Memory`."""
@@ -170,7 +170,7 @@ class GraphValue(Memory):
         return self.number(place_of(index, self.shape))
 
     def __setitem__(self, index: Place, value: Number | float) -> None:
-        raise AssertionError("arguments are not changed")
+        raise AssertionError("arguments cannot be written")
 
     def row(self, i: Index | int) -> Memory:
         """See `Memory`."""

@@ -127,9 +127,9 @@ class NativeCode(MachineFunction):
             results, status = self._shared(program.widened(arrays, batch), batch, threads)
         if np.any(status == NO_MEMORY):
             raise MemoryError(
-                f"{', '.join(map(str, program.request.expressions))} works in "
-                f"{self.scratch_bytes / 2**20:.3g} MB per thread, which the system did not give. "
-                "Free memory, or use fewer threads="
+                f"{', '.join(map(str, program.request.expressions))} needs "
+                f"{self.scratch_bytes / 2**20:.3g} MB of work memory per thread, which could not "
+                "be allocated. Free memory, or use fewer threads="
             )
         return [np.asarray(r) for r in results], np.asarray(status)
 

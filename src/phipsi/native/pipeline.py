@@ -202,7 +202,7 @@ class KernelUnit:
         return out
 
     def emit(self) -> str:
-        """The program as LLVM text: the one-lane kernel, and the ways to call it."""
+        """The program as LLVM text: the scalar kernel, and the ways to call it."""
         return str(self.module())
 
     def module(self, *, linked: bool = False) -> ir.Module:

@@ -1,4 +1,4 @@
-"""The page: one self-contained HTML file that shows a mechanism, a run or a study."""
+"""HTML pages: one self-contained file that shows a mechanism, a trajectory or a study."""
 
 from phipsi.package_state import offer_within
 

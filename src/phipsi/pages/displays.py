@@ -63,7 +63,8 @@ def _model(mechanism: Any) -> str:
         listed = ", ".join(safe(x)[:60] for x in names[:8]) + (", …" if len(names) > 8 else "")
         below = f"<div>{mechanism.n_rows} constraint rows: {listed}</div>"
     if mechanism.contact_pairs is not None:
-        below += f"<div>{len(mechanism.contact_pairs.pairs)} pairs of shapes may touch</div>"
+        count = len(mechanism.contact_pairs.pairs)
+        below += f"<div>{count} pairs of shapes in contact detection</div>"
     parts = f"{picture_of(mechanism)}<pre style='{_PRE}'>{text}</pre>"
     row = f'<div style="display:flex;gap:16px;align-items:flex-start">{parts}</div>'
     return f"<div>{head}</div>{below}{row}"
@@ -153,7 +154,7 @@ def _run(run: Trajectory) -> str:
         _plot(f"q, {unit_texts(model)[0]}", run.t, np.asarray(run.q), names),
         _plot("energy, J", run.t, np.asarray(run.energy)[:, None], ["total"], energy_size(run)),
     ]
-    page = "<div>The run as a page: <code>run.to_html('run.html')</code></div>"
+    page = "<div>As an HTML page: <code>run.to_html('run.html')</code></div>"
     return f'{head}<div style="display:flex;gap:16px">{"".join(plots)}</div>{page}'
 
 
@@ -237,7 +238,7 @@ def _vibrations(found: Vibrations) -> str:
     rows += [[str(i + 1), _number(w / (2 * np.pi)), _number(w), where]
              for i, (w, where) in enumerate(pairs[:_MOST_ENTRIES])]  # fmt: skip
     more = ["…"] * 4 if len(pairs) > _MOST_ENTRIES else []
-    page = "<div>In motion, as a page: <code>found.to_html('modes.html')</code></div>"
+    page = "<div>Animated, as an HTML page: <code>modes.to_html('modes.html')</code></div>"
     head = f"<div><b>Small vibrations</b> of {safe(repr(found.model))}</div>"
     return f"{head}{_cells([*rows, *([more] if more else [])])}{page}"
 
@@ -245,15 +246,15 @@ def _vibrations(found: Vibrations) -> str:
 def _pose(pose: Pose) -> str:
     R, p = pose.rotation, pose.translation
     rows = [[*(_number(x) for x in R[i]), f"{_number(p[i])} m"] for i in range(3)]
-    return "<div>rotation, and position</div>" + _cells(rows)
+    return "<div>rotation matrix, and position</div>" + _cells(rows)
 
 
 def _inertia(inertia: SpatialInertia) -> str:
     J = inertia.moment_about_com_B
     com = ", ".join(_number(x) for x in inertia.com_B)
     main = ", ".join(_number(x) for x in np.linalg.eigvalsh(J))
-    head = f"<div><b>{inertia.mass:.6g} kg</b>, mass centre ({com}) m</div>"
-    text = "<div>moment about the mass centre, kg m²</div>"
+    head = f"<div><b>{inertia.mass:.6g} kg</b>, centre of mass ({com}) m</div>"
+    text = "<div>moment of inertia about the centre of mass, kg m²</div>"
     return f"{head}{text}{_table(J)}<div>principal moments {main} kg m²</div>"
 
 

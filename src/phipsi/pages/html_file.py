@@ -65,7 +65,7 @@ def page_html(title: str, parts: PageParts) -> str:
     (False, True, True, False)
     """
     if not isinstance(title, str):
-        raise InputError(f"title={title!r} must be text")
+        raise InputError(f"title={title!r} must be a string")
     data = parts.get("data", {})
     drawn = SCENE_SCRIPTS if "scene" in data else ()
     scene = data.get("scene", {})
@@ -100,7 +100,7 @@ def page_html(title: str, parts: PageParts) -> str:
 def page_title(title: str | None, model: Model, path: Path | None = None) -> str:
     """What is given, the name of the mechanism, that of the page's file, or its first bodies."""
     if title is not None and not isinstance(title, str):
-        raise InputError(f"title={title!r} must be text")
+        raise InputError(f"title={title!r} must be a string")
     file = "" if path is None else file_words(path)
     more = ", …" if model.n_bodies > _NAMED else ""
     return title or model.name or file or ", ".join(model.body_names[:_NAMED]) + more or "a page"
@@ -117,7 +117,7 @@ def safe(text: str) -> str:
 
 
 def packed(numbers: ArrayLike, kind: str = "<f4") -> str:
-    """The bits of numbers, which may be infinite, as text: of little-endian floats, or a kind."""
+    """Numbers, which may be infinite, in base64: little-endian floats, or another `kind`."""
     return base64.b64encode(np.ascontiguousarray(numbers, dtype=kind).tobytes()).decode("ascii")
 
 

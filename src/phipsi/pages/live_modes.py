@@ -1,7 +1,7 @@
-"""What a live page of bodies that deform computes otherwise: its hand, energies and admittances.
+"""Live pages of flexible bodies: their drag force, energies and admittances.
 
-A hand pulls a point of a body that moves with its modes, so that it bends what it pulls. Blocks of
-bodies with modes are interpreted only; what the page needs of them is computed from ℳ⁻¹ and the
+The drag force pulls a point of a body that moves with its modes, so that it bends the body. Blocks
+of bodies with modes are interpreted only; what the page needs of them is computed from ℳ⁻¹ and the
 velocities of the bodies.
 """
 
@@ -23,7 +23,7 @@ from phipsi.simulation import StepGraph
 
 HAND = "live_hand"
 _FAR = 5.0  # times the coordinate at which a mode bends a body by 2 %
-_STEPS = 1.0  # frequency times step above which Runge and Kutta's steps would not be accurate
+_STEPS = 1.0  # frequency times step above which Runge–Kutta steps would not be accurate
 
 
 def hand_on_modes(model: Model) -> Law:
@@ -65,7 +65,7 @@ def hand_on_modes(model: Model) -> Law:
 def modal_places(model: Model) -> list[dict[str, Any]]:
     """For every flexible body, where its modes are in q, in v and among the modes of all bodies.
 
-    And its `compliance` K_e⁻¹; modes without stiffness give way to nothing, not to everything.
+    And its `compliance` K_e⁻¹; modes without stiffness count as rigid, not as free.
     """
     out: list[dict[str, Any]] = []
     row = 0

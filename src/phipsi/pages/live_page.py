@@ -2,8 +2,8 @@
 
 Functions of the module, each a run (run_code.py) written with one lane:
 
-    run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
-    live     the same with handles: a spring that pulls a body, gravity, damping, masses
+    run      steps of the simulator as it is, bitwise as ``Simulator(…, reproducible=True)``
+    live     the same with handles: the drag force, gravity, damping, masses
     look     poses of the bodies and energies
     blocks   P, D and G of the articulated bodies; of bodies that deform, what live_modes.py says
     close    the state on the constraints nearest to this one, of a system with loops
@@ -64,16 +64,17 @@ _MOST_STATES = 2000  # of a recording, from which it can go on
 SCRIPTS = ("physics.js", "live.js")
 CONTROLS = """<div id="live-controls" class="live-controls">
 <button id="live-play" aria-label="play">▶</button>
-<button id="once" title="one step">step</button>
-<button id="again" title="state, world and parameters of laws as at first">start again</button>
+<button id="once" title="advance by one time step">step</button>
+<button id="again" title="reset state, model and parameters">reset</button>
 <select id="live-speed" aria-label="speed">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>
 <option value="2">2 ×</option><option value="5">5 ×</option></select>
 {}<button id="live-force" data-shows="forces" hidden>forces</button>
-<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
+<span id="live-clock"></span>
+<span id="pace" title="time to compute the physics of one frame"></span></div>"""
 RETURN = '<button id="return" title="back to the recording">recording</button>'
-PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
+PANEL = '<aside id="live" aria-label="joints, model and parameters"></aside>'
 DAMPING = "live_damping"
 """The name of a law that a page adds, as HAND is."""
 _COUNTER = "step"
@@ -93,25 +94,60 @@ def live_page(
     play: bool | None = None,
     meshes: bool = True,
 ) -> Path:
-    """Write a page on which a mechanism moves by its own compiled dynamics, in the browser.
+    """Write a standalone HTML page that simulates the mechanism in the browser.
 
-    One HTML file that needs no server, no Python and no network. Sliders move the joints; the mouse
-    pulls bodies, by a spring while time goes on, and by inverse kinematics while it stands still;
-    gravity, damping, masses and parameters of laws change while it runs. Loops stay closed and
-    contacts push. As long as nothing is changed, the state is that of
-    ``Simulator(…, reproducible=True)``, bit for bit.
+    The file needs no server, no Python and no network. Sliders set the joints. Dragging a body
+    applies a spring force while the simulation runs, and moves the body by inverse kinematics while
+    it is paused. Gravity, damping, masses and parameters of controllers and forces can be changed
+    while it runs. Closed loops and contacts are simulated as in Python.
 
-    **Arguments:** `simulator`, a `Simulator`, with its laws, step and integrator; or a model or a
-    `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
-    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at
-    rest, or as motors turn it;
-    `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
-    page, by default the name of the robot or of the file; `play`, whether time goes on at first;
-    `meshes` of the robot's file.
-    **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
-    humanoid, ten with contacts; about 1 MB, and the meshes.
-    Reasons: docs/decisions/0051.
+    As long as nothing is changed, the state is bitwise identical to that of
+    ``Simulator(…, reproducible=True)``.
 
+    Parameters
+    ----------
+    simulator : Simulator or Model
+        A `Simulator` with its controllers, forces, step and integrator. Or a model or a `System`,
+        which is simulated without controllers in steps of 1 ms, and paused at first.
+    path : str or path-like
+        The file to write; its name ends in .html.
+    q : array_like, shape (nq,), optional
+        The first configuration. Default: the neutral one, or one that closes the loops.
+    v : array_like, shape (nv,), optional
+        The first velocities. Default: at rest, or as motors prescribe them.
+    parameters : mapping of str to array_like, optional
+        Values of parameters of laws, and of what the simulator's `per_trajectory` names, as for
+        `Simulator.initial_state`.
+    title : str, optional
+        Title of the page. Default: the name of the robot, or else that of the file.
+    play : bool, optional
+        Whether the simulation runs when the page opens. Default: True for a `Simulator`, False for
+        a model.
+    meshes : bool, optional
+        Draw the meshes of the robot's file. Default: True.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        If the simulator has episodes, or if the state is a batch.
+
+    See Also
+    --------
+    report : A page that plays a recorded trajectory.
+    show : A viewer that Python moves.
+
+    Notes
+    -----
+    **Cost:** LLVM compiles two steps: one second for an arm, five for a humanoid, ten with
+    contacts. The file has about 1 MB, and the meshes. Reasons: docs/decisions/0051.
+
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> import phipsi as pp
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +202,7 @@ def live_parts(
         "styles": ("live.css",),
         "controls": CONTROLS.format(""),
         "body": PANEL,
-        "footer": "The physics is in this page: phipsi compiled it to WebAssembly. Drag a body.",
+        "footer": "This page simulates the mechanism in the browser, by WebAssembly. Drag a body.",
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }
@@ -187,18 +223,23 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
     own = trajectory.system or trajectory.model
     if simulator is None and trajectory.has_contacts:
         raise InputError(
-            "live=True does not know the contacts of this run. Give the simulator:  live=sim"
+            "live=True does not account for the contacts of this trajectory. Pass its simulator:  "
+            "live=sim"
         )
     if simulator is None:
         simulator = simulator_of(own)
     elif simulator.model != trajectory.model:
-        raise InputError("live= is a simulator of another mechanism than the run's")
+        raise InputError(
+            "live= is a simulator of another mechanism than that of the trajectory. Pass the "
+            "simulator that computed it:  live=sim"
+        )
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.initial_state(q[0], v[0], t=float(t[0])))
     record = {"times": packed(t, "<f8"), "q": packed(q, "<f8"), "v": packed(v, "<f8")}
     live = {"physics": physics.description(), "play": False, "record": record}
-    button = '<button id="continue" title="the physics from here on">continue from here</button>'
+    hint = "simulate from the state shown"
+    button = f'<button id="continue" title="{hint}">continue from here</button>'
     transport = f'<div id="recorded-controls">{parts.get("controls", "")}{button}</div>'
     return {
         **parts,
@@ -296,9 +337,15 @@ def live_physics(
     **Cost:** that of compiling two steps: a second for an arm, some more for a humanoid.
     """
     if simulator.episodes is not None:
-        raise InputError("a live page runs one trajectory: give it a Simulator without episodes")
+        raise InputError(
+            "a live page simulates one trajectory, without episodes. Pass  pp.Simulator(…)  "
+            "without episodes="
+        )
     if state.batch:
-        raise InputError(f"a live page starts from one state, not from a batch {state.batch}")
+        raise InputError(
+            f"a live page starts from one state, not from a batch of shape {state.batch}: pass q "
+            "(nq,) and v (nv,)"
+        )
     plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
     live, handles = _with_handles(simulator)
     first = {**_first_values(live), **plain}

@@ -270,7 +270,7 @@ def general_rows(model: Model, one: Any, row: int) -> MachineElement | None:
             ends.append((body, place))
     bodies = tuple(dict.fromkeys(k for k, _ in ends if k != WORLD))
     rows, points = counted(len(closure.rows), "row"), counted(len(ends), "point")
-    text = f"{rows} on the motions of {points}"
+    text = f"{rows} on the velocities of {points}"
     out = MachineElement(one.name, type(one).__name__.lower(), text, bodies, row, place=ends[0])
     out.ends = ends[:_ENDS]
     return out
@@ -305,7 +305,7 @@ def of_forces(model: Model, forces: Sequence[Any]) -> list[MachineElement]:
 
 _WORDS = {
     "PointSpring": ("spring", "a spring between two points"),
-    "Rope": ("rope", "it pulls, and does not push"),
+    "Rope": ("rope", "carries tension only"),
     "Bushing": ("bushing", "an elastic mount in six directions"),
     "TorsionSpring": ("torsion spring", "a spring about one axis"),
 }
@@ -330,9 +330,9 @@ def _coil(model: Model, one: ElasticCoupling, number: int) -> MachineElement:
     order = sorted(range(len(weights)), key=lambda i: -abs(weights[i]))
     a, *others = (Wheel(model, one.joints[i]) for i in order)
     k, gap = one.stiffness, one.backlash
-    said = f", {np.ravel(gap)[0]:.4g} of backlash" if np.any(gap) else ""
+    said = f", backlash {np.ravel(gap)[0]:.4g}" if np.any(gap) else ""
     twist = weighted(dict(zip(one.joints, weights.tolist(), strict=True)))
-    text = f"{np.ravel(k)[0]:.4g} per unit of {twist}{said}"
+    text = f"stiffness {np.ravel(k)[0]:.4g} per unit of {twist}{said}"
     bodies = tuple(model.joint(n).index for n in one.joints)
     name = " – ".join(one.joints)
     out = MachineElement(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))

@@ -370,7 +370,7 @@ def _belt(model: Model, one: c.Belt, row: int) -> MachineElement:
     wheels = [Wheel(model, n) for n in one.pulleys]
     radii = np.asarray(one.radii, float)
     speeds = ", ".join(f"{n} {1 / r:.4g}" for n, r in zip(one.pulleys, radii, strict=True))
-    text = f"radii {', '.join(f'{r:g}' for r in radii)} m; rates in proportion: {speeds}"
+    text = f"radii {', '.join(f'{r:g}' for r in radii)} m; relative speeds: {speeds}"
     first = wheels[0]
     out = first.element(one.name, "belt", text, [w.body for w in wheels], row)
     flat = np.array([first.turn.T @ (w.centre - first.centre) for w in wheels])[:, :2]
@@ -379,7 +379,7 @@ def _belt(model: Model, one: c.Belt, row: int) -> MachineElement:
     spans = belt_spans(flat, radii)
     loose = None if spans is None else untouched(spans, radii)
     if loose is not None:
-        out.text += f"; no belt in this order presses on {one.pulleys[loose]}"
+        out.text += f"; in this order the belt does not touch {one.pulleys[loose]}"
     if spans is None or loose is not None:
         return out
     width, thick = (x * float(np.abs(radii).min()) for x in (0.35, 0.12))
@@ -460,7 +460,7 @@ def _motor(model: Model, one: c.Motor, row: int) -> MachineElement | None:
     if one.clock is None:
         how = f"{one.rate:.5g} {'rad/s' if turns else 'm/s'}"
     k = view.index
-    text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
+    text = f"{'angle' if one.angle is not None else 'velocity'} of {one.joint}: {how}"
     wheel, size = Wheel(model, one.joint), size_of(model, k)
     out = wheel.element(one.name, "motor", text, (k,), row)
     out.behind = k

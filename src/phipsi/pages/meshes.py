@@ -174,7 +174,7 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_ColoredTriangles, ..
         raise _Unreadable(f"{size / 1e6:.0f} MB, more than {_MOST_BYTES / 1e6:.0f} MB")
     kind = os.path.splitext(file)[1].lower().lstrip(".")
     if kind not in _KINDS:
-        raise _Unreadable(f"only {', '.join(_KINDS)} are read")
+        raise _Unreadable(f"only the formats {', '.join(_KINDS)} are read")
     with opened_file(file, "") as stream:
         content = stream.read(_MOST_BYTES)
     _check_content(kind, content)
@@ -202,10 +202,10 @@ def _check_content(kind: str, content: bytes) -> None:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise _Unreadable("a COLLADA file is read if it is UTF-8 only") from None
+            raise _Unreadable("only COLLADA files in UTF-8 are read") from None
         declared = _DECLARED.match(text)
         if "\0" in text or (declared and declared[1].lower() not in ("utf-8", "utf8", "us-ascii")):
-            raise _Unreadable("a COLLADA file is read if it is UTF-8 only")
+            raise _Unreadable("only COLLADA files in UTF-8 are read")
         if "<!" in text.replace("<!--", "").replace("<![CDATA[", ""):
             raise _Unreadable("a COLLADA file with a document type is not read")
     if kind == "obj":
@@ -231,7 +231,7 @@ def _surfaces_of(scene: Any, kind: str) -> Iterable[_ColoredTriangles]:
         points = np.asarray(geometry.vertices, dtype=float)
         triangles = np.asarray(geometry.faces, dtype=np.int64)
         if triangles.min() < 0 or triangles.max() >= len(points):
-            raise _Unreadable("triangles name corners that are not there")
+            raise _Unreadable("triangles refer to missing vertices")
         points = factor * (points @ matrix[:3, :3].T + matrix[:3, 3])
         triangles = triangles[np.isfinite(points).all(axis=1)[triangles].all(axis=1)]
         points, triangles = _welded(points, triangles)
@@ -286,7 +286,7 @@ class _Beside:
         real = os.path.realpath(os.path.join(self.folder, str(name)))
         known = real.lower().endswith((".mtl", ".png", ".jpg", ".jpeg"))
         if os.path.commonpath([real, self.folder]) != self.folder or not known:
-            raise FileNotFoundError(f"{name} is not beside the mesh")
+            raise FileNotFoundError(f"{name} is not in the folder of the mesh")
         with opened_file(real, "") as stream:
             content = stream.read(_MOST_BESIDE)
         if not real.lower().endswith(".mtl"):

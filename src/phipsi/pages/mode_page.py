@@ -25,7 +25,7 @@ _MOST_NUMBERS = 700_000  # in all poses together
 _SMALL = 1e-7  # of a step that shows how far a mode moves
 _CONTROLS = """
     <button id="play" aria-label="play or pause">▶</button>
-    <button id="back" aria-label="mode before">‹</button>
+    <button id="back" aria-label="previous mode">‹</button>
     <button id="forth" aria-label="next mode">›</button>
     <output id="clock"></output>
     <label for="amplitude">amplitude</label>
@@ -37,9 +37,11 @@ _CONTROLS = """
 
 
 def mode_page(found: Vibrations, path: str | os.PathLike[str] | None, title: str) -> Path | str:
-    """What `Vibrations.to_html` says."""
+    """The page that `Vibrations.to_html` writes."""
     if not found.shapes.shape[1]:
-        raise InputError("nothing vibrates here: the mechanism has no motion that is not locked")
+        raise InputError(
+            "the mechanism has no vibration modes: joints and constraints lock all motion"
+        )
     model = found.model
     name = title or model.name or counted(model.n_bodies, "body")
     shown = min(
@@ -52,7 +54,7 @@ def mode_page(found: Vibrations, path: str | os.PathLike[str] | None, title: str
             "data": _data(found, shown),
             "controls": _CONTROLS,
             "body": _table(found, shown),
-            "footer": "A mode moves as a sine, slowly enough to be seen; frequencies are its own.",
+            "footer": "Modes are animated slowly, as sines; the table lists the true frequencies.",
             "scripts": ["modes.js"],
         },
     )
@@ -116,7 +118,7 @@ def _table(found: Vibrations, shown: int) -> str:
         )
     )
     rest = len(found.frequencies) - shown
-    more = f"<p>{rest} faster modes are not on this page.</p>" if rest > 0 else ""
+    more = f"<p>{rest} higher modes are not on this page.</p>" if rest > 0 else ""
     return (
         '<section class="card wide"><h2>Modes</h2><table id="modes">'
         '<tr><th class="number">mode</th>'

@@ -1,4 +1,4 @@
-"""The scene of a run: poses, paths and forces over time, and operators at some times."""
+"""The scene of a trajectory: poses, paths and forces over time, operators at some times."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LARGE = 300  # rates; with more, constraint forces take too long
 _TRAIL_COLORS = ((1.0, 0.54, 0.24), (0.30, 0.79, 0.94), (0.98, 0.45, 0.72), (0.65, 0.90, 0.35))
 
 
-_NOT_UNIQUE = "Constraint forces are not shown: this mechanism has none that are unique."
+_NOT_UNIQUE = "Constraint forces are not shown: they are not uniquely determined in this mechanism."
 
 
 def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
-    """The scene of a run: the description, and poses, paths and forces over time."""
+    """The scene of a trajectory: its description, and poses, paths and forces over time."""
     model = trajectory.model
     times = frame_times(trajectory)
     fine = frame_times(trajectory, _TRAIL_RATE)
@@ -237,8 +237,8 @@ def _reactions(
     right = np.abs(measured - expected).max(axis=1) < 1e-3 * scale
     if right.mean() < 0.5:
         return (
-            "Constraint forces are not shown: forces besides the efforts and gravity act, "
-            "and a trajectory does not say which."
+            "Constraint forces are not shown: other forces than the recorded joint torques and "
+            "gravity act, and the trajectory does not record which."
         )
     f = np.where(right[:, None], motion.f, np.nan)
     return _ClosureForces(here.q, f, np.where(right[:, None, None], reactions, np.nan))

@@ -1,4 +1,4 @@
-"""`pp.render`: a recorded run as a picture or a video, drawn by a browser without a screen."""
+"""`pp.render`: a trajectory as a picture or a video, drawn by a headless browser."""
 
 from __future__ import annotations
 
@@ -57,29 +57,62 @@ def render(
     time: float | None = None,
     theme: str = "light",
 ) -> Path:
-    """Write a run as a video (.mp4, .webm, .gif) or as a picture (.png).
+    """Render a trajectory as a video (.mp4, .webm, .gif) or as a picture (.png).
 
-    The pictures are those of the page of `report`, at times that depend on the arguments only: the
-    same run gives the same files on the same machine. Chromium or Chrome draws them, without a
-    screen and without a network. Videos need ffmpeg, GIFs Pillow.
+    The frames are those of the page of `report`, at times that depend on the arguments only: on one
+    machine, the same trajectory gives identical files. Chromium or Chrome draws them, headless and
+    without a network. Videos also need ffmpeg, GIFs need Pillow.
 
-    **Arguments:** `path`, whose suffix says what it is; `fps`, pictures per second (30); `speed`
-    (1), 0.5 for half of real time; `size` in pixels; `time` of the picture, s, by default the last
-    one; `theme`, "light" or "dark". **Returns:** the path. **Cost:** some 0.1 s for each picture.
-    **Raises:** `InputError` that says what to install, where a program is missing.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The trajectory, with at least one sample.
+    path : str or path-like
+        The file to write; its suffix is the format.
+    fps : float, optional
+        Frames per second of a video. Default: 30.
+    speed : float, optional
+        Playback speed of a video: 0.5 for half of real time. Default: 1.
+    size : tuple of int, shape (2,), optional
+        Width and height in pixels; videos round them down to even numbers. Default: (1280, 720).
+    time : float, optional
+        Time of a picture, s. Default: the last sample.
+    theme : {"light", "dark"}, optional
+        Colours of the background. Default: "light".
 
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    InputError
+        If an argument has no effect on this format, or if a program is not installed; the message
+        says how to install it.
+
+    See Also
+    --------
+    report : The same animation as an HTML page.
+
+    Notes
+    -----
+    **Cost:** about 0.1 s per frame.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.3, 0.4], [0.0, 0.0], 0.5)
     >>> pp.render(fall, "fall.avi")
     Traceback (most recent call last):
         ...
-    phipsi.errors.InputError: 'fall.avi': a run is rendered as .png, .gif, .mp4 or .webm...
+    phipsi.errors.InputError: 'fall.avi': a trajectory is rendered as .png, .gif, .mp4 or .webm...
     """
     target = path_of(path)
     kind = target.suffix.lower()
     if kind not in _KINDS:
         listed = f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
-        raise InputError(f"{str(path)!r}: a run is rendered as {listed}")
+        raise InputError(f"{str(path)!r}: a trajectory is rendered as {listed}")
     if not isinstance(trajectory, Trajectory) or not len(trajectory):
         raise InputError("render needs a trajectory with samples first: pp.render(run, 'run.mp4')")
     one_of("theme", theme, ("light", "dark"))
@@ -91,8 +124,8 @@ def render(
     write = writers.get(kind, _video)
     if kind in _CODECS and shutil.which("ffmpeg") is None:
         raise InputError(
-            f"{target.name}: videos are encoded by ffmpeg, which is not there. Install it (apt "
-            f"install ffmpeg, brew install ffmpeg), or write {target.stem}.gif"
+            f"{target.name}: writing videos requires ffmpeg, which is not installed. Install it "
+            f"(apt install ffmpeg, brew install ffmpeg), or write {target.stem}.gif"
         )
     if kind == ".gif":
         _pillow()
@@ -120,19 +153,19 @@ def _times(
     *,
     still: bool,
 ) -> list[float]:
-    """When pictures are taken, s of the run."""
+    """When pictures are taken, s of the trajectory."""
     start, end = float(trajectory.t[0]), float(trajectory.t[-1])
     idle = {"fps": fps, "speed": speed} if still else {"time": time}
     for name, x in idle.items():
         if x is not None:
-            what = "a picture shows one instant" if still else "a video shows the whole run"
+            what = "a picture shows one instant" if still else "a video shows the whole trajectory"
             fix = "name.mp4" if still else "name.png"
-            raise InputError(f"{name}={x!r} would do nothing: {what}. Leave it out, or write {fix}")
+            raise InputError(f"{name}={x!r} has no effect: {what}. Remove it, or write {fix}")
     fps, speed = _FPS if fps is None else fps, 1.0 if speed is None else speed
     if still:
         at = end if time is None else checked_time(time, "time", backwards=True)
         if not start <= at <= end:
-            raise InputError(f"time={at:g} s is not in the run, {start:g} … {end:g} s")
+            raise InputError(f"time={at:g} s is not in the trajectory, {start:g} … {end:g} s")
         return [at]
     for name, x in (("fps", fps), ("speed", speed)):
         if not (isinstance(x, int | float | np.number) and 0 < x < np.inf):
@@ -140,8 +173,8 @@ def _times(
     count = int((end - start) * fps / speed * (1 + 1e-12)) + 1
     if count > _MOST:
         raise InputError(
-            f"{count} pictures are more than {_MOST}: take a part of the run, a lower fps= or a "
-            "higher speed="
+            f"{count} pictures are more than {_MOST}. Render a part of the trajectory, or pass a "
+            "lower fps= or a higher speed="
         )
     return [start + i * speed / fps for i in range(count)]
 
@@ -155,8 +188,8 @@ def _browser() -> str:
         if found:
             return found
     raise InputError(
-        "pictures are drawn by Chromium or Chrome, which is not there. Install it (apt install "
-        "chromium), or open the page:  pp.report(run, 'run.html')"
+        "rendering requires Chromium or Chrome, which is not installed. Install it (apt install "
+        "chromium), or write a page instead:  pp.report(run, 'run.html')"
     )
 
 
@@ -188,8 +221,8 @@ def _pictures(
         found = _drawn(browser, text, size)
         if len(found) != len(some):
             raise InputError(
-                f"{Path(browser).name} drew {len(found)} of {len(some)} pictures: it may lack "
-                "WebGL 2. Open the page instead:  pp.report(run, 'run.html')"
+                f"{Path(browser).name} drew {len(found)} of {len(some)} pictures: it may not "
+                "support WebGL 2. Write a page instead:  pp.report(run, 'run.html')"
             )
         yield from found
 
@@ -205,7 +238,7 @@ def _drawn(browser: str, text: str, size: tuple[int, int]) -> list[bytes]:
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(f"{browser} cannot draw: {error}") from error
+            raise InputError(f"{browser} cannot render: {error}") from error
     found = re.search(r'<pre id="pictures">([A-Za-z0-9+/=\s]*)</pre>', done.stdout)
     return [base64.b64decode(x) for x in found[1].split()] if found else []
 
@@ -221,7 +254,9 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise InputError("GIFs are written by Pillow:  pip install pillow") from error
+        raise InputError(
+            "writing GIFs requires Pillow, which is not installed:  pip install pillow"
+        ) from error
     return Image
 
 

@@ -1,6 +1,6 @@
 """`report`: a trajectory as one HTML page with an animation, plots, and how it was computed.
 
-The page contains everything it needs and forbids itself every request, so it opens offline and can
+The page is self-contained and its content policy forbids every request, so it opens offline and can
 be sent by mail. Its parts are in `assets/`.
 
 Reasons: docs/decisions/0015 and 0050.
@@ -46,23 +46,50 @@ def report(
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
     live: bool | Simulator = False,
 ) -> Path:
-    """Write a trajectory as one self-contained HTML page.
+    """Write a trajectory as one self-contained HTML page (animation, plots, recursion).
 
-    It has an animation of the mechanism (drag, zoom, play, step, slow motion) with the meshes of
-    its file, plots of energy, coordinates, rates and efforts that share its time, and an operator
-    expression with its recursion. Forces of contacts and constraints are arrows; a run with
-    contacts has its certificate. Picking a body shows its mass, its pose and, at up to 25 times,
-    the blocks of P, D and G there. Press ? on the page for its keys. Nothing is fetched when it is
-    opened.
+    The page animates the mechanism (drag, zoom, play, step, slow motion) with the meshes of its
+    file, and plots energy, generalized coordinates, velocities and joint forces over the same
+    time. It shows an operator expression with its recursion, and the final state. Forces of
+    contacts and constraints are arrows; a trajectory with contacts has its certificate. Select a
+    body to see its mass, its pose and, at up to 25 times, the blocks of P, D and G there. Press ?
+    on the page for all keys. Nothing is fetched when the page is opened.
 
-    **Arguments:** `path`, a file that ends in .html; `title`, by default the name of the model or
-    of the file; `expression`, the one to explain, by default that of forward dynamics,
-    ℳ⁻¹ (tau − bias), of a system with its constraints; `checks`, results to list: (what, passed or
-    None, the numbers as text); `live`, the `Simulator` of the run, with which a button goes on from
-    the state that is shown, as on a `live_page`; True for one without laws.
-    **Returns:** the path. **Cost:** a file of about 0.7 MB, 16 kB per rate, 2.2 kB per body and
-    second, and up to 2 MB of meshes.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The result of `simulate`, or of `rollout(…).trajectory()`, with at least one sample.
+    path : str or path-like
+        The file to write; its name ends in .html.
+    title : str, optional
+        Title of the page. Default: the name of the model, or else that of the file.
+    expression : Expr, optional
+        The operator expression to explain. Default: forward dynamics, ℳ⁻¹ (tau − bias), of a system
+        with its constraints.
+    checks : sequence of Check or of (str, bool or None, str), optional
+        Results to list: what was checked, whether it passed (None: skipped), the numbers as text.
+    live : bool or Simulator, optional
+        The `Simulator` of the trajectory: a button on the page then continues the simulation from
+        the state that is shown, as on a `live_page`. True: without controllers and force elements;
+        a trajectory with contacts needs the simulator. Default: False.
 
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    See Also
+    --------
+    live_page : A page that simulates the mechanism in the browser.
+    render : A picture or a video of a trajectory.
+
+    Notes
+    -----
+    **Cost:** a file of about 0.7 MB, 16 kB per velocity, 2.2 kB per body and second, and up to 2 MB
+    of meshes.
+
+    Examples
+    --------
     >>> import tempfile, pathlib, phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.3, 0.4], [0.0, 0.0], 1.0)
     >>> page = pp.report(fall, pathlib.Path(tempfile.mkdtemp()) / "fall.html")
@@ -83,14 +110,14 @@ def report_html(
     live: bool | Simulator = False,
     path: Path | None = None,
 ) -> str:
-    """The page that `report` writes, as text; `path`, the file that it is for."""
+    """The page that `report` writes, as a string; `path` is the file that it is for."""
     if not isinstance(trajectory, Trajectory):
         raise InputError(
-            f"report needs a trajectory first: pp.report(pp.simulate(…), 'run.html'), not "
-            f"{type(trajectory).__name__}"
+            f"report needs a trajectory first, not {type(trajectory).__name__}:\n"
+            "    pp.report(pp.simulate(…), 'run.html')"
         )
     if not len(trajectory):
-        raise InputError("the trajectory has no samples, so there is nothing to report.")
+        raise InputError("the trajectory has no samples, so there is nothing to report")
     if not isinstance(live, Simulator):
         live = true_or_false("live", live, "the Simulator of the run, True or False")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
@@ -118,7 +145,7 @@ def report_html(
 TRANSPORT = """
     <button id="play" aria-label="play or pause">▶</button>
     <button id="back" aria-label="one frame back">‹</button>
-    <button id="forth" aria-label="one frame forth">›</button>
+    <button id="forth" aria-label="one frame forward">›</button>
     <output id="clock">0.00 s</output>
     <input id="scrub" type="range" min="0" max="1" step="any" value="0" aria-label="time">
     <select id="speed" aria-label="speed">
@@ -150,11 +177,9 @@ def _data(trajectory: Trajectory) -> dict[str, Any]:
 def _subtitle(trajectory: Trajectory) -> str:
     model = trajectory.model
     mass = sum(inertia.mass for inertia in model.inertias)
-    cut = "" if trajectory.complete else " — the run did not come to its end"
-    return (
-        f"{counted(model.n_bodies, 'body')}, {_sizes(trajectory)}, {mass:.4g} kg, "
-        f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
-    )
+    how = f"integrator {trajectory.integrator}" if trajectory.integrator else "recorded"
+    cut = "" if trajectory.complete else " — stopped before its end time"
+    return f"{counted(model.n_bodies, 'body')}, {_sizes(trajectory)}, {mass:.4g} kg, {how}{cut}"
 
 
 def _sizes(trajectory: Trajectory) -> str:
@@ -165,7 +190,7 @@ def _sizes(trajectory: Trajectory) -> str:
         return f"{counted(nv, 'degree')} of freedom{many}"
     left = counted(system.mobility(trajectory.q[0]).mobility, "degree")
     rows = counted(system.n_rows, "constraint row")
-    return f"{counted(nv, 'rate')}, {rows}, {left} of freedom"
+    return f"nv = {nv}, {rows}, {left} of freedom"
 
 
 def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
@@ -177,10 +202,10 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
         (f"{trajectory.t[-1] - trajectory.t[0]:.4g} s", "simulated time"),
         (f"{len(trajectory)}", "samples"),
         (f"{kinetic:.4g} J", "largest kinetic energy"),
-        (f"{change:.2g} J", "largest change of energy"),
+        (f"{change:.2g} J", "largest change of total energy"),
     ]
-    if change < 0.01 * kinetic:  # else nobody meant it to be constant
-        tiles.append((f"{change / kinetic:.1e}", "of the largest kinetic energy"))
+    if change < 0.01 * kinetic:  # else it was not meant to be constant
+        tiles.append((f"{change / kinetic:.1e}", "energy change / largest kinetic energy"))
     if trajectory.constraint_residuals.size:
         gap = float(np.abs(trajectory.constraint_residuals).max())
         tiles.append((f"{gap:.1e}", "largest constraint residual (rad, m)"))
@@ -188,8 +213,8 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
         tiles.append((f"{method.name.replace('_', ' ')}, order {method.order}", "integrator"))
     if trajectory.has_contacts:
         proof = trajectory.contacts.certificate
-        tiles.append((f"{float(proof.overlap):.1e} m", "deepest overlap of bodies"))
-        tiles.append((f"{float(proof.residual):.1e} m/s", "largest residual of contacts"))
+        tiles.append((f"{float(proof.overlap):.1e} m", "largest penetration"))
+        tiles.append((f"{float(proof.residual):.1e} m/s", "largest contact residual"))
     if trajectory.events:
         tiles.append((f"{len(trajectory.events)}", "events"))
     return tiles
@@ -225,7 +250,7 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     steps = f"<details><summary>{len(text.rewrites)} rewrites, with their sources</summary>"
     steps += f"<table>{rewrites}</table></details>" if rewrites else ""
     return (
-        '<section class="card wide"><h2>The equation, and the recursion it became'
+        '<section class="card wide"><h2>Operator expression, and the recursion compiled from it'
         f"<small>{safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
         f"</small></h2>{''.join(formulas)}<pre>{safe(chr(10).join(sweeps))}</pre>"
         f"{steps if rewrites else ''}</section>"
@@ -241,17 +266,19 @@ def _checks(checks: Sequence[Check]) -> str:
         f"<td>{safe(c.name)}</td><td>{safe(c.detail)}</td></tr>"
         for c in checks
     )
-    return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
+    return f'<section class="card wide"><h2>Checks</h2><table>{rows}</table></section>'
 
 
 def _certificate(trajectory: Trajectory) -> str:
-    """The certificate of the contacts."""
+    """The certificate of the contacts, as a section."""
     if not trajectory.has_contacts:
         return ""
     proof = trajectory.contacts.certificate
-    mark, word = ("pass", "✓ every step is solved") if proof.is_clean else ("fail", "✗ not solved")
+    mark, word = "pass", "✓ every step is solved"
+    if not proof.is_clean:
+        mark, word = "fail", "✗ some steps are not solved"
     return (
-        f'<section class="card wide"><h2>Certificate of the contacts<small class="{mark}">{word}'
+        f'<section class="card wide"><h2>Contact certificate<small class="{mark}">{word}'
         f"</small></h2><pre>{safe(str(proof))}</pre></section>"
     )
 
@@ -274,7 +301,7 @@ def _tables(trajectory: Trajectory) -> str:
         )
     )
     out = (
-        f'<div class="card"><h2>State at the end<small>t = {trajectory.t[-1]:.6g} s</small></h2>'
+        f'<div class="card"><h2>Final state<small>t = {trajectory.t[-1]:.6g} s</small></h2>'
         f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div></div>'
     )
     if trajectory.events:
@@ -298,10 +325,10 @@ def _footer() -> str:
         made = f"phipsi {version('phipsi')}"
     except PackageNotFoundError:
         made = "phipsi"
-    return f"Made by {made}. This page is complete: nothing is loaded when it is opened."
+    return f"Made by {made}. This page is self-contained: it loads nothing when it is opened."
 
 
-# ---- plots as data: energy and its change, coordinates, rates, efforts ---------------------------
+# ---- plots as data: energy and its change, coordinates, velocities, joint forces -----------------
 
 _POINTS = 900
 _MOST_SERIES = 60
@@ -320,7 +347,7 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     parts = np.stack([kinetic, energy - kinetic, energy], axis=1)
     out = [
         _plot(
-            "Energy", "all samples", "J", trajectory.t[kept],
+            "Energy", "of the mechanism", "J", trajectory.t[kept],
             ["kinetic", "potential", "total"], parts[kept],
         ),
         _change(trajectory, energy - energy[0], kept),
@@ -330,10 +357,11 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
         smooth = trajectory.resample(np.linspace(trajectory.t[0], trajectory.t[-1], _POINTS))
     q_names, v_names = (entry_names(model, s) for s in (model.q_slices, model.v_slices))
     units = unit_texts(model)
-    out.append(_plot("Coordinates", "q", units[0], smooth.t, q_names, smooth.q))
-    out.append(_plot("Rates", "v", units[1], smooth.t, v_names, smooth.v))
+    out.append(_plot("Generalized coordinates", "q", units[0], smooth.t, q_names, smooth.q))
+    out.append(_plot("Generalized velocities", "v", units[1], smooth.t, v_names, smooth.v))
     if np.nan_to_num(trajectory.tau).any():
-        out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
+        title, note = "Joint torques and forces", "tau, of the controller"
+        out.append(_plot(title, note, "N·m, N", smooth.t, v_names, smooth.tau))
     touching = trajectory.contacts if trajectory.has_contacts else None
     if touching is not None and touching.names and touching.has_forces:  # not stops and ropes alone
         out.append(_forces(touching))
@@ -352,12 +380,12 @@ def _forces(record: ContactRecord) -> dict[str, Any]:
 
 
 def _change(trajectory: Trajectory, change: Array, kept: Array) -> dict[str, Any]:
-    """The energy against its start, with the work that explains it if that is there."""
+    """The energy against its start, with the work that explains it if it was recorded."""
     names, columns, note = ["change"], [change], "E(t) − E(0)"
     if WORK in trajectory.quadratures:
         names.append("work")
         columns.append(trajectory.work)
-        note += f", the work to {np.abs(change - trajectory.work).max():.1e} J"
+        note += f", equal to the work within {np.abs(change - trajectory.work).max():.1e} J"
         note = note if not trajectory.events else "E(t) − E(0)"
     values = np.stack(columns, axis=1)[kept]
     size = energy_size(trajectory)

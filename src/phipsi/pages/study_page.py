@@ -1,4 +1,4 @@
-"""The page of a study: what varied, what came out, bands over time, what matters, what failed."""
+"""The page of a Monte Carlo study: samples, results, bands over time, sensitivity, failures."""
 
 from __future__ import annotations
 
@@ -34,26 +34,28 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     """
     target = checked_page(path)
     if not results.names or not len(results):
-        raise InputError("no run of the study is there yet, so there is nothing to report")
+        raise InputError(
+            "the study has no finished runs yet, so there is no report. Run it:  study.run()"
+        )
     return atomic_write_text(target, _page(results, target))
 
 
 def _page(results: StudyResults, path: Path) -> str:
     d = results.definition
     mechanism = shown(d["mechanism"], 180)
-    nameless = re.fullmatch(r"\d+ bodies", mechanism)  # nobody gave it a name
+    nameless = re.fullmatch(r"\d+ bodies", mechanism)  # it has no name of its own
     title = file_words(path) if nameless else f"Study of {mechanism}"
     good = int((results["status"] == 0).sum())
     head = (
         f"{mechanism + '; ' if nameless else ''}"
-        f"{len(results)} of {results.count} runs, {good} of them went well; "
+        f"{len(results)} of {results.count} runs, {good} of them succeeded; "
         f"{d['steps']} steps of {d['dt']:g} s, {shown(d['integrator'], 200)}; "
         f"sampling {shown(d['sampling'], 200)}, seed {d['seed']}"
     )
     parts = [
         _estimates(results) if good else "",
-        _histograms(results, "sample.", "What varied") if good else "",
-        _histograms(results, "", "What came out") if good else "",
+        _histograms(results, "sample.", "Sampled inputs") if good else "",
+        _histograms(results, "", "Results") if good else "",
         _bands(results) if good else "",
         _influence(results) if good else "",
         _failures(results),
@@ -67,7 +69,7 @@ def _safe(text: object) -> str:
 
 
 def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
-    """Single numbers of the runs that went well, by label."""
+    """Single numbers of the runs that succeeded, by label."""
     good = results["status"] == 0
     out = columns_of({name: results[name][good] for name in names})
     return dict(list(out.items())[:_MOST])
@@ -126,7 +128,7 @@ def _bands(results: StudyResults) -> str:
             axes.set_xlabel("t, s")
             axes.set_ylabel(as_label(f"{shown(name, 60)}[{i}]"))
             figures.append(_svg(figure))
-    text = "median, and 90 % of the runs"
+    text = "median, and the band that contains 90 % of the runs"
     return f"<h2>Over time</h2><p>{text}</p>{''.join(figures)}" if figures else ""
 
 
@@ -142,11 +144,11 @@ def _influence(results: StudyResults) -> str:
     rows.sort(key=lambda row: -row[0])
     listed = "".join(text for _, text in rows[:40])
     head = '<tr><th>metric<th>sample<th class="number">rank correlation</tr>'
-    return f"<h2>What matters</h2><table>{head}{listed}</table>"
+    return f"<h2>Sensitivity</h2><table>{head}{listed}</table>"
 
 
 def _of_all(results: StudyResults, label: str, y: Any) -> Any:
-    """Numbers of the runs that went well as an array of all runs."""
+    """Numbers of the runs that succeeded as an array of all runs."""
     out = np.zeros(len(results))
     out[results["status"] == 0] = y
     return out
@@ -156,7 +158,7 @@ def _failures(results: StudyResults) -> str:
     failed = results.failed[:_MOST].tolist()
     lines = [f"<li>run {i}: {_safe(results.reason(i))}" for i in failed]
     lines += [
-        f"<li>block {i} was put aside: {_safe(why.splitlines()[0])}"
+        f"<li>block {i} was quarantined: {_safe(why.splitlines()[0])}"
         for i, why in sorted(results.quarantined.items())
     ]
     return f'<h2>Failures</h2><ul class="bad">{"".join(lines)}</ul>' if lines else ""

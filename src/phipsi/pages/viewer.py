@@ -1,4 +1,4 @@
-"""`pp.show`: a mechanism on the screen while Python runs, in a notebook or in the browser.
+"""`pp.show`: display a mechanism while Python runs, in a notebook or in the browser.
 
 In a notebook (Jupyter, VS Code, marimo) it is a cell, by anywidget. In a script a page asks a
 server on the loopback address, the one of the workbench, for the next configuration.
@@ -25,7 +25,7 @@ from phipsi.pages.scene import first_configuration, scene_of_any_motion
 from phipsi.simulation import Trajectory
 from phipsi.support import LoopbackServer
 
-_CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
+_CLOSED = "this viewer is closed. Open a new one:  viewer = pp.show(mechanism)"
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -34,7 +34,7 @@ _POLICY = (
 
 
 class Shown(Protocol):
-    """A mechanism on the screen."""
+    """A displayed mechanism."""
 
     def set(self, q: ArrayLike) -> None:
         """Show another configuration (nq,)."""
@@ -58,17 +58,49 @@ def show(
     meshes: bool = True,
     notebook: bool | None = None,
 ) -> Shown:
-    """Show a mechanism, and let Python move it.
+    """Display a mechanism in a notebook or in the browser, and move it from Python.
 
-    ``viewer = pp.show(arm)``, then ``viewer.set(q)`` as often as wanted; ``viewer.close()`` ends
-    it. In a notebook the viewer is displayed as the last value of a cell. In a script it is a page
-    in the browser, at an address of this machine that holds a token: ``viewer.address``.
+    Call ``viewer.set(q)`` as often as needed, and ``viewer.close()`` at the end; a viewer is also a
+    context manager. In a notebook (Jupyter, VS Code, marimo) the viewer is displayed as the last
+    value of a cell. In a script it is a page in the browser, served on the loopback address of this
+    machine at an address that holds a token: ``viewer.address``.
 
-    **Arguments:** `subject`, a model or a `System`; `q` (nq,), the configuration at first:
-    neutral, or assembled; `title` of the page; `open` it in the browser; `meshes` of the robot's
-    file; `notebook`, whether it is shown in a cell, found out if None.
-    **Returns:** a viewer with `set` and `close`. **Cost:** of `set`, that of `poses`.
+    Parameters
+    ----------
+    subject : Model
+        A model or a `System`.
+    q : array_like, shape (nq,), optional
+        The first configuration. Default: the neutral one, or one that closes the loops.
+    title : str, optional
+        Title of the page. Default: the name of the model, or its first bodies.
+    open : bool, optional
+        Open the page in the browser. Default: True.
+    meshes : bool, optional
+        Draw the meshes of the robot's file. Default: True.
+    notebook : bool, optional
+        Display in a notebook cell (True) or in the browser (False). Default: detected.
 
+    Returns
+    -------
+    Viewer
+        An object with `set` and `close`.
+
+    Raises
+    ------
+    InputError
+        If q has another shape, or if a notebook lacks anywidget.
+
+    See Also
+    --------
+    live_page : A page that simulates the mechanism in the browser, without Python.
+    report : A page that plays a trajectory.
+
+    Notes
+    -----
+    **Cost:** `set` costs as much as `poses`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> with pp.show(pp.examples.planar_arm(2), open=False) as viewer:
     ...     viewer.set([0.3, -0.2])
@@ -77,8 +109,8 @@ def show(
     """
     if isinstance(cast(object, subject), Trajectory):
         raise InputError(
-            "pp.show has a mechanism on the screen, and this is a run. Its page plays it:\n"
-            '    pp.report(run, "run.html")'
+            "pp.show displays a model or a System, and this is a trajectory. To play it, write a "
+            'page:\n    pp.report(run, "run.html")'
         )
     whole: Any = mechanism_of(subject, show)
     places = one_configuration(whole.model, first_configuration(whole) if q is None else q)
@@ -93,10 +125,12 @@ def show(
 
 
 def one_configuration(model: Model, q: ArrayLike) -> np.ndarray:
-    """The configuration (nq,) that a viewer was given, or an error."""
+    """The configuration (nq,) to display, checked."""
     places = joint_array(model, "q", q, "nq")
     if places.ndim != 1:
-        raise InputError(f"a viewer shows one configuration (nq,), not q of shape {places.shape}")
+        raise InputError(
+            f"a viewer shows one configuration: q must have shape ({model.nq},), not {places.shape}"
+        )
     return places
 
 
@@ -129,7 +163,7 @@ class Viewer:
         self._page = page_html(
             page_title(title, model),
             {
-                "subtitle": "moved by a Python program",
+                "subtitle": "displayed by a running Python program",
                 "data": {"scene": scene},
                 "scripts": ["viewer.js"],
                 "controls": '<span id="said"></span>',
@@ -168,11 +202,11 @@ class Viewer:
             return {**said, "q": self._q} if self._by_coordinates else said
 
     def wait(self) -> None:
-        """Stay until the process is interrupted."""
+        """Block until the process is interrupted."""
         self._server.wait()
 
     def close(self) -> None:
-        """Tell the page that it is over, and end the server."""
+        """Tell the page that the program has ended, and stop the server."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -213,8 +247,9 @@ def _widget_class() -> Any:
         import traitlets
     except ImportError as error:
         raise InputError(
-            "in a notebook pp.show needs anywidget:  pip install 'phipsi[notebook]'. In the "
-            "browser it needs nothing:  pp.show(mechanism, notebook=False)"
+            "in a notebook pp.show needs anywidget, which is not installed:\n"
+            "    pip install 'phipsi[notebook]'\n"
+            "In the browser it needs nothing:  pp.show(mechanism, notebook=False)"
         ) from error
 
     class ViewerWidget(anywidget.AnyWidget):
@@ -262,7 +297,7 @@ def _widget_class() -> Any:
             self.poses = poses
 
         def close(self) -> None:
-            """Take it out of the notebook."""
+            """Remove it from the notebook."""
             self._closed = True
             super().close()
 

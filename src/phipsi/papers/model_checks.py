@@ -48,9 +48,9 @@ def _checks(model: Model, seed: int) -> Iterator[Check]:
     meshes = [finding for finding in problems if finding.kind == "mesh"]
     rest = [finding for finding in problems if finding not in of_inertia and finding not in meshes]
     yield Check("the file describes rigid bodies", not of_inertia, _listed(of_inertia, "problem"))
-    yield Check("everything that moves it is read", not rest, _listed(rest, "problem"))
+    yield Check("everything that affects the motion was read", not rest, _listed(rest, "problem"))
     if meshes:
-        yield Check("meshes outside the package are not opened", None, _listed(meshes, "file"))
+        yield Check("meshes outside the package were not opened", None, _listed(meshes, "file"))
     if model.nv == 0:
         yield Check("dynamics", None, "the mechanism has no degree of freedom")
         return
@@ -80,7 +80,7 @@ def _listed(findings: Sequence[Finding], word: str) -> str:
 def _round_trip(
     model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, condition: float
 ) -> Check:
-    name = "inverse dynamics undoes forward dynamics"
+    name = "inverse dynamics inverts forward dynamics"
     try:
         vdot = forward_dynamics(model, q, v, tau)
     except SingularHingeError as error:
@@ -100,14 +100,16 @@ def _identities(model: Model, seed: int) -> Iterator[Check]:
 
     name = "operator identities"
     if model.n_bodies > _MOST_BODIES:
-        detail = f"proofs are dense, O(n³); this model has more than {_MOST_BODIES} bodies"
+        detail = (
+            f"not checked: proofs cost O(n³), and this model has more than {_MOST_BODIES} bodies"
+        )
         yield Check(name, None, detail)
         return
     held, other, failures = 0, 0, []
     for identity in identities():
         try:
             proof = prove(identity, model, seed=seed)
-        except SingularHingeError:  # needs an inertia that is not there
+        except SingularHingeError:  # a body without inertia
             other += 1
             continue
         except PhipsiError as error:

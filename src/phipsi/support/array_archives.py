@@ -28,16 +28,21 @@ _PLAIN = "fiubcU"
 
 
 def opened_file(path: str | os.PathLike[str], advice: str) -> BinaryIO:
-    """A regular file; opened without waiting, so that a named pipe in its place cannot hold us.
+    """A regular file, open for reading; a named pipe in its place cannot block the call.
 
-    **Arguments:** `advice`, how to get such a file, the end of the message if there is none.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    advice : str
+        How to get such a file: the end of the message if the file is not found.
     """
     where = shown(Path(path).name)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         file = None if os.path.isdir(path) else os.fdopen(os.open(path, flags), "rb")
     except FileNotFoundError:
-        raise MissingPath(f"{shown(path)}: there is no such file. {advice}".rstrip()) from None
+        raise MissingPath(f"{shown(path)}: file not found. {advice}".rstrip()) from None
     except OSError as error:
         raise UnusablePath(f"{shown(path)} cannot be read: {error.strerror}") from error
     if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -52,11 +57,23 @@ def opened_file(path: str | os.PathLike[str], advice: str) -> BinaryIO:
 class ArrayArchive:
     """The members of an archive as arrays, with every size checked first.
 
-    **Arguments:** `file`, open for reading; `where`, how errors name it; `what` it should be, such
-    as "a trajectory file"; `max_bytes` that its arrays may have, and `advice` for more of them;
-    `max_ratio` of unpacked to packed size, 1 for archives that are written without compression.
+    If the archive is damaged, zipfile and NumPy may raise any exception; `read_archive` turns them
+    into a `ParseError`.
 
-    Where the archive is broken, zipfile and NumPy raise what they like: `read_archive` does not.
+    Parameters
+    ----------
+    file : binary file
+        The archive, open for reading.
+    where : str
+        The name of the file in messages.
+    what : str
+        What the file should be, such as "a trajectory file".
+    max_bytes : int
+        Limit of the size of its arrays together.
+    advice : str, optional
+        How to raise the limit.
+    max_ratio : float, optional
+        Limit of unpacked to packed size; 1 for archives that are written without compression.
     """
 
     def __init__(
@@ -77,7 +94,7 @@ class ArrayArchive:
         self.take(sum(info.file_size for info in infos))
         if sum(info.compress_size for info in infos) > size:
             raise ParseError(
-                f"{where}: its members claim more bytes than the file has; it is damaged."
+                f"{where}: its directory lists more bytes than the file has; the file is damaged."
             )
         for info in infos:
             if info.file_size > max_ratio * max(info.compress_size, 1):
@@ -86,7 +103,7 @@ class ArrayArchive:
                     f"{max_ratio:g} times its size; {what} is stored without compression."
                 )
         if len(self._members) < len(infos):
-            raise ParseError(f"{where}: two members have the same name; it is damaged.")
+            raise ParseError(f"{where}: two members have the same name; the file is damaged.")
 
     @property
     def names(self) -> list[str]:
@@ -109,7 +126,7 @@ class ArrayArchive:
         """One member; its type, size and content must be what its headers say."""
         info = self._members.get(f"{name}.npy")
         if info is None:
-            raise ParseError(f"{self._where} lacks the array {name!r}; it is not {self._what}.")
+            raise ParseError(f"{self._where} has no array {name!r}; it is not {self._what}.")
         label = shown(repr(name), 80)
         with self._archive.open(info) as stream:
             version = npy.read_magic(stream)
@@ -126,12 +143,13 @@ class ArrayArchive:
                 )
             if left != math.prod(shape) * dtype.itemsize:
                 raise ParseError(
-                    f"{self._where}: array {label} says it has the shape {shown(shape, 80)}, which "
-                    f"does not fit its {left} bytes; the file is damaged."
+                    f"{self._where}: the header of array {label} has the shape "
+                    f"{shown(shape, 80)}, which does not match its {left} bytes; the file is "
+                    "damaged."
                 )
             content = stream.read(left + 1)
         if len(content) != left:
-            raise ParseError(f"{self._where}: array {label} has other bytes than it says.")
+            raise ParseError(f"{self._where}: array {label} is truncated; the file is damaged.")
         flat = np.frombuffer(content, dtype=dtype)
         return flat.reshape(shape, order="F" if fortran else "C")
 
@@ -144,10 +162,28 @@ def read_archive(
     advice: str = "",
     max_ratio: float = math.inf,
 ) -> dict[str, Array]:
-    """All arrays of a file, which cannot be written to; see `ArrayArchive`.
+    """All arrays of a file, read-only.
 
-    **Arguments:** `max_bytes`, by default those of the file.
-    **Raises:** `ParseError`, whatever is wrong inside; `OSError` if it cannot be opened or read.
+    Parameters
+    ----------
+    path : str or path
+        The archive.
+    what, advice, max_ratio
+        As for `ArrayArchive`.
+    max_bytes : int, optional
+        Limit of the size of the arrays; by default the size of the file.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The arrays by name.
+
+    Raises
+    ------
+    ParseError
+        If the content of the file is invalid.
+    OSError
+        If the file cannot be opened or read.
 
     >>> import pathlib, tempfile, numpy as np
     >>> from phipsi.support.array_archives import read_archive

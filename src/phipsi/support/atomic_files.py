@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and paths that can be written to."""
+"""Atomic writes: a file is replaced as a whole or not at all. Checks of paths before long work."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ class UnusablePath(InputError, OSError):
 
 
 class MissingPath(UnusablePath, FileNotFoundError):
-    """A file or a folder that is not there."""
+    """A file or a folder that does not exist."""
 
 
 def path_of(path: Any) -> Path:
     """A path as given, if it can be one."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise InputError(f"a path is text or a pathlib.Path, such as 'run.html', not {path!r}")
+        raise InputError(f"a path is a str or a pathlib.Path, such as 'run.html', not {path!r}")
     if "\0" in os.fspath(path):
         raise InputError(f"{os.fspath(path)!r}: a path cannot contain a NUL character")
     return Path(path)
 
 
 def checked_target(path: Any, *, in_place: bool = False) -> Path:
-    """A path that can be written to, found out before long work.
+    """A path that can be written to, checked before long work.
 
-    **Arguments:** `in_place`, whether a file that is there is written to, and not replaced.
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    in_place : bool, optional
+        Whether an existing file is written to, and not replaced.
 
     >>> from phipsi.support.atomic_files import checked_target
     >>> checked_target("no_such_folder/run.html")
@@ -54,15 +59,23 @@ def checked_target(path: Any, *, in_place: bool = False) -> Path:
 
 
 def checked_page(path: Any) -> Path:
-    """The same for an HTML page, whose name says so."""
+    """The same for an HTML page, whose name ends in .html or .htm."""
     return checked_target(named_as(path, "a page", (".html", ".htm")))
 
 
 def named_as(path: Any, what: str, suffixes: Sequence[str], **others: str) -> Path:
-    """A path whose suffix says what the file is; no file pretends to be of another format.
+    """A path whose suffix matches the format that is written; an error for other suffixes.
 
-    **Arguments:** `what` is written; `suffixes` that say so, in small letters, the usual one first;
-    `others`, by suffix without its dot, the line that writes that format, with {} for the path.
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    what : str
+        The format, such as "an archive".
+    suffixes : sequence of str
+        Its suffixes, in lower case, the usual one first.
+    **others : str
+        By suffix without its dot: the line that writes that format, with {} for the path.
 
     >>> from phipsi.support.atomic_files import named_as
     >>> named_as("run.csv", "an archive", (".npz",), csv="run.to_csv({})")
@@ -91,10 +104,11 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write to the file that is given, beside `path`: it takes the place of that in the end.
+    """Write to a temporary file beside `path`, which replaces `path` at the end (an atomic write).
 
-    If anything fails, `path` is as it was, and nothing else stays. The name keeps its suffix.
-    A symbolic link stays, and what it points to is replaced. Errors of the file name `path`.
+    If anything fails, `path` is unchanged and the temporary file is removed. The temporary file has
+    the suffix of `path`. If `path` is a symbolic link, the file it points to is replaced. Errors
+    name `path`.
 
     >>> import pathlib, tempfile
     >>> from phipsi.support.atomic_files import atomic_write

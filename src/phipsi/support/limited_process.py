@@ -1,6 +1,6 @@
-"""A process that answers requests with limits of time and memory, kept for later requests.
+"""A worker process that answers requests with limits of time and memory, kept for later requests.
 
-A fault in its code ends that process and not the user's; so does too much time or memory. Requests
+A crash, too much time or too much memory ends the worker and not the user's process. Requests
 and answers are plain data: JSON and bytes, nothing that is executed on arrival. MJCF files are read
 in one, and the workbench evaluates expressions in one. `serve` is the side of the process itself.
 """
@@ -40,7 +40,7 @@ class NotStarted(Exception):
 
 @final
 class TooSlow(Exception):
-    """The time was over before there was an answer."""
+    """There was no answer within the time limit."""
 
 
 @final
@@ -65,13 +65,13 @@ def receive(stream: IO[bytes]) -> Message:
     """Read a message; EOFError if the other side is gone, ValueError if it is not a message."""
     (length,) = struct.unpack("<Q", _exactly(stream, 8))
     if length > _LONGEST_HEAD:
-        raise ValueError("its head is too long")
+        raise ValueError("the header of the message is too long")
     head = json.loads(_exactly(stream, length))
     sizes = head.pop("sizes", None) if isinstance(head, dict) else None
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError("its sizes are not whole numbers")
+        raise ValueError("the sizes in the message are not nonnegative integers")
     if sum(sizes) > _LONGEST_BLOB:
-        raise ValueError("it is too long")
+        raise ValueError("the message is too long")
     return head, [_exactly(stream, size) for size in sizes]
 
 
@@ -108,7 +108,7 @@ class LimitedProcess:
         request is then made again to a fresh one.
         """
         if self.holder == threading.get_ident():  # a signal handler, which would wait for itself
-            raise NotStarted("this thread is in the middle of another request")
+            raise NotStarted("this thread already waits for the answer to another request")
         with self.lock:
             try:
                 self.holder = threading.get_ident()
@@ -136,7 +136,7 @@ class LimitedProcess:
             self.process = _started(self.module)
             hello = self._exchange(self.process, None, (), _START_SECONDS, NotStarted)[0]
             if hello.get("hello") != HELLO:
-                raise NotStarted(f"{sys.executable} answered something else")
+                raise NotStarted(f"unexpected output from the worker process {sys.executable}")
         return self.process
 
     def _exchange(
@@ -165,9 +165,9 @@ class LimitedProcess:
                 send(process.stdin, request, blobs)
             return receive(process.stdout)
         except (EOFError, OSError, ValueError) as error:
-            how = _end_of(process) if not isinstance(error, ValueError) else "a senseless answer"
+            how = _end_of(process) if not isinstance(error, ValueError) else "an invalid message"
             if is_over.is_set():
-                late = f"it said nothing for {seconds:g} s"
+                late = f"no answer within {seconds:g} s"
                 raise (TooSlow() if failure is Ended else failure(late)) from error
             process.kill()
             said = "" if failure is Ended else _stderr_tail(process)
@@ -200,7 +200,9 @@ class LimitedProcess:
 
 def _started(module: str) -> subprocess.Popen[bytes]:
     if getattr(sys, "frozen", False) or not sys.executable:
-        raise NotStarted("this program is frozen, and there is no Python beside it")
+        raise NotStarted(
+            "a frozen application has no Python interpreter to start a worker process with"
+        )
     environment = dict(os.environ)
     if sys.flags.ignore_environment:
         environment = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
@@ -262,9 +264,9 @@ def serve(
 ) -> None:
     """Answer requests from the standard input until the other side is gone.
 
-    Every request has "seconds" and "memory" (bytes), its limits; beyond them the process ends, so
-    that nothing is left of it when the program that started it is gone. It leaves no core behind,
-    and creates no file unless `writes_files`.
+    Every request has the limits "seconds" and "memory" (bytes). The process ends if it exceeds
+    them, so that it does not outlive the program that started it. It writes no core dump, and
+    creates no file unless `writes_files`.
     """
     requests, answers = _streams()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started us
@@ -301,7 +303,7 @@ def _streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _leave_no_traces(writes_files: bool) -> None:
-    """Stand in a folder that is gone, in which foreign code cannot create its log."""
+    """Change to a folder that has been deleted, so that foreign code cannot write logs there."""
     with contextlib.suppress(OSError):  # where nothing can be written anyway
         folder = tempfile.mkdtemp()
         os.chdir(folder)

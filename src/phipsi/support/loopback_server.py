@@ -48,9 +48,22 @@ File = tuple[str, bytes]
 class LoopbackServer:
     """Serves a page and answers its questions, in threads of its own, until it is closed.
 
-    **Arguments:** `asset`, the file at a path below the token, or None; `ask`, the answer to a
-    question, which the page posts as JSON to ``ask``; `policy`, what the page may load; `port`, 0
-    for any that is free. **Attributes:** `address` of the page, with its `token`; `port`.
+    Parameters
+    ----------
+    asset : callable
+        The file at a path below the token, or None.
+    ask : callable
+        The answer to a question, which the page posts as JSON to ``ask``.
+    policy : str
+        Content security policy: what the page may load.
+    port : int, optional
+        Default: 0, any free port.
+
+    Attributes
+    ----------
+    address : str
+        Address of the page, with its `token`.
+    port : int
     """
 
     def __init__(
@@ -66,7 +79,7 @@ class LoopbackServer:
             self._server = _Server((_HOST, port), type("Handler", (_Handler,), {"own": self}))
         except (OSError, OverflowError) as error:
             raise InputError(
-                f"port {port} of {_HOST} cannot be used: {error}. Take any that is free: --port 0"
+                f"port {port} of {_HOST} cannot be used: {error}. Use any free port:  --port 0"
             ) from error
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])

@@ -1,4 +1,4 @@
-"""Libraries that are loaded on use, with an error that says how to get them."""
+"""Optional libraries, imported on first use, with an error that says how to install them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of long runs: a bar with rate and time left, a tqdm-like object, or nothing."""
+"""Progress of long computations: a bar with rate and time left, a tqdm-like object, or nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFRESH = 0.1
 
 
 class Progress(NamedTuple):
-    """Whom the loop reports to: `advance(t)`, the run has reached the time t, and `close()`."""
+    """Receiver of progress: `advance(t)` when the simulation has reached the time t, `close()`."""
 
     advance: Callable[[float], Any]
     close: Callable[[], Any]
@@ -25,7 +25,7 @@ SILENT = Progress(lambda t: None, lambda: None)
 
 
 class _Total(NamedTuple):
-    """What there is to do, in which unit, and what of it was done before."""
+    """Amount of work, its unit, and the part that was done before."""
 
     amount: float
     unit: str
@@ -34,7 +34,7 @@ class _Total(NamedTuple):
 
 
 def _updates(bar: Any, begun: float) -> Progress:
-    """An object with `update(n)`, such as a tqdm bar: n simulated seconds went by."""
+    """An object with `update(n)`, such as a tqdm bar: n more simulated seconds are done."""
     reached = begun
 
     def advance(t: float) -> None:
@@ -73,7 +73,7 @@ def _display(total: _Total) -> Any:
 
 
 def describe(t: float, total: float, elapsed: float, unit: str = "s", begun: float = 0.0) -> str:
-    """Text such as ``3.1 of 10 s, 0.52 s/s, 13 s left``; whole numbers of other units."""
+    """Text such as ``3.1 of 10 s, 0.52 s/s, 13 s left``; other units are shown as integers."""
     rate = (t - begun) / elapsed if elapsed > 0 else 0.0
     left = f"{(total - t) / rate:.0f} s left" if rate > 0 else "time left unknown"
     done = f"{t:.3g} of {total:.3g}" if unit == "s" else f"{t:,.0f} of {total:,.0f}"
@@ -138,9 +138,20 @@ def make_progress(
     *,
     begun: float = 0.0,
 ) -> Progress:
-    """What to report to, for the argument `progress` of `simulate` and other long computations.
+    """The receiver of progress for the argument `progress` of `simulate` and others.
 
-    `total` is counted in `unit`; `begun` of it were done before; `doing` stands before the bar.
+    Parameters
+    ----------
+    progress : bool, callable, object with ``update(n)``, or None
+        As the user passed it. None: a bar if standard error is a terminal.
+    total : float
+        Amount of work, counted in `unit`.
+    doing : str, optional
+        Text before the bar.
+    unit : str, optional
+        Default: seconds of simulated time.
+    begun : float, optional
+        Part of `total` that was done before.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return SILENT

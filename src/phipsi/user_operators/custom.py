@@ -150,31 +150,68 @@ def operator(
 ) -> Expr:
     """Define a custom operator.
 
-    **Arguments:** `name`, as it is printed and as an input; `spaces`, from which it maps to which,
-    as in ``"motions -> forces"``; `block`, its value:
+    Its value is constant blocks, an expression of other operators, a function of quantities of a
+    body, or the solution of a recursion over the bodies. The operator is a value: nothing is
+    registered, and equal operators are the same object. In one expression, a name means one
+    operator.
 
-    - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
-      named have zeros), one array with the blocks of all bodies; a number stands for that multiple
-      of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
-    - an expression of other operators, which it becomes a name for;
-    - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
-      of if), which returns the block of a body from quantities of that body. Its arguments are
-      named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
-      have one axis, and those in `custom` likewise; an argument with a default value is a constant.
-      It is called once for every width of a joint, on blocks that are not known yet.
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    spaces : str or tuple of (str or Space)
+        The spaces between which it maps, such as ``"motions -> forces"``.
+    block : array_like, dict, Expr or callable, optional
+        Numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (zeros
+        for the others), or one array with the blocks of all bodies; a number stands for that
+        multiple of the identity. Blocks are in body axes, angular part first, and the operator is
+        memoryless.
+        An expression: the operator is a name for it.
+        A function: it returns the block of a body, computed with plain arithmetic and NumPy
+        functions (np.where instead of if) from quantities of that body, which are the names of its
+        arguments. Memoryless operators such as M, H, D, P are matrices, vectors such as v and V
+        have one axis, and those in `custom` likewise; an argument with a default value is a
+        constant. The function is traced once for each number of joint degrees of freedom.
+    recursion : callable or str, optional
+        Instead of a block: the equation that the operator solves over the children or the parent of
+        each body. A function of X that returns the right side of X = F(X), or the equation as a
+        string. Known forms are X = B + A X, X = B + X C, X = B + E X E* and X = B + bd(E* X E) with
+        steps E to the parent, and Riccati equations.
+    custom : sequence of Expr, optional
+        The other custom operators and vectors that a function or a recursion names.
+    structure : {"memoryless", "causal", "anticausal"}, optional
+        The structure of the solution of a recursion; causal is tip to base. Default: "memoryless".
+    symmetric : bool, optional
+        Whether X = X*, which is checked. Default: False.
+    inverse : array_like, dict or bool, optional
+        The block of X⁻¹, or True to compute it in advance.
+    symbol, latex : str, optional
+        How it is printed. Default: its name.
+    meaning, source : str, optional
+        A few words about it.
 
-    Instead of a block, `recursion` gives the equation that the operator solves, over the children
-    or the parent of every body: a function of X with the right side of X = F(X), or the equation as
-    text, in which `custom` are the other custom operators. Known forms are X = B + A X,
-    X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
-    equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
+    Returns
+    -------
+    Expr
+        The operator.
 
-    `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
-    computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
-    **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
-    In one expression a name means one operator. **Cost:** a table costs what an input costs
-    to read, a name nothing.
+    Raises
+    ------
+    InputError
+        If the name is taken, or the block is invalid.
+    SpaceError
+        If the spaces do not match the value.
 
+    See Also
+    --------
+    vector, scalar, riccati
+
+    Notes
+    -----
+    **Cost:** constant blocks cost as much as reading an input, a name for an expression nothing.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
     >>> C = pp.custom.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="damping")
@@ -192,13 +229,13 @@ def operator(
     common = _common(name, symbol, latex, meaning, source)
     symmetric = true_or_false(f"{name}: symmetric", symmetric)
     if (block is None) == (recursion is None):
-        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+        raise InputError(f"{name} needs either a block or a recursion {name} = F({name})")
     if recursion is not None:
         block = _solved(common, takes, gives, recursion, custom, structure)
     if symmetric and gives is not takes.dual:
         raise SpaceError(
             f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
-            f"{gives.dual.phrase} → {takes.dual.phrase}. Leave out symmetric=True"
+            f"{gives.dual.phrase} → {takes.dual.phrase}. Remove symmetric=True"
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
@@ -228,16 +265,36 @@ def vector(
 ) -> Expr:
     """Define a custom vector.
 
-    **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
-    a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
-    the components of all bodies, (nv,) or (n, 6), a number for all components, an expression, or a
-    function of quantities of one body that returns its components, written as for `operator`;
-    or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
-    `operator`. **Returns:** an expression.
-
     With ``inputs=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is
-    the derivative by them.
+    the derivative with respect to them.
 
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    space : str or Space
+        Its space, such as "rates" or "motions".
+    block : array_like, dict, Expr or callable, optional
+        One array for all bodies; a dictionary of arrays by the names of bodies or joints (zeros for
+        the others); one array with the components of all bodies, (nv,) or (n, 6); a number for all
+        components; an expression; or a function of quantities of one body that returns its
+        components, written as for `operator`.
+    recursion : callable or str, optional
+        Instead of a block: the equation z = u + A z that it solves.
+    custom, symbol, latex, meaning, source : optional
+        As for `operator`.
+
+    Returns
+    -------
+    Expr
+        The vector.
+
+    See Also
+    --------
+    operator, scalar
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> k = pp.custom.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
     >>> arm = pp.examples.planar_arm(2)
@@ -250,7 +307,7 @@ def vector(
     takes, gives = ONE, _space(name, space)
     common = _common(name, symbol, latex, meaning, source)
     if (block is None) == (recursion is None):
-        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+        raise InputError(f"{name} needs either a block or a recursion {name} = F({name})")
     if recursion is not None:
         block = _solved(common, takes, gives, recursion, custom, "general")
     if isinstance(block, Expr):
@@ -268,12 +325,29 @@ def vector(
 
 
 def scalar(name: str, value: Any, **words: Any) -> Expr:
-    """Define a custom scalar, such as a time step, which can be an input and be differentiated by.
+    """Define a custom scalar, such as a time step: an input, or a variable of derivatives.
 
-    **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
-    one body, whose results are summed over the bodies; the others are those of `operator`.
-    **Returns:** an expression that multiplies vectors from the right.
+    Parameters
+    ----------
+    name : str
+        Its name in expressions, and as an input of programs.
+    value : float, Expr or callable
+        A number, a scalar expression, or a function of quantities of one body, whose results are
+        summed over the bodies.
+    **words : optional
+        `custom`, `symbol`, `latex`, `meaning` and `source`, as for `operator`.
 
+    Returns
+    -------
+    Expr
+        The scalar; it multiplies vectors from the right.
+
+    See Also
+    --------
+    operator, vector
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> h = pp.custom.scalar("h", 0.5)
     >>> v = pp.operators.v
@@ -290,15 +364,37 @@ def scalar(name: str, value: Any, **words: Any) -> Expr:
 def riccati(
     H: Expr | None = None, M: Expr | None = None, E: Expr | None = None, J: Expr | int | None = None
 ) -> Riccati:
-    """The Riccati family of other operators: P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω, Υ as its attributes.
+    """The articulated-body (Riccati) family of other operators.
 
-    P = M + E (P − G H P) E*, D = H P H* + J, G = P H* D⁻¹.
+    Its attributes P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω and Υ solve P = M + E (P − G H P) E*,
+    D = H P H* + J, G = P H* D⁻¹. With them (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
 
-    **Arguments:** `H` (body forces → joint efforts), `M` (motions → forces), `E` (one body to its
-    parent) and `J` (rates → efforts, or 0), each by default that of the catalogue: H, M, E_φ, Jr.
-    **Returns:** a `Riccati`. With it (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
-    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
+    Parameters
+    ----------
+    H : Expr, optional
+        Body forces → joint efforts. Default: H.
+    M : Expr, optional
+        Body motions → body forces. Default: M.
+    E : Expr, optional
+        One body to its parent. Default: E_φ.
+    J : Expr or 0, optional
+        Joint rates → joint efforts. Default: Jr.
 
+    Returns
+    -------
+    Riccati
+        The family.
+
+    See Also
+    --------
+    operator
+
+    Notes
+    -----
+    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for arbitrary weights.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> C = pp.custom.operator("C", "rates -> efforts", 0.1, symmetric=True)
     >>> print(pp.custom.riccati(J=pp.operators.Jr + C).D)
@@ -356,7 +452,7 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
     texts = {"symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
     for option, text in texts.items():
         if not isinstance(cast(object, text), str):
-            raise InputError(f"{name}: {option} is text, {option}={str(text)!r}, not {text!r}")
+            raise InputError(f"{name}: {option}={text!r} must be a str:  {option}={str(text)!r}")
     symbol = symbol or name
     latex = latex or (name if len(name) == 1 else latex_name(name))
     for word in dict.fromkeys((name, symbol)):
@@ -365,8 +461,8 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
         if known is not None or plain in _TAKEN:
             means = f"{known.row.meaning}" if known is not None else "taken"
             raise InputError(
-                f"{word!r} is the name of an operator or input already ({means}). Choose another "
-                f"one, such as {name + '_own'!r}"
+                f"the name {word!r} already belongs to an operator or input ({means}). Choose "
+                f"another one, such as {name + '_custom'!r}"
             )
     return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
 
@@ -408,7 +504,9 @@ def _solved(
         left, equals, right = recursion.partition("=")
         custom = custom_leaves(custom)
         if not equals or parse(left, custom=[X, *custom]) is not X:
-            raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
+            raise InputError(
+                f"{name}: recursion={recursion!r} must be an equation of the form  {name} = …"
+            )
         value = parse(right, custom=[X, *custom])
     else:
         value = _called(name, recursion, X)
@@ -434,13 +532,15 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
     advice = f"recursion=lambda {name}: …  or  recursion='{name} = …'"
     if not callable(recursion):
         raise InputError(
-            f"{name}: a recursion is a function of {name} or text, not {recursion!r}: {advice}"
+            f"{name}: recursion= must be a function of {name} or a str, not {recursion!r}. Write  "
+            f"{advice}"
         )
     try:
         inspect.signature(recursion).bind(X)
     except TypeError as error:
         raise InputError(
-            f"{name}: a recursion is a function of one argument, {name} ({error}): {advice}"
+            f"{name}: recursion= must be a function of one argument, {name} ({error}). Write  "
+            f"{advice}"
         ) from None
     except ValueError:
         pass  # a function of C without a known signature
@@ -452,8 +552,8 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
         if not any(word in str(error) for word in _MISUSED):
             raise  # the user's own
         raise InputError(
-            f"{name}: the recursion fails ({error}). {name} is an operator there, and not an array:"
-            " write it with @, +, −, .T, .inv, numbers and bd"
+            f"{name}: the recursion fails ({error}). {name} is an operator there, not an array: "
+            "use only @, +, −, .T, .inv, numbers and bd"
         ) from None
 
 
@@ -468,11 +568,14 @@ def _named_expression(
         )
     if symmetric and x.T is not x:
         raise SpaceError(
-            f"{name} is declared symmetric, but {shown(x)} is not the same as its adjoint "
-            f"{shown(x.T)}"
+            f"{name} is declared symmetric, but {shown(x)} differs from its adjoint {shown(x.T)}. "
+            "Remove symmetric=True"
         )
     if inverse is not None:
-        raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
+        raise InputError(
+            f"{name}: inverse= has no effect, because {name} is an expression. Remove it, and "
+            f"write {name}.inv"
+        )
     return leaf(
         own_row(**common, takes=takes, gives=gives, structure=x.structure, value=x,
                 symmetric=x.T is x)

@@ -1,4 +1,4 @@
-"""Formulas of users: a function runs once for every width of a joint, and its graph is kept.
+"""Formulas of users: a function is traced once for each number of joint degrees of freedom.
 
 It is traced as laws are (`arrays/trace.py`): on blocks that are not known yet.
 """
@@ -73,8 +73,8 @@ def formula_block(
     name = name if name.isidentifier() else f"f_{common['name']}"
     if is_derived_name(name):
         raise InputError(
-            f"{place}the name {name!r} is one that derivatives of formulas have. Rename the "
-            f"function, {'f_' + name!r}"
+            f"{place}the name {name!r} is reserved for derivatives of formulas. Rename the "
+            f"function, for example to {'f_' + name!r}"
         )
     made = formula(name, takes, gives, spaces, tuple(programs), symmetric)
     if symmetric:
@@ -88,12 +88,14 @@ def _arguments(
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        raise InputError(f"{place}the arguments of this function are not known") from None
+        raise InputError(
+            f"{place}the signature of this function cannot be read. Wrap it in a lambda"
+        ) from None
     args: list[Expr] = []
     constants: dict[str, Any] = {}
     for p in parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
-            raise InputError(f"{place}argument {p} has no name: name every argument")
+            raise InputError(f"{place}argument {p} has no fixed name. Name every argument")
         if p.default is not p.empty:
             constants[p.name] = p.default
             continue
@@ -114,8 +116,8 @@ def _arguments(
     if all(x.is_scalar for x in args):
         raise InputError(
             f"{place}a formula needs a quantity of the body as an argument, such as M or D. "
-            "Constant blocks are given as numbers: block=np.eye(6), and a number of other numbers "
-            'as an expression: pp.custom.scalar("h2", h @ h)'
+            "Pass constant blocks as numbers, block=np.eye(6), and functions of scalars as "
+            'expressions:  pp.custom.scalar("h2", h @ h)'
         )
     return args, constants
 
@@ -123,7 +125,7 @@ def _arguments(
 def _obstacle(x: Expr) -> str:
     """The reason why an expression has no block of one body."""
     if x.op is not Op.LEAF:
-        return "is not an operator, a vector or a number with a name"
+        return "is not a named operator, vector or scalar"
     if x.gives is ONE and x.is_vector:
         return ""
     if not x.gives.per_body or x.gives.is_curved:
@@ -131,7 +133,7 @@ def _obstacle(x: Expr) -> str:
     if x.is_vector:
         return ""
     if not is_memoryless(x.structure) or not x.takes.per_body:
-        return "is not memoryless: its blocks connect bodies, and a formula sees one body"
+        return "is not memoryless: its blocks couple bodies, and a formula is about one body"
     return ""
 
 
@@ -207,5 +209,5 @@ def _check_symmetry(name: str, f: Formula, args: list[Expr], place: str) -> None
             raise SpaceError(
                 f"{place}{name} is declared symmetric, but its formula is not: for random blocks "
                 f"entry ({i}, {j}) is {found[i, j]:.6g} and entry ({j}, {i}) is "
-                f"{found[j, i]:.6g}.\nLeave out symmetric=True, or return (X + X.T) / 2"
+                f"{found[j, i]:.6g}.\nRemove symmetric=True, or return (X + X.T) / 2"
             )

@@ -88,7 +88,7 @@ def _run(program: EntryGraph, blocks: Sequence[Entries], ops: Any) -> list[Any]:
     return [row[0] for row in program.run(columns, ops)]
 
 
-def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
+def traced_law(function: Callable[..., Any], size: int, owner: str) -> TracedLaw:
     """The steps of a function of `size` numbers that returns one; `who` names it in errors."""
     import inspect
 
@@ -105,7 +105,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
 
     if not callable(function):
         raise ModelError(
-            f"{who} must be a function of the joints' coordinates, not {function!r}:\n"
+            f"{owner} must be a function of the joints' coordinates, not {function!r}:\n"
             f"    lambda angle, lift: lift - 0.01 * np.cos(angle)"
         )
     try:
@@ -120,8 +120,9 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         and not any(p.kind is p.VAR_POSITIONAL for p in names)
     ):
         raise ModelError(
-            f"{who} takes {least} number{'' if least == 1 else 's'}, and there "
-            f"{'is' if size == 1 else 'are'} {size}: one argument for the coordinate of each joint."
+            f"{owner} takes {least} argument{'' if least == 1 else 's'}, but the constraint has "
+            f"{size} coordinate{'' if size == 1 else 's'}. It needs one argument for the "
+            "coordinate of each joint."
         )
 
     def steps() -> EntryGraph:
@@ -129,7 +130,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
         node = as_node(traced_call(function, *given))
         if node.size != 1:
             raise ModelError(
-                f"{who} returns an array of shape {node.shape}; it must return one number, which "
+                f"{owner} returns an array of shape {node.shape}; it must return one number, which "
                 f"is zero where the constraint holds."
             )
         return block_entries(node)
@@ -139,7 +140,7 @@ def traced_law(function: Callable[..., Any], size: int, who: str) -> TracedLaw:
     except (LawError, InputError) as error:
         text = str(error)
         place = "" if ", line " in text else place_of(function)
-        raise ModelError(f"{who}: {place}{text}") from None
+        raise ModelError(f"{owner}: {place}{text}") from None
 
 
 @final
@@ -159,7 +160,7 @@ class RateLaw:
         return RateLaw, (self._rate,)
 
     def value(self, x: Entries, ops: Any) -> Any:
-        """0: where the joint is follows from the rate."""
+        """0: the position of the joint follows from the rate."""
         return 0 * x[0]
 
     def slope(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> Any:
@@ -172,7 +173,7 @@ class RateLaw:
         return -(first[1] * self._rate.slope(0, x[1:], [d[1:] for d in rest], ops))
 
     def steepness(self, j: int, x: Entries, directions: Sequence[Entries], ops: Any) -> list[Any]:
-        """The derivative of that by q, which is zero, and by t."""
+        """The derivative of that with respect to q, which is zero, and to t."""
         if j == 0:
             return [0, 0]
         along = 1

@@ -115,7 +115,7 @@ class Table(ConstantBlocks):
         if complex_or_text:
             raise InputError(
                 f"the block{where} of {self.name} must be numbers, not {_short(value)}.\n"
-                f"Give one array for all bodies, or arrays by the names of bodies: "
+                f"Pass one array for all bodies, or arrays by the names of bodies: "
                 f'block={{"forearm": …}}'
             )
         if not np.isfinite(out).all():
@@ -159,7 +159,7 @@ class Table(ConstantBlocks):
         raise SpaceError(
             f"{self.name} is declared symmetric, but its block{f' of {key!r}' if key else ''} is "
             f"not: entry ({i}, {j}) is {value[i, j]} and entry ({j}, {i}) is {value[j, i]}.\n"
-            f"Leave out symmetric=True, or give (block + block.T) / 2"
+            f"Remove symmetric=True, or pass (block + block.T) / 2"
         )
 
     # ---- blocks of a model -----------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Table(ConstantBlocks):
 def _no_inverse(name: str, key: str, why: str) -> str:
     where = f" of {key!r}" if key else ""
     return (
-        f"the block{where} of {name} {why}.\nLeave out inverse=: {name}⁻¹ is then computed where "
+        f"the block{where} of {name} {why}.\nRemove inverse=: {name}⁻¹ is then computed where "
         "it is needed, block by block"
     )
 

@@ -105,5 +105,5 @@ def test_others_are_rejected(wrong: Any):
 
 
 def test_a_class_is_not_an_object():
-    with pytest.raises(InputError, match=r"give an object of it, Counting\(\)"):
+    with pytest.raises(InputError, match=r"Pass an instance:  Counting\(\)"):
         pp.compile(mass_matrix, MODEL, backend=Counting)  # type: ignore[arg-type]

@@ -196,7 +196,7 @@ def test_it_can_be_switched_off():
 
 @pytest.mark.parametrize("wrong", [-1, 0.5, "all", None])
 def test_a_limit_is_a_whole_number(wrong: Any):
-    with pytest.raises(InputError, match="whole number of MB"):
+    with pytest.raises(InputError, match=r"must be an integer \(MB\)"):
         result_memory.set_limit(wrong)
 
 

@@ -99,7 +99,7 @@ def test_texts_are_drawn_from_their_seeds():
         ("H \x1b[31m φ", ParseError, r"\\x1b"),
         ("H \u202e φ", ParseError, r"\\u202e"),
         ("H \ud800 φ", ParseError, r"\\ud800"),
-        ("H φ " * LONGEST, ParseError, "too long"),
+        ("H φ " * LONGEST, ParseError, "characters; at most"),
         ("(" * 5000 + "H", ParseError, "too deeply"),
     ],
     ids=lambda x: x[:24] if isinstance(x, str) else "",

@@ -130,7 +130,7 @@ def test_reading_latex_and_text_of_papers(latex: str, plain: str):
         (r"\frac{1}", 8, "the text ends before"),
         (r"H\{\phi", 7, "expected '\\)'"),
         (r"\phi^{*-2}", 4, "superscripts are"),
-        (r"H\phi}", 5, "closes nothing"),
+        (r"H\phi}", 5, "closes no other"),
         (r"\bar", 4, "a letter is missing"),
         (r"H\phi ½2 M", 7, "two numbers"),
         ("H φ'' M)", 7, "an operator, a number"),
@@ -221,7 +221,7 @@ def test_legends_are_bounded():
     for new, old in zip("₂₃₄₅₆₇₈₉", "₁₂₃₄₅₆₇₈", strict=True):
         lines.append(f"{new} is {{H; E_ψ{old}; P{old}; D{old}}}")
     assert parse(f"ψ₄ where {', '.join(lines[:4])}").name == "psi"
-    with pytest.raises(PhipsiError, match="written out the text is longer"):
+    with pytest.raises(PhipsiError, match="the expression is longer"):
         parse(f"{'ψ₉ ' * 20} where {', '.join(lines)}")
     with pytest.raises(ParseError):
         parse("ψ₁ where ₂ is {H; E_φ; M; 0}")

@@ -221,7 +221,7 @@ def test_long_texts_are_read_in_linear_time():
         (lambda: logdet(H), "has no inverse"),
         (lambda: total(M @ V, at=(1, 2)), "three finite coordinates"),
         (lambda: total(M @ V, at=(1, 2, np.nan)), "three finite coordinates"),
-        (lambda: total(M @ V, at="abc"), "not the coordinates"),
+        (lambda: total(M @ V, at="abc"), "must be the coordinates of a point"),
         (lambda: total(tau), "total takes body forces"),
         (lambda: Riccati(Jr=3), "or 0, but it is"),
         (lambda: Riccati(Jr=M), "joint rates → joint efforts"),

@@ -116,7 +116,9 @@ def test_it_takes_energy_away():
 
 
 def test_own_operators_have_other_names():
-    with pytest.raises(InputError, match=r"'eddy' is the name of an operator .* \(damping by eddy"):
+    with pytest.raises(
+        InputError, match=r"the name 'eddy' already belongs to an operator .* \(damping by eddy"
+    ):
         pp.custom.operator("eddy", "motions -> forces", 1.0)
 
 
@@ -273,8 +275,8 @@ def test_leaves_that_are_refused(words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"name": "mul"}, r"there is an operation 'mul' already \(a product, of phipsi"),
-        ({"name": "eddy_currents"}, r"'eddy_currents' already .* of eddy_currents\)"),
+        ({"name": "mul"}, r"the name 'mul' already belongs to an operation \(a product, of phipsi"),
+        ({"name": "eddy_currents"}, r"'eddy_currents' already belongs to .* of eddy_currents\)"),
         ({"name": "a b"}, "operation 'a b': a name must be an ASCII identifier"),
         ({"kind": "diagonal"}, "kind='diagonal' is not one of 'general', 'symmetric'"),
         ({"domain": "joint"}, "domain='joint' is not one of 'body', 'point'"),

@@ -182,10 +182,10 @@ def test_proofs_are_about_any_blocks():
 
 
 WRONG = {
-    "taken": (lambda: pp.custom.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_own'"),
+    "taken": (lambda: pp.custom.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_custom'"),
     "symbol": (lambda: pp.custom.operator("U2", "forces -> forces", 1.0, symbol="ψ"),
-               "'ψ' is the name"),
-    "input": (lambda: pp.custom.vector("q", "rates", 1.0), "'q' is the name"),
+               "the name 'ψ' already belongs"),
+    "input": (lambda: pp.custom.vector("q", "rates", 1.0), "the name 'q' already belongs"),
     "word": (lambda: pp.custom.operator("2U", "forces -> forces", 1.0), "identifier"),
     "space": (lambda: pp.custom.operator("U2", "force -> forces", 1.0), "forces"),
     "one space": (lambda: pp.custom.operator("U2", "forces", 1.0), "motions -> forces"),
@@ -210,7 +210,7 @@ WRONG = {
     "declared": (lambda: pp.custom.operator("U2", "motions -> forces", phi),
                  "declared body motions"),
     "unsymmetric": (lambda: pp.custom.operator("U2", "motions -> forces", phi @ M, symmetric=True),
-                    "not the same as its adjoint"),
+                    "differs from its adjoint"),
     "compose": (lambda: C @ phi, "cannot compose"),
 }  # fmt: skip
 

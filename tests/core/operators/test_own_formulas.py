@@ -267,7 +267,7 @@ def two_columns(D):
         (
             inverse_sine,
             "rates -> efforts",
-            ["in inverse_sine", "np.arcsinh is not among the functions"],
+            ["in inverse_sine", "np.arcsinh cannot be traced"],
         ),
         (narrow, "motions -> forces", ["narrow", "shape (3, 3)", "(6, 6)"]),
         (infinite, "rates -> efforts", ["in infinite", "inf is not finite"]),
@@ -281,7 +281,7 @@ def two_columns(D):
         ),
         (lambda phi: phi, "forces -> forces", ["'phi' is not memoryless"]),
         (lambda c=1.0: c, "forces -> forces", ["needs a quantity of the body"]),
-        (lambda *x: x, "forces -> forces", ["has no name"]),
+        (lambda *x: x, "forces -> forces", ["has no fixed name"]),
         (lambda D: "no", "rates -> efforts", ["'no', which is not a number"]),
     ],
 )

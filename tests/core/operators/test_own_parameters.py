@@ -150,7 +150,7 @@ def test_gradients_by_all_numbers_of_an_operator(x, backend):
 
 def test_operators_change_along_operators():
     for wrong in (None, "dq", F):
-        with pytest.raises(pp.errors.PhipsiError, match=r"changes along a symmetric[^$]*pp.vjp\("):
+        with pytest.raises(pp.errors.PhipsiError, match=r"needs along=, a symmetric[^$]*pp.vjp\("):
             pp.diff(RESPONSE, "S_sym", along=wrong)
     assert pp.diff(S, "S_sym", along=S) is S
     assert pp.diff(M, "q", along="dq") is not S

@@ -137,12 +137,12 @@ def test_recursion_is_printed():
 WRONG = {
     "no step": (lambda X: M + phi_tilde @ X @ phi_tilde.T, "no solution is known.*E_φ"),
     "square": (lambda X: M + X @ W.inv @ X, "no solution is known"),
-    "absent": (lambda X: M + M, "does not stand on the right side"),
+    "absent": (lambda X: M + M, "does not occur on the right side"),
     "source": (lambda X: phi @ M + E_phi @ X @ E_phi.T, "no solution is known"),
     "spaces": (lambda X: H, "has the right side.*joint efforts"),
     "number": (lambda X: 3.0, "must return an expression"),
     "text": ("Y = M + E_phi Z E_phi*", "not an operator"),
-    "no equation": ("M + E_phi Z E_phi*", "not an operator|is an equation"),
+    "no equation": ("M + E_phi Z E_phi*", "not an operator|must be an equation"),
 }
 
 
@@ -160,12 +160,12 @@ def test_wrong_structures_are_rejected():
         pp.custom.operator("Z", FF, recursion="Z = I + E_phi Z", structure="random")
     with pytest.raises(InputError, match="either a block or a recursion"):
         pp.custom.operator("Z", FF)
-    with pytest.raises(SpaceError, match="carry every body to its parent"):
+    with pytest.raises(SpaceError, match="map every body to its parent"):
         pp.custom.riccati(E=E_phi.T.T @ N + N)
 
 
 def test_a_recursion_that_treats_operators_as_arrays():
-    with pytest.raises(pp.errors.PhipsiError, match="Y_np is an operator there, and not an array"):
+    with pytest.raises(pp.errors.PhipsiError, match="Y_np is an operator there, not an array"):
         pp.custom.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
     with pytest.raises(pp.errors.PhipsiError, match=r"^cannot add the number 1"):
         pp.custom.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)

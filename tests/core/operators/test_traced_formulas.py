@@ -175,7 +175,7 @@ def test_cases_that_are_not_met_are_not_proved():
     )
     one = pp.custom.operator("C_one", "rates -> efforts", lambda v: np.eye(len(v)))
     for model in (None, TREE):
-        with pytest.raises(InputError, match=r"not a proof: the formula f_C_far .*less, where"):
+        with pytest.raises(InputError, match=r"no proof: the formula f_C_far .*less, where"):
             pp.prove(pp.Identity(far, one), model)
     assert pp.prove(pp.Identity(far, far), TREE).holds
     assert pp.prove(pp.Identity(far, one), TREE, Q, RATES).holds

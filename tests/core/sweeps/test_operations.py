@@ -57,7 +57,7 @@ def test_no_operation_is_listed_anywhere_else():
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="there is an operation 'mul' already"):
+    with pytest.raises(ValueError, match="the name 'mul' already belongs to an operation"):
         Operation("mul", "again")
 
 

@@ -39,7 +39,7 @@ API void *FMI(Instantiate)(const char *name, int kind, const char *token, const 
   reporter->callbacks = callbacks;
   if (name) strncpy(reporter->name, name, sizeof reporter->name - 1);
 #ifndef HAS_SLOPE
-  if (kind == 0) report2(reporter, ERROR, "logStatusError", "this model is for co-simulation only");
+  if (kind == 0) report2(reporter, ERROR, "logStatusError", "this model supports co-simulation only");
   else
 #endif
   s = make_instance(token);

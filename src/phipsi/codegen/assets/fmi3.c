@@ -10,7 +10,7 @@ static Instance *instantiate(const char *token, void *environment, Logger *logge
     s->environment = environment;
     s->logger = logger;
   } else if (logger) {
-    logger(environment, ERROR, "logStatusError", "the instantiation token is not that of this model, or there is no memory");
+    logger(environment, ERROR, "logStatusError", "the instantiation token does not belong to this model, or memory allocation failed");
   }
   return s;
 }
@@ -23,7 +23,7 @@ API void *FMI(InstantiateModelExchange)(const char *name, const char *token, con
   return instantiate(token, environment, logger);
 #else
   (void)token;
-  if (logger) logger(environment, ERROR, "logStatusError", "this model is for co-simulation only");
+  if (logger) logger(environment, ERROR, "logStatusError", "this model supports co-simulation only");
   return 0;
 #endif
 }
@@ -41,7 +41,7 @@ API void *FMI(InstantiateScheduledExecution)(const char *name, const char *token
     _Bool logging, void *environment, Logger *logger, void *clocks, void *lock, void *unlock)
 {
   (void)name; (void)token; (void)path; (void)visible; (void)logging; (void)clocks; (void)lock; (void)unlock;
-  if (logger) logger(environment, ERROR, "logStatusError", "this model is not for scheduled execution");
+  if (logger) logger(environment, ERROR, "logStatusError", "this model does not support scheduled execution");
   return 0;
 }
 

@@ -135,7 +135,7 @@ static int get_values(Instance *s, const unsigned *references, size_t count, dou
     unsigned r = references[i];
     int status = OK;
     if (r >= N_VALUES) {
-      report(s, ERROR, "there is no variable with this value reference");
+      report(s, ERROR, "no variable has this value reference");
       return ERROR;
     }
     if (r >= FIRST_RECORD) status = look(s);
@@ -151,7 +151,7 @@ static int set_values(Instance *s, const unsigned *references, size_t count, con
   size_t i;
   for (i = 0; i < count; i++) {
     if (!references[i] || references[i] >= N_GIVEN) {
-      report(s, ERROR, "this variable is calculated, or there is none with this value reference");
+      report(s, ERROR, "this variable is calculated and cannot be set, or no variable has this value reference");
       return ERROR;
     }
     s->model.values[references[i]] = values[i];
@@ -201,7 +201,7 @@ static int do_step(Instance *s, double t, double interval)
   n = (int64_t)(count + 0.5);
   if (n < 1 || fabs(count - (double)n) > 1e-6) {
     if (N_PERIODS) {
-      report(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
+      report(s, ERROR, "this model has sampled laws, so the communication step must be a multiple of its step size");
       return ERROR;
     }
     n = (int64_t)count + 1;
@@ -245,7 +245,7 @@ static int sample(Instance *s, int *defined, double *next)
       int64_t later = tick_after(m->tick);
       int code;
       if (is_due(m, later)) {
-        report(s, ERROR, "the time has passed samples of laws: stop at the next event time, and enter event mode there");
+        report(s, ERROR, "a time event of a sampled law was missed: stop at the next event time and enter event mode there");
         return ERROR;
       }
       code = run_look(m, STEP_LENGTH, m->tick, 1, 1);
@@ -344,7 +344,7 @@ static int checked_references(Instance *s, const unsigned *unknowns, size_t nu, 
   int good = 1;
   for (i = 0; i < nu; i++) good = good && unknowns[i] && unknowns[i] < N_VALUES;
   for (i = 0; i < nk; i++) good = good && knowns[i] && knowns[i] < N_GIVEN;
-  if (!good) report(s, ERROR, "there are no partial derivatives of these variables");
+  if (!good) report(s, ERROR, "partial derivatives of these variables are not available");
   return good ? OK : ERROR;
 }
 
@@ -480,7 +480,7 @@ API int FMI_STATE(DESERIALIZE, )(Instance *s, const unsigned char bytes[], size_
   if (!is_finite(found->values[0]) || !is_finite(found->begin) || found->step < 0 || found->tick < 0
       || found->step > LARGEST || found->tick > LARGEST) {
     free(found);
-    report(s, ERROR, "these bytes are not a state of this model");
+    report(s, ERROR, "the serialized state does not belong to this model");
     return ERROR;
   }
   free(*state);

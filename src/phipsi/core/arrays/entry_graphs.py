@@ -27,7 +27,7 @@ MOST_STEPS = 20_000
 Place = tuple[int, int, int]
 """Entry (row, column) of an argument, whose number is first."""
 Step = tuple[Any, ...]
-"""An operation and its operands: whole numbers are earlier steps, floats are constants.
+"""An operation and its operands: integers are earlier steps, floats are constants.
 
 The step ("entry", n, i, j) is entry (i, j) of argument n. A tuple is the data of the operation.
 """
@@ -204,7 +204,7 @@ class EntryGraph:
 def _by_input(
     results: Sequence[Node], weights: Sequence[Node], inputs: Sequence[Node | None]
 ) -> list[Node | None]:
-    """The derivatives by inputs, of which some are not read."""
+    """The derivatives with respect to the inputs, of which some are not read."""
     wanted = [x for x in inputs if x is not None]
     found = dict(zip(wanted, adjoints(results, weights, wanted), strict=True))
     return [None if x is None else found[x] for x in inputs]
@@ -307,7 +307,7 @@ class _EntryExpansion:
         if name == "matmul":
             return self._product(x, *args)
         if not x.operation.is_entrywise:
-            fail(f"{name} cannot stand in a formula of one body")
+            fail(f"{name} is not supported in a formula of one body")
         spread = [y if z.shape else y * x.size for y, z in zip(args, x.args, strict=True)]
         entries: Iterable[tuple[Node, ...]] = zip(*spread, strict=True)
         return [self._apply(name, *xs, data=data) for xs in entries]
@@ -317,7 +317,7 @@ class _EntryExpansion:
         if len(self._made) > MOST_STEPS:
             fail(
                 f"the formula has more than {MOST_STEPS:,} steps",
-                "compute parts of it as operators of their own",
+                "define parts of it as separate operators",
                 place="",
             )
         return x

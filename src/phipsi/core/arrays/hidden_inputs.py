@@ -84,8 +84,8 @@ def traced_twice(
         fail(f"the function reads {read[0]}, and its trace would keep that value", _ADVICE, place)
     if not same(first, second):
         fail(
-            "the function does something else when it runs again: it depends on a counter, on "
-            "random numbers or on another thing that changes outside",
+            "two traces of the function differ: it depends on a counter, on random numbers or on "
+            "other state that changes outside it",
             _ADVICE,
             place,
         )

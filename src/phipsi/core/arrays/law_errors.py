@@ -65,8 +65,8 @@ def _fail_as(error: Exception, place: str) -> NoReturn:
 def traced_call(function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
     """Call a function of a user on traced values; whatever goes wrong names its line.
 
-    An error of the trace that the function catches is raised all the same: the function would
-    otherwise be recorded with what it does instead, whatever its values are.
+    An error of the trace that the function catches is raised all the same: otherwise the handler's
+    branch would be recorded for all values.
     """
     outer, failures = _FAILURES.get(), list[LawError]()
     token = _FAILURES.set(failures)
@@ -85,8 +85,8 @@ def traced_call(function: Callable[..., Any], /, *args: Any, **named: Any) -> An
         _FAILURES.reset(token)
     if failures:
         raise LawError(
-            f"{failures[0].args[0]}\nThe function catches this error, so what it does then would "
-            f"be recorded for all values."
+            f"{failures[0].args[0]}\nThe function catches this error, so the handler's branch "
+            f"would be recorded for all values. Do not catch it; write both branches with np.where."
         )
     return found
 

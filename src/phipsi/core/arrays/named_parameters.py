@@ -1,4 +1,4 @@
-"""Numbers of objects by name: what of a force element or a controller a run may change.
+"""Parameters by name: the numbers of force elements and controllers that a simulation may change.
 
 A class says which of its attributes these are, in ``parameters``: name → attribute. An attribute
 that is such an object itself has its numbers under both names, as in "controller.kp".

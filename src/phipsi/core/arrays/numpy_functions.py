@@ -122,14 +122,14 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Tracer
     low = bounds.pop("min", a_min)
     high = bounds.pop("max", a_max)
     if bounds:
-        fail(f"clip does not take {', '.join(bounds)}")
+        fail(f"np.clip has no arguments {', '.join(bounds)}")
     out = x if low is None else entrywise("maximum", x, low)
     return out if high is None else entrywise("minimum", out, high)
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tracer:
     if ord not in (None, 2):
-        fail(f"the norm of order {ord!r} is not among those of laws", "use np.abs, np.sum, np.max")
+        fail(f"np.linalg.norm with ord={ord!r} cannot be traced", "use np.abs, np.sum, np.max")
     if axis is None and len(as_node(x).shape) != 1:
         fail("norm takes a vector, or an axis along which vectors lie")
     return entrywise("sqrt", _sum(_square(x), axis, keepdims=keepdims))
@@ -148,7 +148,10 @@ def _einsum(spec: str, *operands: Any) -> Tracer:
     left, arrow, result = spec.replace(" ", "").replace("...", "").partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != len(operands) or any(len(set(x)) != len(x) for x in terms):
-        fail(f"einsum({spec!r}) cannot be traced", "write the result's letters, none twice in one")
+        fail(
+            f"einsum({spec!r}) cannot be traced",
+            "write out the letters of the result, and no letter twice in one operand",
+        )
     letters = "".join(dict.fromkeys("".join(terms)))
     lengths: dict[str, int] = {}
     out: Any = 1.0
@@ -292,7 +295,7 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.
 
 
 def _rint(x: Any) -> Tracer:
-    """The nearest whole number; of two the even one."""
+    """The nearest integer; of two the even one."""
     below: Any = entrywise("floor", x)
     rest: Any = entrywise("sub", x, below)
     half: Any = entrywise("floor", 0.5 * below)
@@ -306,14 +309,36 @@ def _interp(x: Any, xp: Any, fp: Any) -> Array:
 
 
 def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> Array:
-    """A curve through points (xs, ys), at x: a table with interpolation.
+    """Interpolate a lookup table: a curve through the points (xs, ys), evaluated at x.
 
-    Before the first and behind the last point it keeps their values.
+    Before the first and after the last point, the curve is constant.
 
-    **Arguments:** `x`, any shape; `xs` (n,), increasing; `ys` (n,); `kind`: "linear", or "cubic"
-    (monotone between monotone points, with continuous slopes; Fritsch and Carlson 1980, SIAM J.
-    Numer. Anal. 17). **Returns:** the shape of `x`. **Cost:** O(n).
+    Parameters
+    ----------
+    x : array_like
+        Where to evaluate the curve, of any shape.
+    xs : array_like, shape (n,)
+        Increasing places, n ≥ 2.
+    ys : array_like, shape (n,)
+        Values at these places.
+    kind : {"linear", "cubic"}, optional
+        "cubic" has continuous slopes and is monotone between monotone points. Default: "linear".
 
+    Returns
+    -------
+    ndarray
+        The values, of the shape of `x`.
+
+    Notes
+    -----
+    **Cost:** O(n).
+
+    References
+    ----------
+    "cubic": Fritsch and Carlson 1980, SIAM J. Numer. Anal. 17.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0
@@ -336,9 +361,12 @@ def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
     """Knots and coefficients of the curve through points; constant before and behind them."""
     xs, ys = (as_floats(name, z) for name, z in (("xs", xs), ("ys", ys)))
     if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
-        raise LawError("a table needs two or more places xs that increase, and as many numbers ys")
+        raise LawError(
+            "a table needs at least two places xs, which increase, and as many values ys: "
+            f"xs has shape {xs.shape}, ys has shape {ys.shape}"
+        )
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
-        raise LawError("a number of a table is not finite")
+        raise LawError("the numbers xs and ys of a table must be finite")
     one_of("table: kind", kind, ("linear", "cubic"), error=LawError)
     width = np.diff(xs)
     slope = np.diff(ys) / width

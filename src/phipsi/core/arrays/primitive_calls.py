@@ -156,10 +156,19 @@ def listing(nodes: Sequence[Node], natives: Sequence[Any]) -> list[str]:
 
 
 def graph_digest(ends: Sequence[Node], natives: Sequence[Any] = ()) -> tuple[list[Any], str]:
-    """Programs that a graph inside a callee calls, and all that its code depends on, as a digest.
+    """The programs that a graph inside a primitive calls, and a digest of its code.
 
-    **Arguments:** `ends`, the inputs and results of the graph; `natives`, programs that the callee
-    calls besides, which come first.
+    Parameters
+    ----------
+    ends : sequence of Node
+        The inputs and results of the graph.
+    natives : sequence, optional
+        Other programs that the primitive calls, which come first.
+
+    Returns
+    -------
+    tuple
+        The programs, and a digest of everything that the code depends on.
     """
     nodes = in_order(ends)
     called = [*natives, *natives_of(nodes)]

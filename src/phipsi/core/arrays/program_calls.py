@@ -1,4 +1,4 @@
-"""Programs that a law calls: inside a trace they become evaluations of the circuit."""
+"""Programs that a law calls: inside a trace they become nodes of the graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recorded_call(program: Any, args: Sequence[Any], named: Mapping[str, Any]) -
     """The results of a program that is called with traced values."""
     evaluate = _EVALUATE.get()
     if evaluate is None:
-        fail("a program is called with values that are known only when a law runs")
+        fail("a compiled program is called with traced values, which is supported only inside laws")
     request: Any = program.request
     inputs: Sequence[str] = program.inputs
     values = dict(zip(inputs, args, strict=False)) | dict(named)
@@ -43,7 +43,10 @@ def recorded_call(program: Any, args: Sequence[Any], named: Mapping[str, Any]) -
     if missing or len(args) > len(inputs) or len(values) > len(inputs):
         fail(f"the program takes {', '.join(inputs)}")
     if request.inputs or request.columns or request.blocks or request.same_operand:
-        fail("this program cannot be called inside a law", "bind its expression to an argument")
+        fail(
+            "a program with inputs=, columns=, blocks= or same_operand= is not supported in laws",
+            "bind its expression to an argument",
+        )
     operands = {
         name: node
         for name, node in ((n, as_node(x)) for n, x in values.items())

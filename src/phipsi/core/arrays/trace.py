@@ -61,7 +61,7 @@ class Tracer:
             if room[0] < 0:
                 fail(
                     f"the function computes more than {room[1]:,} steps",
-                    "end its loops, or compute parts of it apart",
+                    "check that its loops end, or compute parts of it separately",
                 )
         self._node = node
         self._owned = node.operation.name != "input" if owned is None else owned
@@ -73,8 +73,8 @@ class Tracer:
         """What is recorded."""
         if self._owed:
             fail(
-                "a part of an array is changed in place, under a name of its own",
-                "name the array:  x[:3] += …",
+                "a named view of an array is changed in place, which cannot be traced",
+                "index the array itself:  x[:3] += …",
             )
         return self._node
 
@@ -96,7 +96,7 @@ class Tracer:
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):
-            fail(f"{name} of arrays is not among what is traced", _listed())
+            fail(f"{name} of arrays cannot be traced", _listed())
         raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
 
     # ---- shape
@@ -143,7 +143,7 @@ class Tracer:
     def _check_key(self, key: Any) -> None:
         if contains_tracer(key):
             fail(
-                "an entry is chosen by a value that is not known yet",
+                "an entry is chosen by a value that is known only when it runs",
                 "choose with np.where(i == 0, x[0], x[1]), or with pp.laws.table(i, xs, ys)",
             )
 
@@ -188,12 +188,12 @@ class Tracer:
         """Take other values, if no other name sees them."""
         if not self._owned:
             fail(
-                "entries of an argument, or of a part of another array, cannot be assigned",
+                "entries of an argument, or of a view of another array, cannot be assigned",
                 "assign to a copy:  x = x.copy(); x[0] = …",
             )
         if any(x() is not None for x in self._parts):
             fail(
-                "an array cannot be assigned while a part of it has a name of its own",
+                "an array cannot be modified while a view of it has a name of its own",
                 "take the part as a copy:  part = x[:3].copy()",
             )
         self._node = node
@@ -275,7 +275,7 @@ class Tracer:
     def __repr__(self) -> str:
         if is_read_by_a_user():
             fail(
-                "the function prints a value that is known only when it runs, or makes text of it",
+                "the function prints a value that is known only when it runs, or makes a str of it",
                 "print its shape; return the value under a name of its own to record it",
             )
         return f"<traced {self._node.shape}>"
@@ -338,7 +338,7 @@ class Tracer:
             fail(f"np.{ufunc.__name__} with {how} cannot be traced")
         row = UFUNCS.get(ufunc.__name__)
         if row is None:
-            fail(f"np.{ufunc.__name__} is not among the functions that are traced", _listed())
+            fail(f"np.{ufunc.__name__} cannot be traced", _listed())
         return row(*inputs) if callable(row) else entrywise(row, *inputs)
 
     def __array_function__(
@@ -349,7 +349,7 @@ class Tracer:
             return first.rearranged(lambda numbers: function(numbers, *args[1:], **kwargs))
         traced = FUNCTIONS.get(function)
         if traced is None:
-            fail(f"np.{function.__name__} is not among the functions that are traced", _listed())
+            fail(f"np.{function.__name__} cannot be traced", _listed())
         try:
             return traced(*args, **kwargs)
         except TypeError as error:
@@ -370,7 +370,7 @@ def _in_place(operate: Callable[[Tracer, Any], Any]) -> Callable[[Tracer, Any], 
         if not self.shape and not new.shape:
             return new  # Python's numbers are not changed, their names are
         if new.shape != self.shape:
-            fail(f"an array of shape {self.shape} cannot become one of shape {new.shape}")
+            fail(f"an array of shape {self.shape} cannot be reshaped to {new.shape}")
         return self.changed_in_place(new)
 
     return change
@@ -478,7 +478,7 @@ def is_truth(x: Node) -> bool:
 def check_dtype(dtype: Any) -> None:
     """Reject kinds of numbers that round or cut off."""
     if dtype is not None and np.dtype(dtype) != np.float64:
-        fail(f"traced numbers are float64, and stay so, not {np.dtype(dtype)}")
+        fail(f"traced numbers are float64, and cannot be converted to {np.dtype(dtype)}")
 
 
 def _fitted(x: Node, shape: Shape) -> Node:

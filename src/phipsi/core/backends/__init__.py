@@ -1,4 +1,4 @@
-"""Where programs run: the reference interpreter and the dense oracle."""
+"""Execution backends: their interface, programs, and the reference interpreter."""
 
 from phipsi.package_state import offer_within
 

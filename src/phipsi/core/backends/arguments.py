@@ -38,7 +38,7 @@ def bind_arguments(
         if -1 in expected:
             if columns not in (None, core[-1]):
                 raise InputError(
-                    f"operands have {columns} and {core[-1]} columns; that must be the same"
+                    f"operands have {columns} and {core[-1]} columns; these numbers must be equal"
                 )
             columns = core[-1]
         arrays[name] = a
@@ -49,19 +49,19 @@ def bind_arguments(
     return arrays, batch
 
 
-def by_name(wanted: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments by the names of the inputs of a program, each given once."""
-    signature = f"this program takes ({', '.join(wanted)})"
-    if len(args) > len(wanted):
+    signature = f"this program takes ({', '.join(names)})"
+    if len(args) > len(names):
         raise InputError(f"{len(args)} arguments were given, but {signature}")
-    values = dict(zip(wanted, args, strict=False))
+    values = dict(zip(names, args, strict=False))
     for name, value in named.items():
-        if name not in wanted:
+        if name not in names:
             raise InputError(f"there is no input {name!r}; {signature}")
         if name in values:
             raise InputError(f"input {name!r} was given twice; {signature}")
         values[name] = value
-    missing = [name for name in wanted if name not in values]
+    missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"missing {', '.join(missing)}; {signature}")
     return values
@@ -171,7 +171,7 @@ def check_symmetric(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
             where = f" of body {program.model.body_names[index[-1]]!r}" if named else ""
             raise InputError(
                 f"{name} is symmetric, but the given block{where} is not: it differs from its "
-                f"transpose by {apart[index]:.3g}. Give the symmetric part: (X + X.mT) / 2"
+                f"transpose by {apart[index]:.3g}. Pass the symmetric part:  (X + X.mT) / 2"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a backend is, and what it is given to load.
+"""The interface of a backend, and the programs that it loads.
 
     compile(expr, model)                     Program.__call__(q, v, …)
       │  rewrite, lower, schedule              │  bind arguments, batch
@@ -193,7 +193,7 @@ class Backend(ABC):
 
     @property
     def key(self) -> Any:
-        """By what the programs of a model are kept: the name, for a backend of your own itself."""
+        """Key under which a model caches programs: the name; for a custom backend, the object."""
         return self.name if self.name in _BACKENDS else self
 
     @abstractmethod
@@ -204,15 +204,15 @@ class Backend(ABC):
 _BACKENDS = ("native", "reference")
 
 
-def backend_of(which: Any) -> Backend:
-    """A backend by its name, loaded when it is first needed, or one of the user's own."""
-    if isinstance(which, Backend):
-        return which
-    if isinstance(which, str) and which in _BACKENDS:
-        return _named(which)
-    known = f"backend={which!r} is not one of {_BACKENDS}"
-    if isinstance(which, type) and issubclass(which, Backend):
-        raise InputError(f"{known}, but a class: give an object of it, {which.__name__}()")
+def backend_of(backend: Any) -> Backend:
+    """A backend by its name, loaded when it is first needed, or an object of a user's class."""
+    if isinstance(backend, Backend):
+        return backend
+    if isinstance(backend, str) and backend in _BACKENDS:
+        return _named(backend)
+    known = f"backend={backend!r} is not one of {_BACKENDS}"
+    if isinstance(backend, type) and issubclass(backend, Backend):
+        raise InputError(f"{known}, but a class. Pass an instance:  {backend.__name__}()")
     raise InputError(known)
 
 
@@ -222,13 +222,13 @@ def has_machine_code() -> bool:
 
 
 @cache
-def _named(which: str) -> Backend:
-    found: Backend = view(f"{which} backend")()
+def _named(name: str) -> Backend:
+    found: Backend = view(f"{name} backend")()
     if not found.problem:
         return found
     warnings.warn(
-        f"no machine code: {found.problem}. Programs run on the reference backend, with the same "
-        "results, some hundred times slower. To compile them:  pip install llvmlite",
+        f"no machine code: {found.problem}. Programs run on the reference backend, which gives the "
+        "same results several hundred times slower. To compile them:  pip install llvmlite",
         PhipsiWarning,
         stacklevel=3,
     )

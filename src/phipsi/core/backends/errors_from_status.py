@@ -1,4 +1,4 @@
-"""What went wrong in which element of a batch, and the errors that say so.
+"""From the status of the elements of a batch to errors that explain it.
 
 Backends return a status per element, `status_of`; `error_at` of `backends/reference.py` turns it
 back into a `Failure`, by running the element once more, and `error_of` here writes the message.
@@ -88,9 +88,9 @@ def warn_of_doubts(status: np.ndarray, closures: ClosureSet | None) -> None:
     )
     where = f"\n(element {list(index)} of the batch)" if index else ""
     warnings.warn(
-        f"constraint row{name} nearly depends on the rows before it and was left out of an "
-        "inverse, but asks for something else than they give: a singular configuration, or loops "
-        "that are open a little. Close them first,  q, v = system.project(q, v),  or use "
+        f"constraint row{name} is nearly linearly dependent on earlier rows. An inverse ignores "
+        "it, but its right side is inconsistent with theirs: the configuration is singular, or the "
+        "loops are not exactly closed. Close them first,  q, v = system.project(q, v),  or use "
         "pp.forward_dynamics(system, …) and pp.constraint_forces(system, …), which decide such "
         f"cases by singular values.{where}",
         PhipsiWarning,
@@ -167,11 +167,11 @@ def _contradiction_text(
     closure = closures.closures[int(closures.row_closure[failure.body])] if closures else None
     loop = f" of {named(model, closure)}" if closure else ""
     return (
-        f"constraint row {failure.what!r}{loop} depends on the rows before it, but asks for "
-        f"something else than they give{gap}: no motion satisfies all constraints.\n"
-        "Either the loops are not closed here, the rates do not obey the constraints, "
-        "prescribed rates contradict each other, or this is a singular configuration. Bring "
-        "the state onto the constraints first:\n    q, v = system.project(q, v)"
+        f"constraint row {failure.what!r}{loop} is linearly dependent on earlier rows, but "
+        f"inconsistent with them{gap}: no motion satisfies all constraints.\n"
+        "Either the loops are not closed, the velocities violate the constraints, prescribed "
+        "velocities contradict each other, or the configuration is singular. Project the state "
+        "onto the constraints first:\n    q, v = system.project(q, v)"
     )
 
 
@@ -226,9 +226,9 @@ def singular_hinge_text(
             f"joint {joint!r} ({kind}, body {name!r}) has too little inertia to be "
             f"distinguished from rounding errors:\n"
             f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
-            f"Beside it stands {largest:.3g}, the largest inertia of the bodies outboard "
-            f"({shown}), so that D is known to about {least:.1g} only: lengths or masses differ "
-            f"too much. Give the joint a rotor, or leave out what is that small:\n"
+            f"The largest inertia of the bodies outboard ({shown}) is {largest:.3g}, so D is known "
+            f"to about {least:.1g} only: lengths or masses differ too much. Give the joint rotor "
+            f"inertia, or remove the very small bodies:\n"
             f"    model.with_body({name!r}, armature={_rounded_up(least, width)})"
         )
     return (

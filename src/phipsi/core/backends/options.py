@@ -47,7 +47,7 @@ class CallOptions(TypedDict, total=False):
 def check_on_error(value: Any) -> None:
     """Reject a word for `on_error` that nobody knows."""
     word = _BEFORE.get(value) if isinstance(value, str) else None
-    one_of("on_error", value, ON_ERROR, f'"{value}" is called "{word}".' if word else "")
+    one_of("on_error", value, ON_ERROR, f'"{value}" is now named "{word}".' if word else "")
 
 
 @final
@@ -206,9 +206,11 @@ def store(
             shape = getattr(target, "shape", type(target).__name__)
             raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
         if not target.flags.writeable:
-            raise InputError("out= is read-only, so that no result can be written to it")
+            raise InputError("out= is read-only, so no result can be written to it")
         if sum(other is target or _overlap(target, other) for other in arrays) > 1:
-            raise InputError("the arrays of out= share memory: results would overwrite another")
+            raise InputError(
+                "the arrays of out= share memory, so one result would overwrite another"
+            )
     # a result may be an argument, which may be in the memory of another result
     kept = [x.copy() if any(np.may_share_memory(x, y) for y in arrays) else x for x in found]
     for target, result in zip(arrays, kept, strict=True):
@@ -224,11 +226,11 @@ def _overlap(a: Array, b: Any) -> bool:
         return True
 
 
-def named(kind: type[tuple[Any, ...]], found: Any, options: CallOptions) -> Any:
+def named(kind: type[tuple[Any, ...]], results: Any, options: CallOptions) -> Any:
     """The results of one program with names; with `on_error` also the status."""
     if options.get("on_error", "raise") == "raise":
-        return with_names(kind, found)
-    return with_names(kind, found[0]), found[1]
+        return with_names(kind, results)
+    return with_names(kind, results[0]), results[1]
 
 
 with_names: Callable[[type[tuple[Any, ...]], Any], Any] = getattr(tuple, "__new__")  # noqa: B009

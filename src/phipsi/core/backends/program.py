@@ -45,21 +45,50 @@ if TYPE_CHECKING:
     from phipsi.core.sweeps import Explanation
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
-"""Inputs (n, …) of elements in doubt → their results, and a status for each."""
+"""Inputs (n, …) of doubtful elements → their results, and a status for each."""
 _RAISE, _ONE = "raise", 1
 """The defaults. Python has one object of each, and others take the longer way."""
 
 
 class Program:
-    """A compiled program for one model.
+    """A compiled program for one model; `phipsi.compile` returns it.
 
     Call it with its `inputs` in order, or by keyword; leading axes are batches and broadcast. The
     result is an array, or a tuple of arrays if several expressions were compiled.
 
-    **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps; `plans`,
-    the costs of all forms that were compared, this one first; `backend`, where it runs ("native",
-    or "reference" for what has no machine code); `direct`, the shortest way for one configuration
-    in plain arrays, which returns None for anything else.
+    Parameters
+    ----------
+    source : SweepProgram
+        The scheduled sweeps for the model.
+    rewriting : Rewriting
+        The rules that were applied.
+    backend : Backend
+        Where the program runs; the reference backend if this one does not accept it.
+    plans : tuple of PlanCost, optional
+        The costs of all forms that were compared.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        Names of the inputs, in order.
+    model : Model
+        The mechanism.
+    steps : list
+        The scheduled sweeps.
+    plans : tuple of PlanCost
+        The costs of all forms that were compared, this one first.
+    backend : str
+        "native", or "reference" for programs without machine code.
+    direct : callable
+        The shortest way for one configuration in plain arrays; returns None for anything else.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> solve = pp.compile("mass_matrix^-1 tau", arm)
+    >>> solve.inputs, solve([0.0, 0.5], [1.0, 0.0]).shape
+    (('q', 'tau'), (2,))
     """
 
     def __init__(
@@ -96,7 +125,7 @@ class Program:
 
     @property
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Trailing shape of every input; −1 stands for a number of columns that is free."""
+        """Trailing shape of every input; −1 is an arbitrary number of columns."""
         return self.source.input_shapes
 
     @property
@@ -115,7 +144,7 @@ class Program:
 
     @property
     def with_status(self) -> Callable[..., tuple[Any, ...]]:
-        """One configuration → the results and a status, 0 where all is well; raises nothing."""
+        """One configuration → the results and a status, 0 for success; raises nothing."""
         if self.native is not None:
             return self.native.one
 
@@ -159,7 +188,7 @@ class Program:
     def export(
         self, folder: Any, *, name: str = "robot", target: str = "host", **options: Any
     ) -> Any:
-        """Write the program as an object file with a C interface; see `phipsi.export`.
+        """Generate C-callable code of the program; see `phipsi.export`.
 
         >>> import tempfile
         >>> import phipsi as pp
@@ -179,13 +208,28 @@ class Program:
         on_error: str = "raise",
         **named: Any,
     ) -> Any:
-        """Evaluate on the inputs.
+        """Evaluate the program.
 
-        **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to
-        write to; `threads`, how many threads share a large batch; `on_error`: "raise", "nan"
-        (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
-        well, and 6 with a row's number where constraint rows nearly depend on each other), or
-        "best" (the same with the numbers as they came out).
+        Parameters
+        ----------
+        *args : array_like
+            The inputs in order, with batches on leading axes.
+        out : ndarray or tuple of ndarray, optional
+            Arrays to write the results to.
+        threads : int, optional
+            Number of threads that share a large batch. Default: 1.
+        on_error : {"raise", "nan", "best"}, optional
+            What happens if elements of the batch fail. "raise": an exception. "nan": their results
+            are NaN, and ``(result, status)`` is returned; the status is 0 for success, and its last
+            three bits are 6, with the number of a row, if constraint rows are nearly dependent.
+            "best": the same with the numbers as computed. Default: "raise".
+        **named : array_like
+            Inputs by name.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+            The result; a tuple if several expressions were compiled.
         """
         if threads is not _ONE:
             threads = whole_number("threads", threads)
@@ -234,9 +278,19 @@ class Program:
         return self(*args, **options)
 
     def fast(self, *args: Any) -> Any:
-        """The result for plain arguments; None if one is out of the ordinary or an element fails.
+        """The result for plain arrays; None for other arguments, or if an element fails.
 
-        For callers that have another way to compute and to explain.
+        For callers that can fall back to ``program(…)``, which explains errors.
+
+        Parameters
+        ----------
+        *args : ndarray
+            The inputs in order.
+
+        Returns
+        -------
+        ndarray, tuple of ndarray or None
+            The result.
         """
         if self._loaded is None:
             self._first()
@@ -244,7 +298,7 @@ class Program:
         return self._quick(args, 1, None) if answer is None else answer
 
     def _first(self, *_: Any) -> None:
-        """The first call: load the program, and let its short cuts take the next ones."""
+        """The first call: load the program; later calls use its shortcuts."""
         loaded = self.loaded
         short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
         self.direct = loaded.direct if short else never
@@ -268,7 +322,7 @@ class Program:
 
     @property
     def _reference(self) -> Loaded:
-        """For numbers that the backend does not know."""
+        """For number types that the backend does not support."""
         return backend_of("reference").load(self.source)
 
     def _solved_again(

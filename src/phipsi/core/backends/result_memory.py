@@ -155,7 +155,7 @@ def _limit() -> int:
     setting = os.environ.get("PHIPSI_RESULT_MEMORY", str(_DEFAULT))
     if not setting.strip().isdecimal():
         raise InputError(
-            f"PHIPSI_RESULT_MEMORY={setting!r} must be a whole number of MB, such as {_DEFAULT}; 0 "
+            f"PHIPSI_RESULT_MEMORY={setting!r} must be an integer (MB), such as {_DEFAULT}; 0 "
             "for no reuse of memory"
         )
     return int(setting) << 20
@@ -173,5 +173,5 @@ def set_limit(megabytes: int) -> None:
     >>> result_memory.set_limit(256)
     """
     if not is_a(megabytes, int) or megabytes < 0:
-        raise InputError(f"{megabytes!r} must be a whole number of MB, or 0 for no reuse of memory")
+        raise InputError(f"{megabytes!r} must be an integer (MB), or 0 for no reuse of memory")
     MEMORY.set_limit(megabytes << 20)

@@ -191,8 +191,9 @@ def _opened(name: str, y: Expr, directions: tuple[Expr, ...], i: int) -> Expr:
 def log_det_change(x: Expr, d: DifferentialTerms) -> Expr:
     """δ log det ℳ = Σ tr(D⁻¹ δD), a trace with Υ instead of one with δP, for H and E_φ.
 
-    The gradient by q is g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ, that
-    by the inertial parameters the trace of Υ M(π). With modes it is the trace as it stands.
+    The gradient with respect to q is g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with
+    Y = E_φ* Υ E_φ; with respect to the inertial parameters it is the trace of Υ M(π). With modes,
+    the trace is not transformed.
     """
     f = log_det_family(x, d)
     if d.modes.op is not Op.ZERO:
@@ -213,7 +214,7 @@ def log_det_family(x: Expr, d: DifferentialTerms) -> Riccati:
 
 
 def log_det_gradient(f: Riccati) -> Expr:
-    """The gradient of log det D by q, a vector of joint efforts, in two sweeps."""
+    """The gradient of log det D with respect to q, a vector of joint efforts, in two sweeps."""
     above = block_diagonal(f.E.T @ f.Upsilon @ f.E)
     rest = (identity(FORCES) - f.P @ f.proj_bar.T @ above) @ f.G
     return -2 * (f.H @ vee(above @ f.proj_bar @ f.P)) + 2 * dH_trace(rest)

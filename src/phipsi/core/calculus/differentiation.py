@@ -87,33 +87,56 @@ def diff(
 ) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
-    The expression may be text that `parse` reads; so may `along`. `notation` and `custom` say how
-    text is read, as for `parse`.
-    `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.identification.inertial_parameters`), or a custom
-    vector, scalar or operator that is in the expression, by its name or itself; an operator changes
-    along an operator between the same spaces. Derivatives by q are along the joint rates,
-    nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
+    Derivatives with respect to q are along the joint rates, nv of them, never along components of
+    quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
-    - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
-      of y. Its adjoint gives gradients: ``diff(y, "q").T @ c`` is the gradient of c* y.
-    - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
-    - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
-      by one degree of freedom.
-    - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
-      with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
-      in the direction but not a product with it.
-    - A `Family` gives one with the derivative by another degree of freedom on one more axis:
-      entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
-      joints with q̇ = v.
+    Parameters
+    ----------
+    expr : Expr, str or Family
+        The expression; a `Family` for second derivatives.
+    wrt : str or Expr
+        "q", "v", "vdot", "tau", "f_ext" or "f0"; "inertia" for the ten inertial parameters of each
+        body (in the order of `pp.identification.inertial_parameters`); ``"q[shoulder]"`` or
+        ``"q[shoulder, 1]"`` for one degree of freedom; or a custom vector, scalar or operator of
+        the expression, itself or its name.
+    along : Expr or str, optional
+        The direction of the change: "dq" or another vector of the space of the variable; for a
+        custom operator, an operator between the same spaces.
+    modes : bool, optional
+        Whether the terms of the modes of flexible bodies, Ṁ{…} and Ė{…}, are included. Default:
+        False, the derivative for rigid bodies, whose M is constant and whose E_φ depends on one
+        joint. Compiling that one for a mechanism with flexible bodies is an error. If the
+        expression does not determine whether bodies are flexible, as in ``diff(M @ x, "q")``, the
+        terms are always included.
+    notation, custom : optional
+        How strings are read, as for `parse`.
 
-    Derivatives are those of rigid bodies, whose M is constant and whose E_φ depends on one joint.
-    If bodies deform, ``modes=True`` adds the terms by their modes, Ṁ{…} and Ė{…}. Compiling the
-    short form for a mechanism with flexible bodies is an error. Where no part of it knows bodies,
-    as in ``diff(M @ x, "q")``, the long form is returned, which is right for all.
+    Returns
+    -------
+    Expr or Family
+        With `along`, or one degree of freedom: the change of the expression, in the same spaces. A
+        vector without `along`: the operator from the space of the variable, so that
+        ``diff(y, "q") @ dq`` is the change of y, and ``diff(y, "q").T @ c`` the gradient of c* y.
+        An operator without `along`: a `Family` over the degrees of freedom; also for a vector with
+        articulated quantities (P, D, G, ψ) or block-diagonal parts, whose change is linear in the
+        direction but not a product with it. A family: one with another axis; entry [..., j, k] of
+        second derivatives is L_k (L_j X), which is symmetric in j and k for joints with q̇ = v.
 
+    Raises
+    ------
+    LoweringError
+        If no derivative is known.
+
+    See Also
+    --------
+    vjp : Compiled gradients (reverse mode).
+
+    Notes
+    -----
     **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import H, M, phi, gravity
     >>> stiffness = pp.diff(H @ phi @ M @ phi.T @ gravity, "q")
@@ -161,7 +184,9 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | None, modal: bool) -> Exp
     found = _ONE_DOF.match(wrt.strip()) if is_a(wrt, str) else None
     if found:
         if along is not None:
-            raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
+            raise InputError(
+                f"along= has no effect: wrt={wrt!r} names one degree of freedom. Remove along="
+            )
         wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
         along = _unit(wrt, name, i, expr)
     changing = variable_operator(wrt, expr) if isinstance(cast(object, wrt), str) else None
@@ -183,7 +208,7 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | None, modal: bool) -> Exp
     direction = along
     if not isinstance(cast(object, direction), Expr):
         raise InputError(
-            f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
+            f"along= must be an expression, not {type(along).__name__}. For a numerical direction, "
             "differentiate along an input, such as along='dq', and pass the numbers to the program"
         )
     if not direction.is_vector or direction.gives is not space:
@@ -202,11 +227,12 @@ def _operator_change(X: Expr, along: Expr | None) -> Expr:
             return along
     words = ", symmetric=True" if symmetric else ""
     raise SpaceError(
-        f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
-        f"operator {check.signature(X)}, not {'without along=' if along is None else along}:\n"
+        f"{X} is an operator, so its derivative needs along=, "
+        f"{'a symmetric' if symmetric else 'a memoryless'} operator {check.signature(X)}"
+        f"{'' if along is None else f', not {along}'}:\n"
         f"    dX = pp.custom.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
         f"    pp.diff(expr, {X.name!r}, along=dX)\n"
-        f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
+        f"The gradient with respect to all its blocks:  pp.vjp(expr, model, {X.name!r})"
     )
 
 
@@ -251,8 +277,11 @@ def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
     free = [name for name in every if name not in used]
     if not free:
         known = ", ".join(every)
-        why = f" ({known} already mean something else in it)" if known else ""
-        raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
+        why = f" ({known} already occur in the expression)" if known else ""
+        raise InputError(
+            f"the derivative with respect to {wrt} needs a direction{why}. Write  "
+            f"pp.diff(expr, {wrt!r}, along=…)"
+        )
     return catalogue_leaf(free[0])
 
 
@@ -261,8 +290,8 @@ def _unit(wrt: str, name: str, i: int, expr: Expr) -> Expr:
     maker = _UNITS.get(_variable(wrt, expr))
     if maker is None:
         raise InputError(
-            f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
-            f"the joint, and of inertia, by that of the body. Differentiate along {wrt} instead"
+            f"wrt='{wrt}[{name}]': only q, v, vdot and tau have components, by the name of a "
+            f"joint, and inertia, by that of a body. Differentiate with respect to {wrt} instead"
         )
     return maker(name, i)
 
@@ -273,8 +302,8 @@ def _variable(wrt: str, expr: Expr) -> Space:
     if space is None:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(
-            f"wrt={wrt!r} is not a variable of derivatives. Known are {known}, and one degree of "
-            "freedom by the name of its joint: 'q[shoulder]'"
+            f"wrt={wrt!r} is not a variable of derivatives. The variables are {known}, and one "
+            "degree of freedom by the name of its joint, such as 'q[shoulder]'"
         )
     return space
 
@@ -282,8 +311,7 @@ def _variable(wrt: str, expr: Expr) -> Space:
 def _check_expression(expr: Expr, function: str) -> None:
     if not isinstance(cast(object, expr), Expr):
         raise InputError(
-            f"{expr!r} is not an operator expression, and {function} differentiates those"
-            f"{check.advice(expr)}"
+            f"{function} needs an operator expression, not {expr!r}{check.advice(expr)}"
         )
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
@@ -300,16 +328,42 @@ def vjp(
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Program:
-    """A program for gradients: from c to the gradients of c* y with respect to variables.
+    """Compile gradients of an expression: the vector–Jacobian product (reverse mode).
 
-    `expr` is y, an expression or text that `parse` reads (with `notation` and `custom`); `wrt`
-    names the variables, as for `diff`. The sweeps of the derivative run the other way, so all
-    gradients together cost a small multiple of one evaluation of y. The program takes the inputs of
-    the derivatives in their usual order and c last, called x; it returns one gradient, or a tuple
-    of them. Gradients with respect to q are in the directions of v, (..., nv); with respect to a
-    custom operator with constant blocks, (..., n, rows, cols), one number for every number of the
-    blocks, symmetric if the operator is.
+    For a vector y and cotangents c, the program computes the gradients of c* y. The sweeps of the
+    derivative run in the opposite direction, so all gradients together cost a small multiple of one
+    evaluation of y.
 
+    Parameters
+    ----------
+    expr : Expr or str
+        The vector y.
+    model : Model
+        A mechanism.
+    wrt : str, Expr or sequence of them, optional
+        The variables, as for `diff`. Default: "q".
+    points : sequence of (body_or_frame, offset) or PointSet, optional
+        The points of B, J and f0.
+    backend : str, optional
+        As for `compile`.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+
+    Returns
+    -------
+    Program
+        A program of the inputs of the derivatives, in their usual order, and c last, named x. It
+        returns one gradient, or a tuple of them. Gradients with respect to q have the directions
+        of v, (..., nv). Gradients with respect to a custom operator with constant blocks are
+        (..., n, rows, cols), one number for each number of the blocks, symmetric if the operator
+        is.
+
+    See Also
+    --------
+    diff : The derivative as an expression.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.algorithms import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
@@ -326,12 +380,12 @@ def vjp(
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
     if not isinstance(cast(object, wrt), (str, Expr, Sequence)):
         raise InputError(
-            f"variables are named by text, not {wrt!r}: pp.vjp(expr, model, ('q', 'v'))"
+            f"wrt={wrt!r} must be names of variables. Write  pp.vjp(expr, model, ('q', 'v'))"
         )
     names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
-        raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
+        raise InputError("wrt=() names no variable. Write  pp.vjp(expr, model, ('q', 'v'))")
     modal = bool(getattr(model, "has_more_rows", False))
     gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
@@ -341,7 +395,7 @@ def vjp(
 
 
 def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
-    """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
+    """The gradient of c* y with respect to a variable: an operator on c, or a vector linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand

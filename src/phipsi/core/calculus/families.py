@@ -1,4 +1,4 @@
-"""Families: derivatives by all degrees of freedom at once, as one expression in a direction."""
+"""Families: derivatives with respect to each degree of freedom, as one expression."""
 
 from __future__ import annotations
 
@@ -31,12 +31,21 @@ Array = NDArray[Any]
 
 
 class Family:
-    """The derivative of an operator (or vector) by all of q: one for every degree of freedom.
+    """Derivative of an operator or vector with respect to q: one for each degree of freedom.
 
-    `expr` is the derivative along the direction `dq`, linear in it. Nothing is computed until it is
-    contracted with a direction, or compiled. A family that is differentiated again is one over two
-    `directions`; the axis of the last derivative is the last.
+    `phipsi.diff` returns it. Nothing is computed until it is contracted with a direction, or
+    compiled. A family that is differentiated again is one over two directions; the axis of the last
+    derivative is the last.
 
+    Parameters
+    ----------
+    expr : Expr
+        The derivative along the directions, linear in each of them.
+    *directions : Expr
+        The directions, such as `dq`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix, v
     >>> rates = pp.diff(mass_matrix, "q").contract(v)      # d/dt of the mass matrix
@@ -57,15 +66,25 @@ class Family:
         self.expr, self.directions = expr, directions
 
     def contract(self, vector: Expr | str) -> Any:
-        """Σ over dofs of vector × derivative: the derivative along a vector of joint rates.
+        """The derivative along a vector of joint rates: Σ over dofs of vector × derivative.
 
-        Of several directions it takes the last, and a family over the others is left.
+        Of several directions, the last one is contracted; the result is a family over the others.
+
+        Parameters
+        ----------
+        vector : Expr or str
+            The direction, such as "v".
+
+        Returns
+        -------
+        Expr or Family
+            The derivative along the vector.
         """
         w = parse(vector) if isinstance(vector, str) else vector
         last = self.directions[-1]
         if not isinstance(cast(object, w), Expr):
             raise InputError(
-                f"contract takes an expression such as 'v', not {type(w).__name__}. For numbers "
+                f"contract needs an expression such as 'v', not {type(w).__name__}. For numbers, "
                 f"contract with an input:  pp.compile(family.contract({last.name!r}), model, …)"
             )
         if w.gives is not last.gives or not w.is_vector:
@@ -81,12 +100,12 @@ class Family:
         for x in self.directions:
             if x in leaves_of(vector):
                 raise InputError(
-                    f"{vector} cannot be a direction here: {x} is already one of the family. Use "
-                    "another vector of joint rates, such as 'v' or 'dvdot'"
+                    f"{vector} cannot be a direction here: {x} is already a direction of the "
+                    "family. Use another vector of joint rates, such as 'v' or 'dvdot'"
                 )
 
     def along(self, joint: str, i: int = 0) -> Any:
-        """The derivative by one degree of freedom: number i of a joint (or parameter of a body)."""
+        """Derivative with respect to one degree of freedom: number i of a joint (or of a body)."""
         parameters = self.directions[-1].gives is PARAMETERS
         return self.contract(unit_inertia(joint, i) if parameters else unit_rate(joint, i))
 

@@ -1,4 +1,4 @@
-"""The gradient of c* y by q (or v, τ, …, the inertial parameters): the adjoint of a derivative.
+"""Gradients of c* y with respect to q, v, τ, the inertial parameters: adjoints of derivatives.
 
 Where δy is not a product with the direction at its right end, because y has P, D, G, ψ or bd(…) in
 it, the derivative is not an operator of the algebra; but its adjoint applied to a vector c is a
@@ -93,9 +93,9 @@ _TRACED = {dH_trace: HINGE, dM_trace: INERTIA}
 
 
 class Gradient:
-    """The gradient by a variable or a custom operator; `nothing` is zero in its spaces.
+    """The gradient with respect to a variable or a custom operator; `nothing` is its zero.
 
-    By an operator it is the memoryless W with tr(W δX) = c* δy.
+    For an operator it is the memoryless W with tr(W δX) = c* δy.
 
     Differentials of leaves are walked by a second one, `of`, which holds all but their symbols; the
     two share the weights of the symbols. Named vectors and blocks wait until everything that

@@ -1,4 +1,4 @@
-"""The derivative of a vector by all of q (or v, τ, …) at once: an operator on joint rates.
+"""The derivative of a vector with respect to q (or v, τ, …): an operator on joint rates.
 
 δy is linear in the direction u. Here u is moved to the right end, so that the rest is an operator L
 with δy = L u. With s = H* u, for every operator A and vector x
@@ -70,7 +70,7 @@ class Tangent:
             return self._leaf(y)
         if y.op is Op.LOGDET:
             return self._inner(log_det_change(y, self._symbols))
-        raise NoOperatorError(f"no derivative by {self.wrt} is known for  {y}")
+        raise NoOperatorError(f"no derivative with respect to {self.wrt} is known for  {y}")
 
     def _product(self, y: Expr) -> Expr:
         """From the right: the vector x and its derivative L become A x and push(A, x) + A L."""
@@ -79,7 +79,7 @@ class Tangent:
         for A in reversed(y.args[:-1]):
             if A.takes is ONE:
                 raise NoOperatorError(
-                    f"the derivative of  {y},  a vector times the number  {x},  by all of "
+                    f"the derivative of  {y},  a vector times the number  {x},  with respect to "
                     f"{self.wrt} is not an operator of the algebra"
                 )
             out = self.push(A, x) + A @ out
@@ -152,6 +152,6 @@ def name_velocity(x: Expr) -> Expr:
 def no_operator(x: Expr) -> str:
     """Text for a factor whose change along all of q is not a product with u at its right end."""
     return (
-        f"the derivative of  {x}  by all of q is not an operator of the algebra.\n"
+        f"the derivative of  {x}  with respect to q is not an operator of the algebra.\n"
         "Differentiate along one direction instead:  pp.diff(expr, 'q', along='dq')"
     )

@@ -1,4 +1,4 @@
-"""Configuration: one mechanism at one q (and v, …), as the oracle's formulas see it."""
+"""Configuration: one mechanism at one q (and v, …), as the dense formulas see it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Configuration:
         if not (np.isfinite(R).all() and np.isfinite(p).all()):
             raise InputError(
                 f"q of joint {model.joint_names[k]!r} ({joint.kind}) is {np.array(q).tolist()}, "
-                f"which is not a pose; a quaternion must not be zero"
+                f"which is no pose: a quaternion must not be zero"
             )
         self.rotation[k] = mount.rotation @ R
         self.offset[k] = mount.translation + mount.rotation @ p

@@ -223,7 +223,7 @@ class DenseEvaluator:
             return x.row.matrix(self.at)
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
-        raise InputError(f"{x} has no formula of its own; pass its value in inputs={{...}}")
+        raise InputError(f"{x} has no formula. Pass its value:  inputs={{{x.name!r}: array}}")
 
     def _modal(self, x: Expr) -> Array | None:
         """Leaves that are something else if bodies have modes; others are rejected, or None."""
@@ -313,7 +313,7 @@ class DenseEvaluator:
             return rows_rate(self.at, self.value(_B).T @ self.value(_V))
         chosen = c.selections.get(str(x.params[0]))
         if chosen is None:
-            raise InputError(f"the system has no selection {x.params[0]!r}")
+            raise InputError(f"the system has no selection of bodies named {x.params[0]!r}")
         return np.diag(np.repeat([float(k in chosen) for k in self.points.body], 6))
 
     def _pick(self, x: Expr) -> Array:
@@ -462,6 +462,6 @@ def _check_step(model: Model, E: Array) -> None:
             rest[rows[p], rows[k]] = 0
     if rest.any():
         raise InputError(
-            "the operator E of a Riccati family must carry every body to its parent and nowhere "
+            "the operator E of a Riccati family must map every body to its parent and nowhere "
             "else, as E_φ and E_ψ do; this one has other blocks"
         )

@@ -1,4 +1,4 @@
-"""Any expression as a dense matrix, by plain linear algebra: the explicit O(N³) route, the oracle.
+"""Any expression as a dense matrix, by plain linear algebra: the O(N³) reference implementation.
 
 φ is the inverse of I − E_φ, an inverse is an inverse, bd is a mask. No sweep, no rewriting: nothing
 of the compiler is used, so that compiled programs can be compared with it.
@@ -48,19 +48,74 @@ def evaluate_dense(
     custom: Sequence[Expr] = (),
     **directions: ArrayLike,
 ) -> Array:
-    """Evaluate an expression, or text that `parse` reads, as a dense matrix, vector or number.
+    """Evaluate an expression with dense matrices: a reference implementation for small models.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
-    6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
-    nv), real or complex, batched on leading axes; `inputs` maps names of leaves to values in
-    storage layout that are used instead of computing them; `points` are ``[(body_or_frame, offset),
-    …]`` or a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base"
-    (the papers'); `axes` of motions and forces at the points, as for `compile`: "world" by default,
-    "body" or "spatial"; or "inertial" for body quantities in world axes, about the same points
-    (otherwise they are in body axes); `notation` and `custom`, how text is read, as for `parse`.
-    **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
-    scalars (...), poses (..., n, 4, 4). **Cost:** O(N³) per configuration; meant for checking and
-    for small models.
+    Numbers may be real or complex, with batches on leading axes. Body quantities are in body axes,
+    angular part first.
+
+    Parameters
+    ----------
+    expr : Expr or str
+        An expression, or a string that `parse` reads.
+    model : Model
+        A mechanism; a `System` for expressions with constraint rows.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv), optional
+        Generalized velocities.
+    vdot : array_like, shape (..., nv), optional
+        Joint accelerations.
+    tau : array_like, shape (..., nv), optional
+        Joint torques and forces.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body, at its origin in body axes [N·m; N].
+    f0 : array_like, shape (..., nC, 6), optional
+        Force at each point.
+    free : array_like, shape (..., nv), optional
+        1 for joints whose effort is known, 0 for joints whose acceleration is prescribed.
+    inputs : mapping of str or Expr to array_like, optional
+        Values of operators and vectors in storage layout, used instead of computing them.
+    points : sequence of (body_or_frame, offset) or PointSet, optional
+        The points of B, J and f0.
+    order : {"base_to_tip", "tip_to_base"}, optional
+        Order of the bodies in the result. Default: "base_to_tip", as stored; the papers have the
+        other one.
+    axes : {"world", "body", "spatial", "inertial"}, optional
+        Axes of motions and forces at the points, as for `compile`; default: "world". "inertial":
+        body quantities in world axes, about the same points.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+    **directions : array_like
+        Other inputs by name: `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot` and `dtau`
+        (..., nv).
+
+    Returns
+    -------
+    ndarray
+        Operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim), scalars
+        (...), poses (..., n, 4, 4).
+
+    Raises
+    ------
+    InputError
+        If an input is missing or has another shape.
+    SingularMatrixError
+        If a matrix to be inverted is singular.
+
+    See Also
+    --------
+    compile : The O(N) program of an expression.
+
+    Notes
+    -----
+    **Cost:** O(N³) per configuration.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.evaluate_dense("H phi M phi* H*", arm, [0.0, 0.5]).shape
+    (2, 2)
     """
     expr = as_expression(expr, notation, custom)
     of_points = check_arrangement(expr, order, axes)

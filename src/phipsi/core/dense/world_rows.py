@@ -1,4 +1,4 @@
-"""A and its rate for the dense oracle: the rows differentiated by the product rule in world axes.
+"""A and its rate for the dense reference: rows differentiated by the product rule in world axes.
 
 Every row is a product of unit vectors and positions of the two frames in the world, for example
 R₀₂ = x_a · z_b. This shares nothing with the formulas in `model/closure_rows.py`.
@@ -96,7 +96,7 @@ def _with_laws(
         width = 6 * len(closure.points)
         if closure.laws and c.kind is not np.ndarray:
             raise InputError(
-                f"{closure.name!r} is a function of coordinates, which exact numbers cannot follow"
+                f"exact proofs do not support {closure.name!r}, a function of coordinates"
             )
         for law in closure.laws:
             assert closure.matrix is not None

@@ -1,4 +1,4 @@
-"""Messages for expressions whose spaces do not fit: signatures, reason, and a form that fits."""
+"""Messages for expressions whose spaces do not match: signatures, reason, a form that matches."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def undetermined(x: PrintableNode) -> str:
     return (
         f"the space of  {shown(x)}  is not determined: it may be the identity on joint efforts or "
         f"on body forces (or zero between any two spaces).\n"
-        "Say which:  pp.parse('I[efforts]')  or  pp.parse('I[forces]'), or use it in a sum or "
+        "Specify it:  pp.parse('I[efforts]')  or  pp.parse('I[forces]'), or use it in a sum or "
         "product with an operator."
     )
 
@@ -114,8 +114,8 @@ def no_power(x: PrintableNode, power: int) -> str:
 
 
 def no_whole_power(x: PrintableNode, power: object) -> str:
-    """Text for a power that is not a whole number."""
-    return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
+    """Text for a power that is not an integer."""
+    return f"({shown(x)}) ** {shown(repr(power))}: exponents of operators must be integers"
 
 
 def too_large(size: int, most: int) -> str:

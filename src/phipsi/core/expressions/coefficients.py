@@ -1,4 +1,4 @@
-"""The coefficients of sums: whole numbers, fractions and floating-point numbers, all finite."""
+"""The coefficients of sums: integers, fractions and floating-point numbers, all finite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phipsi.errors import SpaceError
 
 Number = int | float | Fraction
 _MOST_BITS = 8192  # of the denominator of a fraction
-_USUAL = 2**53  # whole numbers below are tidy
+_USUAL = 2**53  # integers below are tidy
 _PARTS = 64  # halves, quarters, … 64ths are exact fractions
 
 
@@ -23,7 +23,7 @@ def as_number(c: Number, x: object) -> Number:
     if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:
         c = cast(Any, c).item()
     if not isinstance(cast(object, c), Real) or not _is_finite(c):
-        said = "a whole number" if isinstance(c, int) else shown(repr(c))
+        said = "an integer of this size" if isinstance(c, int) else shown(repr(c))
         raise SpaceError(f"{said} is not a finite real number, so it cannot scale {shown(x)}")
     return int_if_whole(c)
 
@@ -49,12 +49,12 @@ def times(c: Number, d: Number) -> Number:
 
 
 def reciprocal(c: Number) -> Number:
-    """1 / c, exact for a whole number or a fraction."""
+    """1 / c, exact for an integer or a fraction."""
     return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else int_if_whole(1 / c)
 
 
 def _is_finite(c: Number) -> bool:
     try:
         return math.isfinite(c)
-    except OverflowError:  # a whole number or fraction beyond the floating-point numbers
+    except OverflowError:  # an integer or fraction beyond the floating-point numbers
         return False

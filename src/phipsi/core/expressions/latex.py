@@ -160,7 +160,7 @@ class _LatexTranslator:
                 opened.append(i)
             elif token == "}":
                 if not opened:
-                    raise self.wrong("this brace closes nothing", place)
+                    raise self.wrong("this brace closes no other", place)
                 pairs[opened.pop()] = i
         if opened:
             raise self.wrong("this brace is never closed", self.tokens[opened[-1]][1])
@@ -264,7 +264,7 @@ class _LatexTranslator:
         top, bottom = self._argument_text(), self._argument_text()
         if not (top.isdecimal() and bottom.isdecimal()):
             raise self.wrong(
-                "a fraction has whole numbers; a division by an operator is written X^{-1}", place
+                "a fraction has integers; a division by an operator is written X^{-1}", place
             )
         self.emit(f"{top}/{bottom}", place)
 

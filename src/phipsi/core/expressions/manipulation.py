@@ -1,4 +1,4 @@
-"""The methods by which an expression is changed by hand: expand, rewrite, collect, subs.
+"""Methods that manipulate an expression: expand, rewrite, collect, subs.
 
 They use identities of the papers, so their bodies are in a later room,
 `papers/derivations/manipulate.py`, which is loaded on use.
@@ -18,12 +18,26 @@ class Manipulable:
     __slots__ = ()
 
     def expand(self, *names: str, at: Any = None, show: bool = False) -> Self:
-        """The expression with named quantities replaced by their definitions, all if none is named.
+        """Replace quantities by their definitions.
 
-        **Arguments:** `names`, those of the catalogue, or their symbols. Without names, everything
-        that the catalogue defines is written out, down to primitive operators; φ, ψ, P, D and G,
-        which are defined by equations, only when they are named. `at`: where, as in `rewrite`.
+        Parameters
+        ----------
+        *names : str
+            Names of the catalogue, or symbols. Default: everything that the catalogue defines, down
+            to primitive operators. φ, ψ, P, D and G, which are defined by equations, are expanded
+            only when they are named.
+        at : Expr, str or sequence of int, optional
+            Where, as in `rewrite`. Default: everywhere.
+        show : bool, optional
+            Whether to print the step. Default: False.
 
+        Returns
+        -------
+        Expr
+            The expanded expression.
+
+        Examples
+        --------
         >>> from phipsi.operators import mass_matrix, tau
         >>> print((mass_matrix.inv @ tau).expand("mass_matrix"))
         (Jr + H φ M φ* H*)⁻¹ τ
@@ -33,13 +47,34 @@ class Manipulable:
     def rewrite(
         self, identity: Any, *, reverse: bool = False, at: Any = None, show: bool = False
     ) -> Self:
-        """The expression with the left side of an identity replaced by its right side.
+        """Replace the left side of an identity by its right side.
 
-        **Arguments:** `identity`, or its name or source ("Lemma 0.4", "88-11 a.35"); `reverse`, to
-        replace the right side by the left one; `at`, a subexpression, its text, or a path of places
-        in `args`, everywhere if None. Adjoints and other Riccati families are found too, and what
-        stands there only after multiplying out.
+        Occurrences in adjoints and in other Riccati families are found too, and those that appear
+        only after multiplying out.
 
+        Parameters
+        ----------
+        identity : Identity or str
+            The identity, its name, or its source ("Lemma 0.4", "88-11 a.35").
+        reverse : bool, optional
+            Whether to replace the right side by the left one. Default: False.
+        at : Expr, str or sequence of int, optional
+            A subexpression, its text, or a path of indices into `args`. Default: everywhere.
+        show : bool, optional
+            Whether to print the step. Default: False.
+
+        Returns
+        -------
+        Expr
+            The rewritten expression.
+
+        Raises
+        ------
+        InputError
+            If the identity does not apply there; the message shows the nearest part.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> print(pp.parse("(I - H psi K) H phi B f0").rewrite("Lemma 0.4"))
         H ψ B f0
@@ -47,10 +82,25 @@ class Manipulable:
         return view("rewrite")(self, identity, reverse=reverse, at=at, show=show)
 
     def collect(self, factor: Any = None, *, side: str = "", show: bool = False) -> Self:
-        """The terms that begin (side "left") or end ("right") with a factor, as one product.
+        """Collect the terms that begin or end with a common factor into one product.
 
-        Without a factor, all common prefixes are collected, as the compiler does it.
+        Parameters
+        ----------
+        factor : Expr or str, optional
+            The factor. Default: all common prefixes are collected, as the compiler does.
+        side : {"", "left", "right"}, optional
+            Where the factor is: "left" for terms that begin with it, "right" for terms that end
+            with it. Default: "", either.
+        show : bool, optional
+            Whether to print the step. Default: False.
 
+        Returns
+        -------
+        Expr
+            The collected expression.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> print(pp.parse("phi M V + phi b").collect("phi"))
         φ (b + M V)
@@ -58,10 +108,22 @@ class Manipulable:
         return view("collect")(self, factor, side=side, show=show)
 
     def subs(self, new: Mapping[Any, Any]) -> Self:
-        """The expression with parts replaced by others between the same spaces, all at once.
+        """Substitute parts by expressions between the same spaces, all at once.
 
         Only what is written is replaced: another M does not change P.
 
+        Parameters
+        ----------
+        new : mapping of (Expr or str) to (Expr or str)
+            Old parts and their replacements.
+
+        Returns
+        -------
+        Expr
+            The expression after the substitution.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> print(pp.parse("mass_matrix vdot").subs({"vdot": "mass_matrix^-1 tau"}))
         ℳ ℳ⁻¹ τ

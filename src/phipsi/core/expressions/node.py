@@ -45,22 +45,22 @@ SELECTABLE = ("A", "B", "J", "Lambda")
 
 
 class Expr(Manipulable):
-    """An operator ``takes → gives``; a vector is an operator from the scalars.
+    """An operator expression ``takes → gives``; a vector is an operator from the scalars.
 
-    `takes` and `gives` are UNKNOWN for an identity or zero whose space is not known yet.
+    Expressions are immutable, and equal ones are the same object. They are combined with @, +, −,
+    `T` and `inv`; nothing is computed. `takes` and `gives` are UNKNOWN for an identity or zero
+    whose space is not determined yet.
+
+    Examples
+    --------
+    >>> from phipsi.operators import H, phi
+    >>> print((H @ phi).T)
+    φ* H*
     """
 
     __slots__ = (
-        "__weakref__",
-        "_keys",
-        "args",
-        "data",
-        "gives",
-        "op",
-        "size",
-        "structure",
-        "takes",
-    )
+        "__weakref__", "_keys", "args", "data", "gives", "op", "size", "structure", "takes",
+    )  # fmt: skip
     __array_ufunc__ = None  # NumPy arrays must not swallow us elementwise
 
     op: Op
@@ -294,7 +294,7 @@ def leaf(row: Row, args: tuple[Expr, ...] = (), params: tuple[Hashable, ...] = (
 
 
 def identity(space: Space = UNKNOWN) -> Expr:
-    """The identity on a space; without a space it takes that of the sum or product it stands in."""
+    """The identity on a space; without one, the space follows from the sum or product around it."""
     return intern(Op.IDENTITY, (), None, space, space, MEMORYLESS)
 
 

@@ -86,14 +86,18 @@ _FOLDED = str.maketrans({
 def parse_with(text: str, words: Vocabulary) -> Expr:
     """Parse one expression; see `phipsi.parse`."""
     if not isinstance(cast(object, text), str):
-        raise ParseError(f"parse reads text such as 'H phi M', not {type(text).__name__}")
+        raise ParseError(f"parse reads a str such as 'H phi M', not {type(text).__name__}")
     if len(text) > LONGEST:
-        raise ParseError(f"a text of {len(text):,} characters is too long; {LONGEST:,} are allowed")
+        raise ParseError(
+            f"the expression has {len(text):,} characters; at most {LONGEST:,} are allowed"
+        )
     if not text.strip():
-        raise ParseError("the text is empty; an expression is written such as 'H phi M phi* H*'")
+        raise ParseError("the string is empty; an expression is, for example, 'H phi M phi* H*'")
     text = without_legend(text, LONGEST)
     if len(text) > LONGEST:
-        raise ParseError(f"written out the text is longer than {LONGEST:,} characters")
+        raise ParseError(
+            f"the expression is longer than {LONGEST:,} characters when it is written out"
+        )
     reader = _ExpressionParser(text, words)
     try:
         out = reader.sum()
@@ -194,7 +198,7 @@ class _ExpressionParser:
         if c and _SCRIPTS.match(c):
             return self.error(
                 "this was not expected here; superscripts are * or T (adjoint), -1 (inverse), "
-                "-* or -T (both), and whole powers"
+                "-* or -T (both), and integer powers"
             )
         if c == "=" and self.text.count("=") == 1:
             left, right = (side.strip() for side in self.source.split("=", 1))
@@ -290,7 +294,7 @@ class _ExpressionParser:
             return total_of([(coefficient, _written_product(factors))])
 
     def number(self, found: re.Match[str]) -> Number:
-        """A number of bounded length: fractions and whole numbers are exact."""
+        """A number of bounded length: fractions and integers are exact."""
         digits, exponent = found.group(), found["exponent"] or "0"
         if self.text[found.end() : found.end() + 1] in (*".0123456789", *_VULGAR):
             raise self.error("two numbers follow each other without a space", found.end())

@@ -1,4 +1,4 @@
-"""Results that are remembered while a request is compiled, and forgotten with it.
+"""Results that are cached while a request is compiled, and dropped with it.
 
 Compiling asks for the same adjoints and leaves again and again. A cache that lives longer would
 keep expressions alive, and an expression that lives is the one that equal ones become: with 1/2 X

@@ -1,4 +1,4 @@
-"""One text for an algorithm that iterates, searches or solves: on arrays and as machine code."""
+"""Algorithms that iterate, search or solve, written once: for arrays and as machine code."""
 
 from phipsi.package_state import offer_within
 

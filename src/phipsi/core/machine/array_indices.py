@@ -1,4 +1,4 @@
-"""Indices of the machine of arrays: of all turns of an `each` at once."""
+"""Indices of the machine of arrays: of all iterations of an `each` at once."""
 
 from __future__ import annotations
 

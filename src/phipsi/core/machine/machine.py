@@ -14,14 +14,14 @@ Rules; `ArrayMachine(strict=True)` finds what breaks them:
    lane that is done is left alone, so its bits do not depend on its neighbours, and the algorithm
    has no selects for it. Memory with ``kept=False`` is scratch: it ignores masks, which saves a
    load and a select per store. What a round writes into scratch is lost when the round ends.
-2. Bodies of `while_any` read memory, not numbers from outside: the array machine goes on with
-   copies of the lanes that are left.
-3. Bodies of `each` do not read what other turns write, and its bounds are no indices of an outer
-   `each`: the array machine does all turns at once.
-4. Memory is not set before something is stored: on arrays it begins as NaN.
-5. A lane that has failed is done: no `while_any` goes on in it.
+2. Bodies of `while_any` read memory, not numbers from outside: the array machine continues with
+   copies of the remaining lanes.
+3. Bodies of `each` do not read what other iterations write, and its bounds are not indices of an
+   outer `each`: the array machine computes all iterations at once.
+4. Memory is uninitialised before something is stored: on arrays it begins as NaN.
+5. A lane that has failed is finished: no `while_any` continues in it.
 
-Without fma, lanes and ``ArrayMachine(exact=True)`` give the same bits, but for elementary
+Without fma, lanes and ``ArrayMachine(exact=True)`` are bitwise identical, except for elementary
 functions of NumPy. Reasons: docs/decisions/0068.
 """
 
@@ -184,9 +184,9 @@ class Machine(ABC):
 
     @abstractmethod
     def gathered(self, x: Memory, place: Number, steps: Sequence[int]) -> list[Number]:
-        """Constants of a matrix, so many behind a place in it that every lane has its own of.
+        """Constants of a matrix, at `steps` behind a place in it that differs from lane to lane.
 
-        They are counted row by row; places are integers, and in the matrix.
+        Places are counted row by row; they are integers within the matrix.
         """
 
     # ---- control

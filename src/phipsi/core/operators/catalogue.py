@@ -548,7 +548,7 @@ class Riccati:
                 raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")
         if self.E.structure != STRICTLY_CAUSAL:
             raise SpaceError(
-                f"Riccati(E=…) must carry every body to its parent, as E_φ and E_ψ do, but "
+                f"Riccati(E=…) must map every body to its parent, as E_φ and E_ψ do, but "
                 f"{shown(self.E)} does not"
             )
 

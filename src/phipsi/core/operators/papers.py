@@ -1,4 +1,4 @@
-"""The letters of the five papers, and what they are here.
+"""The notations of the five papers, and what their letters mean here.
 
 One table per paper, letter → text that `parse` reads; a letter may use those above it. A letter
 that the table does not have means what it means here. docs/notation.md 11 explains the differences.
@@ -131,7 +131,7 @@ def paper_named(name: str) -> str:
     """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11, "" is none."""
     if not isinstance(cast(object, name), str):
         raise InputError(
-            f"notation is the short name of a paper, notation={PAPERS[0]!r}, not {name!r}"
+            f"notation={name!r} must be the short name of a paper, such as {PAPERS[0]!r}"
         )
     if not name:
         return ""

@@ -140,7 +140,7 @@ def _total_leaf(at: Sequence[float]) -> Expr:
         point = tuple(float(c) for c in at)
     except (TypeError, ValueError):
         raise SpaceError(
-            f"{at!r} are not the coordinates of a point: total(x, at=(x, y, z))"
+            f"at={at!r} must be the coordinates of a point:  total(x, at=(x, y, z))"
         ) from None
     if len(point) not in (0, 3) or not all(math.isfinite(c) for c in point):
         raise SpaceError(f"a point has three finite coordinates, not {point}: total[x, y, z]")
@@ -242,22 +242,44 @@ VOCABULARY = Vocabulary(
 
 
 def parse(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Expr:
-    r"""Read an expression as the papers print it, in Greek, ASCII or LaTeX.
+    r"""Parse an operator expression as the papers print it, in Greek, ASCII or LaTeX.
 
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
     its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. LaTeX is
-    what `Expr.latex` writes, and what papers have: ``\mathcal{M}^{-1}``, ``\bar\pi``.
-    `custom` are custom operators and vectors (`pp.custom`) that the text may name, and with them
-    their formulas.
+    read as `Expr.latex` writes it, and as papers print it: ``\mathcal{M}^{-1}``, ``\bar\pi``.
 
+    Parameters
+    ----------
+    text : str
+        The expression.
+    notation : str, optional
+        Short name of a paper whose letters the text uses: "SOA", "MM", "MC", "88-11", "88-11 II" or
+        "MS" (docs/theory/sources.md). Default: "", the letters of phipsi.
+    custom : sequence of Expr, optional
+        Custom operators and vectors (`pp.custom`) that the text may name; the functions with which
+        their blocks were defined may be named, too.
+
+    Returns
+    -------
+    Expr
+        The expression.
+
+    Raises
+    ------
+    ParseError
+        If the text does not follow the grammar; the message marks the place.
+    SpaceError
+        If spaces do not match.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
     (I − K* ψ* H*) D⁻¹ (I − H ψ K)
     >>> pp.parse(r"H\phi M\phi^{*}H^{*}") is pp.parse("H φ M φᵀ Hᵀ")
     True
 
-    With the short name of a paper as `notation` ("SOA", "MM", "MC", "88-11", "88-11 II", "MS"; see
-    docs/theory/sources.md) its letters are read as the paper means them:
+    The letters of a paper are read as the paper means them:
 
     >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", notation="88-11"))
     (I − G* Λ_φ* shift* ψ* H*) D⁻¹ (I − H ψ shift Λ_φ G) τ
@@ -290,7 +312,7 @@ def _vocabulary(
     for f in (getattr(value, "function", None) for value in values):
         if isinstance(f, BodyFunction) and formulas.setdefault(f.name, f) != f:
             raise InputError(
-                f"two formulas are called {f.name}, with different contents. Rename one of the "
+                f"two formulas are named {f.name}, with different contents. Rename one of the "
                 "functions"
             )
 
@@ -307,7 +329,7 @@ def custom_leaves(custom: Sequence[Expr]) -> tuple[Expr, ...]:
     listed = isinstance(cast(object, custom), Collection) and not isinstance(custom, str)
     if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in custom):
         raise InputError(
-            f"custom is a list of custom operators and vectors, not {custom!r}:\n"
+            f"custom={custom!r} must be a list of custom operators and vectors:\n"
             '    C = pp.custom.operator("C", "rates -> efforts", 0.5)\n'
             '    pp.parse("C v", custom=[C])'
         )

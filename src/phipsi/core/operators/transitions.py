@@ -139,8 +139,8 @@ def solution(X: Expr, right: Expr) -> Expr:
     free, bound = _split(X, right)
     if not bound:
         raise SpaceError(
-            f"{X} does not stand on the right side of  {X} = {shown(right)}.\n"
-            f"Give the expression itself, as the block of {X}"
+            f"{X} does not occur on the right side of  {X} = {shown(right)}.\n"
+            f"Pass the expression itself as the block of {X}"
         )
     found = _riccati(X, free, bound) or _linear(X, free, bound)
     if found is None:

@@ -24,29 +24,51 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """An equation of the algebra: lhs = rhs, where the condition holds.
+    """An equation of the algebra, lhs = rhs, that holds under a condition.
 
-    **Arguments:** `lhs` and `rhs`, expressions or text that `parse` reads, between the same spaces;
-    decimals in text are exact, and a lone I or 0 is the one between the spaces of the other side.
-    `condition`, the mechanisms it is about: "" for all, or a list such as ``"Jr = 0, serial"`` of
-    the conditions in `CONDITIONS`. `name`, by default the equation itself; `source`, where it comes
-    from. `notation` and `custom` say how text is read, as for `parse`: with the letters of a paper,
-    and with custom operators.
+    `phipsi.prove` decides whether it holds; `phipsi.compile` uses it as a rule (``rules=[…]``).
+    The parameters from `kind` to `rule` are for the tables of the library.
 
+    Parameters
+    ----------
+    lhs, rhs : Expr, str or None
+        The two sides, between the same spaces. Strings are read by `parse`; their decimals are
+        exact, and a lone I or 0 is the one between the spaces of the other side.
+    condition : str, optional
+        The mechanisms it is about: a list of known conditions, such as ``"Jr = 0, serial"``.
+        Default: "", all mechanisms.
+    name : str, optional
+        Default: the equation itself.
+    source : str, optional
+        Where it comes from.
+    kind : {"theorem", "rule"}, optional
+        A rule is applied by the rewriter, from left to right; a theorem is stated and proved only.
+    check : callable, optional
+        For equations that are not between operators (single blocks, physics), instead of two sides:
+        a function of a proof state that returns two arrays which must be equal.
+    note : str, optional
+        A remark.
+    statement : str, optional
+        The text of a check.
+    rigid : bool, optional
+        Whether a check divides by no hinge inertia, so that its degree is small.
+    sweeps : {"", "apply", "dense"}, optional
+        If set, the left side is the result of its compiled program, applied to a vector or as a
+        matrix.
+    rule : str, optional
+        Name of the rule that states the same as this theorem.
+    notation, custom : optional
+        How strings are read, as for `parse`: with the letters of a paper, and with custom
+        operators.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
     >>> print(gain)
     gain:  H G = I[efforts]   if Jr = 0   [SOA]
     >>> pp.prove(gain).holds
     True
-
-    The others are for the tables of the library. `kind` is "rule" (the rewriter uses it, from left
-    to right) or "theorem" (it is stated and proved, not used); a theorem that is also a rule has
-    the name of that `rule`. With `sweeps`, the left side is the result of its compiled program:
-    applied to a vector ("apply") or as a matrix ("dense"). Equations that are not between operators
-    (single blocks, physics) have a `check` of a `proofs.State` instead of two sides, and their text
-    in `statement`. `rigid` says that a check divides by no hinge inertia, so that its degree is
-    small.
     """
 
     lhs: Expr | None
@@ -118,7 +140,9 @@ class Identity:
     def sides(self) -> tuple[Expr, Expr]:
         """Both sides; an error for a check, which has none."""
         if self.lhs is None or self.rhs is None:
-            raise InputError(f"identity {self.name!r} is a check and has no two sides")
+            raise InputError(
+                f"identity {self.name!r} is a numerical check, and not an equation with two sides"
+            )
         return self.lhs, self.rhs
 
     @property
@@ -150,7 +174,7 @@ def sides_of(text: str) -> tuple[str, str]:
     """
     if found := re.search("[<>]=?|[≤≥≠]", text):
         raise InputError(
-            f"{text!r} is not an equation: {found.group()!r} is not decided, only lhs = rhs"
+            f"{text!r} is not an equation: {found.group()!r} is not supported, only lhs = rhs"
         )
     sides = [side.strip() for side in text.split("=")]
     if len(sides) != 2:
@@ -172,7 +196,7 @@ def _two_sides(
             what = "None" if x is None else f"{x!r}{advice(x)}"
             of = f"the identity {name!r}" if name else "an identity"
             raise InputError(
-                f"a side of {of} is {what}. Both sides are expressions or text:\n"
+                f"a side of {of} is {what}. Both sides are expressions or strings:\n"
                 f'    pp.Identity("phi - psi", "psi K H phi")'
             )
         both.append(x)
@@ -308,7 +332,7 @@ CONDITIONS: dict[str, Callable[[Model], str]] = {
 def _checked_condition(condition: str) -> str:
     if not isinstance(cast(object, condition), str):
         raise InputError(
-            f'a condition is text, such as "Jr = 0" or "serial", not {type(condition).__name__}. '
+            f'a condition is a str, such as "Jr = 0" or "serial", not {type(condition).__name__}. '
             f"The known ones are {', '.join(CONDITIONS)}"
         )
     parts = [part.strip() for part in condition.split(",")] if condition.strip() else []
@@ -323,7 +347,7 @@ def _checked_condition(condition: str) -> str:
         if kinds is not None and others is not None and kinds.isdisjoint(others):
             raise InputError(
                 f"the conditions {one!r} and {other!r} exclude each other: no mechanism meets "
-                f"both, so that nothing would be claimed. Leave out one of them."
+                f"both, so the identity would claim nothing. Remove one of them."
             )
     return ", ".join(parts)
 

@@ -56,14 +56,14 @@ def apply_rules(
         if y in seen:
             names = " and ".join(dict.fromkeys(repr(name) for name in used[seen[y] :]))
             raise LoweringError(
-                f"the rules lead in a circle: {names} turn\n    {shown(y)}\ninto itself. Leave "
-                f"one of them out of rules=, or swap its sides."
+                f"the rules form a cycle: {names} turn\n    {shown(y)}\ninto itself. Remove one "
+                f"of them from rules=, or swap its sides."
             )
         if len(used) > _MOST_STEPS:
             names = ", ".join(repr(rule.name) for rule in rules)
             raise LoweringError(
                 f"the rules {names} still match after {_MOST_STEPS} steps. Together they make the "
-                f"expression longer and longer; leave one of them out of rules=, or swap its sides."
+                f"expression longer and longer. Remove one of them from rules=, or swap its sides."
             )
         seen[y] = len(used)
         x = y

@@ -104,8 +104,17 @@ def _axial(A: Array) -> Array:
 def phi(rotation: ArrayLike, translation: ArrayLike) -> Array:
     """Rigid force transform [[R, l~ R], [0, R]], from body k to its parent p.
 
-    **Arguments:** `rotation` (..., 3, 3) is R = R_p* R_k; `translation` (..., 3) is l(p, k) in the
-    axes of p. **Returns:** (..., 6, 6); its transpose carries motions from p to k.
+    Parameters
+    ----------
+    rotation : array_like, shape (..., 3, 3)
+        R = R_p* R_k.
+    translation : array_like, shape (..., 3)
+        l(p, k), in the axes of p.
+
+    Returns
+    -------
+    ndarray, shape (..., 6, 6)
+        Its transpose carries motions from p to k.
     """
     R, l_pk = numbers(rotation), numbers(translation)
     lever = skew(l_pk) @ R

@@ -1,4 +1,4 @@
-"""How an expression runs: equations over the bodies, scheduled into sweeps."""
+"""From expressions to loops: equations over the bodies, scheduled into sweeps."""
 
 from phipsi.package_state import offer_within
 

@@ -1,4 +1,4 @@
-"""The arithmetic that a backend provides to the bodies of operations.
+"""The arithmetic that a backend provides to the implementations of operations.
 
 The reference backend computes with arrays, the native backend writes machine code for lanes. A
 backend for another target that provides this can run every operation with a body.

@@ -418,11 +418,11 @@ def _kind_of_sum(fields: list[Field]) -> Kind:
     return Kind.TURNING if kinds.issubset(_OF_TURNING) else Kind.GENERAL
 
 
-def no_modes(what: str) -> str:
+def no_modes(subject: str) -> str:
     """The error for a formula of rigid bodies."""
     return (
-        f"{what} is known for rigid bodies only, and bodies of this mechanism deform, or have "
-        "rotors on skew axes: their inertia, or the frames of their ports, change as they move"
+        f"{subject} is known for rigid bodies only, but this mechanism has flexible bodies, or "
+        "rotors on skew axes, whose inertia or port frames change as they move"
     )
 
 

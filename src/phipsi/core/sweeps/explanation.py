@@ -30,7 +30,7 @@ from phipsi.core.sweeps.operations import flops
 
 @dataclass(frozen=True)
 class Sweep:
-    """One step as people read it: its kind, its loop, and its equations."""
+    """One step in readable form: its kind, its loop, and its equations."""
 
     kind: str
     heading: str
@@ -44,12 +44,36 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The result of `phipsi.explain`; `str()` is the text.
+    """The result of `phipsi.explain`; ``str()`` is the text.
 
-    **Attributes:** `expressions` as given, `lowered` after rewriting, `rewrites` (name, before,
-    after, source), `sweeps` (kind, heading, equations), `flops` (per evaluation, or per body with a
-    one-dof hinge if no model was given), `order` in the number of bodies N, `latex`, and `plans`:
-    if asked for, the forms that were compared on the model, the one taken first.
+    Parameters
+    ----------
+    expressions : tuple of Expr
+        The expressions as passed.
+    lowered : tuple of Expr
+        The expressions after rewriting.
+    rewrites : tuple of RewriteStep
+        The rules that were applied; each has `name`, `before`, `after` and `source`.
+    sweeps : tuple of Sweep
+        The loops over the bodies; each has `kind`, `heading` and `equations`.
+    flops : int
+        Floating-point operations of one evaluation, or per body with a one-dof hinge if no model
+        was passed.
+    order : str
+        The cost in the number of bodies N, such as "O(N)".
+    latex : bool
+        Whether the text is LaTeX.
+    bodies : int or None
+        Number of bodies of the model.
+    plans : tuple of PlanCost, optional
+        If requested: the forms that were compared on the model, the chosen one first.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> explanation = pp.explain("mass_matrix^-1 tau")
+    >>> explanation.order, len(explanation.sweeps)
+    ('O(N)', 2)
     """
 
     expressions: tuple[Expr, ...]

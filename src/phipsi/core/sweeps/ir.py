@@ -231,8 +231,8 @@ class Operation:
         known = _OPERATIONS.get(self.name)
         if known is not None and not (known.is_foreign and known.home == self.home):
             raise InputError(
-                f"there is an operation {self.name!r} already ({known.meaning}, of {known.home}). "
-                "Choose another name"
+                f"the name {self.name!r} already belongs to an operation ({known.meaning}, of "
+                f"{known.home}). Choose another name"
             )
         _OPERATIONS[self.name] = self
         object.__setattr__(self, "version", 0 if known is None else known.version + 1)

@@ -1,4 +1,4 @@
-"""The bodies of the operations, written once for every backend.
+"""Implementations of the operations, written once for every backend.
 
 A body gets the backend's arithmetic at one body, point, link or row, and the field to compute. Its
 entries (`sweeps/entries.py`) are lanes of machine code in one backend and arrays in another;

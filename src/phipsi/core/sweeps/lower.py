@@ -204,7 +204,7 @@ class Lowering:
         if core.name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if core.row.move is None and core.name not in _MOVES:  # a row without a formula: our bug
-            raise LoweringError(f"{shown(x)} has no sweep")
+            raise LoweringError(f"no sweep is known for {shown(x)}")
         return self._move(core, u, flipped=flipped)
 
     def _move(self, x: Expr, u: Field, *, flipped: bool) -> Field:
@@ -280,7 +280,7 @@ class Lowering:
             return _VECTORS[x.name](self, x)
         meaning = definition(x)
         if meaning is None:  # a catalogue row without a formula: our bug
-            raise LoweringError(f"{shown(x)} has no formula")
+            raise LoweringError(f"no formula is known for {shown(x)}")
         return self.vector(meaning)
 
     def picked(self, x: Expr) -> Hashable:
@@ -315,7 +315,7 @@ class Lowering:
         """x* u for a vector x: a sum over the bodies."""
         b = self.builder
         if x.op is not Op.ADJOINT:
-            raise LoweringError(f"{shown(x)} cannot be applied")
+            raise LoweringError(f"{shown(x)} cannot be applied to a vector")
         mine = self.vector(x.args[0])
         dot = b.mul(b.transpose(mine), u)
         return dot if u.type.domain is Domain.WORLD else b.shift("total", dot)

@@ -1,4 +1,4 @@
-"""The bodies of operations on bodies with modes, written once for every backend.
+"""Implementations of operations on bodies with modes, written once for every backend.
 
 V(k) = [ω; v; η̇] has 6 + n rows, and so have the blocks of E_φ, H, M, a and b. A body without modes
 has n = 0; one that is not on a port has no port modes. Numbers that are known to be 0 cost nothing.

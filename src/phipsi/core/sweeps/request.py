@@ -143,11 +143,11 @@ def _rules(
 ) -> tuple[Identity | str, ...]:
     """The rules; names and claims in letters of the library stay text until they are proved."""
     if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
-        raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
+        raise InputError(f"rules= must be a list of identities. Write  rules=[{rules!r}]")
     for rule in rules:
         if not isinstance(cast(object, rule), Identity | str):
             raise InputError(
-                f"rules= takes identities, their names or claims as text, not "
+                f"rules= takes identities, their names, or claims as strings, not "
                 f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
             )
     special = bool(notation or custom)
@@ -228,7 +228,7 @@ def check_modes(request: Request, model: Model) -> None:
         if is_of_rigid_bodies(expr):
             raise LoweringError(
                 f"{no_modes(shown(expr))}.\n"
-                "A derivative with the terms by modes is right for them:\n"
+                "Include the terms of the modes in the derivative:\n"
                 "    pp.diff(expr, 'q', modes=True)"
             )
     for name in request.inputs if model.has_more_rows else ():
@@ -246,16 +246,18 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     Without a model there may be any points, rows and selections.
     """
     if not request.expressions:
-        raise InputError("there is no expression to compile")
+        raise InputError(
+            'there is no expression to compile. Write  pp.compile("mass_matrix", model)'
+        )
     if len(request.modes) != len(request.expressions):
         raise InputError(
-            f"{len(request.modes)} modes for {len(request.expressions)} expressions: give one mode "
-            "for all, or one each"
+            f"{len(request.modes)} modes for {len(request.expressions)} expressions: pass one "
+            "mode for all, or one for each"
         )
     for mode in request.modes:
         one_of("mode", mode, MODES)
     if request.blocks is not None and "blocks" not in request.modes:
-        raise InputError('blocks= is for mode="blocks"; this request has no such result')
+        raise InputError('blocks= has no effect: no result has mode="blocks". Pass  mode="blocks"')
     own_rows(request.expressions)
     for name in request.inputs:
         _check_input(name, request.expressions)
@@ -269,8 +271,8 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
         names = {leaf.name for leaf in leaves_of(x)}
         if names & NEEDS_ROWS and has_model and not _has_rows(request):
             raise InputError(
-                f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
-                "system:\n"
+                f"{shown(x)} needs constraint rows (A and U are defined on them). Compile it for "
+                "a system:\n"
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
@@ -278,14 +280,14 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
             _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
-                f"{shown(x)} needs points (B, J and f0 live at points):\n"
+                f"{shown(x)} needs points (B, J and f0 are defined at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
     if request.columns and "apply" not in request.modes:
         raise InputError(
-            'columns=True is for operands, which mode="apply" has; a matrix or its blocks have '
-            "none. Leave it out"
+            'columns=True batches the operand of mode="apply"; the other modes take no operand. '
+            "Remove columns=True"
         )
 
 
@@ -312,11 +314,13 @@ def _check_operands(request: Request) -> None:
     taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
     weights = {x.gives for x in operands_of(request.expressions)}
     if len(weights) > 1 or (weights and taken and not request.same_operand):
-        raise InputError("operand[…] stands for the one operand x of a program; here are several")
+        raise InputError(
+            "operand[…] stands for the only operand x of a program, but this program has several"
+        )
     taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
-            "same_operand=True needs operators that take the same, but these take "
+            "same_operand=True needs operators that take the same space, but these take "
             + " and ".join(sorted(s.phrase for s in taken))
         )
 
@@ -328,8 +332,8 @@ def _check_input(name: str, expressions: tuple[Expr, ...]) -> None:
         raise InputError(f"inputs={name!r}: {name} is an input already")
     if name in _NO_QUANTITIES:
         raise InputError(
-            f"inputs={name!r}: {name} stands for something else at every place, depending on its "
-            "braces or brackets; only quantities that are the same everywhere can be inputs"
+            f"inputs={name!r}: the value of {name} depends on its braces or brackets; only "
+            "quantities with one value can be inputs"
         )
     if name in _PARTS:
         raise InputError(

@@ -22,13 +22,19 @@ Terms = list[tuple[Number, Expr]]
 
 
 class KeptRows(Exception):
-    """An expression that a pass knows with the rows only."""
+    """Raised by a pass that cannot eliminate the additional rows from an expression."""
 
 
 class RowElimination(Hashable, Protocol):
-    """A pass for the mechanisms with some kind of rows; equal ones give equal programs.
+    """A compiler pass for mechanisms whose bodies have additional rows of one kind.
 
-    Three methods are of blocks of matrices, of a `Lowering`: what paths and diagonals share there.
+    Equal objects give equal programs. The last three methods compute blocks of matrices, with the
+    `Lowering` as an argument.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        Those of the class that implements the protocol.
     """
 
     def before_rules(self, x: Expr) -> Expr:

@@ -1,13 +1,13 @@
 """The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernels.
 
-Groups run in the wide kernel, the last one with its last configuration in all lanes that are left
-over. If there are too few for that (the data record says how many), they run in the one-lane kernel
-one by one. Both come from the same equations in the same order, so a configuration gets the
-same bits in every batch.
+Groups run in the wide kernel; the last group repeats its last configuration in the remaining lanes.
+If there are too few configurations for that (the data record says how many), they run in the scalar
+kernel one by one. Both kernels come from the same equations in the same order, so the result of a
+configuration is bitwise identical in every batch.
 
 The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
 one configuration does not wait for them. Their address is in the data record. Nor do batches wait
-for the one-lane kernel: as long as there is none, `phipsi_batches` runs all of a batch in groups.
+for the scalar kernel: as long as there is none, `phipsi_batches` runs all of a batch in groups.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def define_loop(
     arguments: record.Arguments,
     number: NumberName,
 ) -> None:
-    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
+    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the scalar kernel.
 
     Once the data record holds their address, `phipsi_groups` does what it can first.
     """

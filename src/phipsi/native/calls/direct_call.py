@@ -2,7 +2,7 @@
 
 A gufunc costs about a microsecond before its loop starts, as much as the dynamics of an arm. The
 function defined here is a Python builtin of generated code: if all arguments are plain arrays of
-float64 of exactly the right shape, it creates the results, runs the one-lane kernel on the arrays
+float64 of exactly the right shape, it creates the results, runs the scalar kernel on the arrays
 themselves and returns; in every other case (lists, batches, a failure) it returns None and the
 caller goes the ordinary way, which also explains failures.
 

@@ -67,7 +67,7 @@ def _compiled(make: Callable[[], MachineCode]) -> MachineCode:
 def define_single(
     module: Module, kernel: IRFunction, arguments: record.Arguments, number: NumberName
 ) -> None:
-    """The ways into the one-lane kernel: a loop over a batch, and a builtin of Python."""
+    """The ways into the scalar kernel: a loop over a batch, and a builtin of Python."""
     define_loop(module, kernel, arguments, number)
     if available():
         define_direct(module, kernel, arguments)

@@ -110,7 +110,7 @@ def _new_lock() -> int:
     take.restype, take.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]
     lock = make()
     if not lock:
-        raise MemoryError("no memory for the locks of threads")
+        raise MemoryError("the locks of the thread pool could not be allocated")
     take(lock, 0)
     return lock
 

@@ -132,7 +132,7 @@ class Emission:
         self._buffers = [
             self.b.load(self.at(buffers, i64(WORD * i)), typ=POINTER) for i in range(self.n_buffers)
         ]
-        if parts.known is not None:  # for code that leaves Python: all at the beginning
+        if parts.known is not None:  # for exported code: all at the beginning
             for columns in (False, True):
                 unit = self.emitter_of(columns).bytes
                 for starts in _AREAS.values():

@@ -242,7 +242,7 @@ class LawCode:
         return self._gathered([self.entry(value, int(i)) for i in x.data.ravel()])
 
     def _listed(self, places: Any) -> Callable[[Any], Any]:
-        """Whole numbers in a table, by their place in it."""
+        """Integers in a table, by their place in it."""
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
         return lambda i: b.word(table, i)
 

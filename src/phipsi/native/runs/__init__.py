@@ -1,1 +1,1 @@
-"""What compiled runs are written with: groups of trajectories in lanes, and the job of a run."""
+"""Code of compiled rollouts: groups of trajectories in lanes, and the job record."""

@@ -1,9 +1,9 @@
-"""Lanes of a run whose trajectories have failed: they take no time of the others.
+"""Lanes of a rollout whose trajectories have failed: they cost the other lanes no time.
 
-A trajectory that has failed keeps its last good state, from which every further step would fail in
-the same way, often after the longest search that there is, and lanes wait for each other. So its
-lane computes what a lane beside it does, and gets its own numbers back after the step. Where all
-lanes have failed there are no steps, and what is recorded is not a number.
+A failed trajectory keeps its last valid state. Every further step would fail in the same way, often
+after the longest search, and lanes wait for each other. So its lane repeats the computation of a
+lane beside it, and gets its own numbers back after the step. If all lanes have failed, no steps are
+computed, and the records are NaN.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from phipsi.native.text.lane_arithmetic import I32, Lane, LaneMask, i64, write_l
 
 @final
 class FrozenLanes:
-    """Writes code that lends lanes the numbers of another one during a step.
+    """Writes code that gives failed lanes the numbers of another lane during a step.
 
-    **Arguments:** `run`, whose code is written; `areas`, what steps read, with the count of numbers
-    of each.
+    Parameters
+    ----------
+    run : LaneGroup
+        The rollout whose code is written.
+    areas : sequence of (area, int)
+        The memory that steps read, with the count of numbers of each.
     """
 
     def __init__(self, run: LaneGroup, areas: Sequence[tuple[Any, int]]) -> None:

@@ -131,7 +131,7 @@ class LaneGroup(ABC):
         write_loop(self.b, end, lambda i: body(LaneIndex(self.b, i)))
 
     def as_number(self, x: ir.IRValue) -> ir.IRValue:
-        """A whole number that is not negative, as one to compute with."""
+        """An integer that is not negative, as one to compute with."""
         b, kind = self.b, self.e.number
         return whole_number(b, x, kind) if b.module.narrow else b.sitofp(x, kind.type)
 

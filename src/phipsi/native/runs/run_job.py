@@ -1,4 +1,4 @@
-"""The job of a run: what its machine code gets from the caller.
+"""The job record of a rollout: the arguments of its machine code.
 
 A job consists of words of 8 bytes: those named here; then three for each port, an array of the
 caller (address, bytes per trajectory, bytes per step or record); and two for each program that the

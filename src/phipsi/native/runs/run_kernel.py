@@ -1,4 +1,4 @@
-"""The function of a compiled run: its job, the memory of a group, failures, and calls of programs.
+"""The function of a compiled rollout: its job, memory of a group, failures, calls of programs.
 
 ``void NAME_run(job, 0, 0, 0)`` takes steps of all trajectories of a job, and leaves the number of
 the next step in it. ``i64 NAME_step(job)`` does the same and returns 0 if no trajectory has failed;
@@ -40,15 +40,33 @@ Rows = list[Any]
 
 @final
 class RunKernel(LaneGroup):
-    """Writes the function of a run, whose loops and graphs others describe.
+    """Writes the function of a rollout; other classes describe its loops and graphs.
 
-    **Arguments:** `natives`, the programs that graphs call, of which the first has the tables of
-    the model, and `sources`, the same for the processor that the code is for; `ports`, the entries
-    of a row by name; `packed`, those ports that a group has in working memory; `name`, what the
-    names of the functions begin with.
-    **Attributes:** `areas`, where packed ports are in working memory; `h`, the step length;
-    `trajectory`, the number of every lane's trajectory; `shared`, what calls share, by their keys;
-    `prepared`, what calls have written before the loops.
+    Parameters
+    ----------
+    natives : sequence
+        The programs that graphs call; the first one has the tables of the model.
+    sources : sequence
+        The same programs for the target processor.
+    name : str
+        Prefix of the names of the functions.
+    ports : mapping of str to int
+        The number of entries of a row, by name.
+    packed : iterable of str
+        The ports that a group keeps in working memory.
+
+    Attributes
+    ----------
+    areas : dict
+        Where packed ports are in working memory.
+    h
+        The step length.
+    trajectory
+        The index of the trajectory of each lane.
+    shared : dict
+        Values that calls share, by their keys.
+    prepared : dict
+        Values that calls have written before the loops.
     """
 
     def __init__(

@@ -84,8 +84,8 @@ def _wanted() -> Path | None:
         path = Path(os.path.expanduser(setting))
         if not path.is_absolute():
             _warn(
-                f"PHIPSI_CACHE={setting} is not used, because it names another folder in every "
-                f"working folder. Name the whole path:  PHIPSI_CACHE={Path.cwd() / path}"
+                f"PHIPSI_CACHE={setting} is not used, because a relative path names another folder "
+                f"in every working directory. Set the whole path:  PHIPSI_CACHE={Path.cwd() / path}"
             )
             return None
         return path
@@ -115,7 +115,7 @@ def _home() -> Path | None:
 
 
 def _make(path: Path) -> None:
-    """Make a folder and those above it, for the user only."""
+    """Create a folder and its parents, for the user only."""
     for folder in (*reversed(path.parents), path):
         try:
             folder.mkdir(mode=0o700)
@@ -125,26 +125,26 @@ def _make(path: Path) -> None:
 
 
 def _unsafe(path: Path) -> str:
-    """Why others could put code into a folder; nothing if they cannot."""
+    """Why other users could put code into a folder; "" if they cannot."""
     if SYSTEM == "nt":
         return _outside_profile(path)
     me = os.getuid()
     trusted = (me, 0, os.stat("/").st_uid)
     status = path.stat()
     if status.st_uid != me:
-        return "it belongs to another user. Name one of your own:  PHIPSI_CACHE=/path/to/folder"
+        return "it belongs to another user. Use a folder of your own:  PHIPSI_CACHE=/path/to/folder"
     if status.st_mode & _OTHERS:
         return (
-            "it can be written by others, and what is in it would be executed. Make it private:"
+            "other users can write to it, and the code in it would be executed. Make it private:"
             f"  chmod 700 {path}"
         )
     for above in path.parents:
         status = above.stat()
         if status.st_uid not in trusted:
-            return f"{above} belongs to another user, who could exchange it"
+            return f"{above} belongs to another user, who could replace it"
         if not status.st_mode & stat.S_ISVTX and _writable_by_others(status):
             return (
-                f"{above} can be written by others, who could exchange it. If they need not:"
+                f"other users can write to {above} and could replace it. If they need not:"
                 f"  chmod go-w {above}"
             )
     return ""
@@ -199,7 +199,7 @@ def read_parts(key: str) -> list[tuple[str, bytes]] | None:
 
 
 def read(key: str) -> bytes | None:
-    """What is kept under a key; None if it is not there, damaged, or not the user's own."""
+    """What is stored under a key; None if it is missing, damaged, or not the user's own."""
     where = folder()
     if where is None:
         return None
@@ -243,7 +243,7 @@ def limit() -> float:
     try:
         return max(float(setting), 0.0) * 2**20
     except ValueError:
-        raise InputError(f"PHIPSI_CACHE_MB={setting!r} must be a number of megabytes") from None
+        raise InputError(f"PHIPSI_CACHE_MB={setting!r} must be a number (MB)") from None
 
 
 def write(key: str, code: bytes) -> None:

@@ -40,7 +40,7 @@ _OF_WINDOWS = {
 
 @cache
 def problem() -> str:
-    """Why no machine code can be compiled here; nothing if it can."""
+    """Why no machine code can be compiled on this machine; "" if it can."""
     if llvm is None:
         return f"llvmlite cannot be imported ({_MISSING})"
     try:

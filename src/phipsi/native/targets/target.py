@@ -108,7 +108,7 @@ def host_target() -> Target:
 
 
 def _most_lanes() -> int:
-    """What PHIPSI_LANES allows: 2, 4 or 8 numbers side by side."""
+    """Largest number of SIMD lanes, by PHIPSI_LANES: 2, 4 or 8."""
     setting = os.environ.get("PHIPSI_LANES", "8")
     if setting not in ("2", "4", "8"):
         raise InputError(f"PHIPSI_LANES={setting!r} must be 2, 4 or 8")
@@ -116,10 +116,10 @@ def _most_lanes() -> int:
 
 
 def llvm_effort() -> int:
-    """How hard LLVM tries, 0 to 3, by PHIPSI_LLVM_EFFORT.
+    """Optimisation level of LLVM, 0 to 3, from PHIPSI_LLVM_EFFORT.
 
-    0 compiles four times as fast to code that is slower and gives the same bits: for tests that run
-    each program a few times.
+    Level 0 compiles four times as fast, to slower code with bitwise identical results: for tests
+    that call each program a few times.
     """
     setting = os.environ.get("PHIPSI_LLVM_EFFORT", str(FULL_EFFORT))
     if setting not in ("0", "1", "2", "3"):
@@ -135,7 +135,7 @@ def generic_target() -> Target:
 
 
 def target_for(*, reproducible: bool) -> Target:
-    """The processor to write code for: this one, or any, for the same bits everywhere."""
+    """The processor to compile for: this one, or any, for bitwise identical results everywhere."""
     return generic_target() if reproducible else host_target()
 
 

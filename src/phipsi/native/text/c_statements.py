@@ -1,6 +1,6 @@
 """Statements of C99 behind the builder methods of `llvm_text`: operands, types, instructions.
 
-Whole numbers are unsigned, because they wrap, as LLVM's do. Vectors of one element are their
+Integers are unsigned, because they wrap, as LLVM's do. Vectors of one element are their
 element.
 """
 # ruff: noqa: D102  (the methods are those of llvm_text.IRBuilder)
@@ -148,7 +148,7 @@ def number_text(x: float, end: str = "") -> str:
 
 
 def integer_text(value: int) -> str:
-    """A whole number without a sign as C reads it."""
+    """An unsigned integer literal of C."""
     return str(value) if value < 2**31 else f"UINT64_C({value:#x})"
 
 
@@ -237,7 +237,7 @@ class CStatementBuilder(ir.IRBuilder):
         text = f"{a} < {b} || {a} > {b}" if relation == "==" else f"{a} {_UNORDERED[relation]} {b}"
         return self.emit(ir.BIT, f"!({text})")
 
-    # -- other forms of the same bits, or of the same number
+    # -- the bits, or the number, as another type
 
     def bitcast(self, x: ir.IRValue, type_: ir.IRType) -> ir.IRValue:
         old, new = plain(x.type).text, plain(type_).text

@@ -5,7 +5,7 @@ does not know which language it writes. One lane only: vectors of one element ar
 statement per instruction, blocks are labels, and a value that depends on where control came from is
 a variable that is set before every jump.
 
-Results have the bits of LLVM's code for the same text: constants are hexadecimal, whole numbers are
+Results have the bits of LLVM's code for the same text: constants are hexadecimal, integers are
 unsigned (they wrap, as LLVM's do), and every product and sum is a statement of its own. Compilers
 that join them must be told not to (`-ffp-contract=off`; gcc does not in its ISO mode). Nothing is
 called but `sqrt` and `fabs`, and `fma` where products and sums are rounded once.

@@ -161,7 +161,7 @@ class _Tools:
         return values
 
     def two_to(self, whole: ir.IRValue) -> Lane:
-        """2^k of whole numbers within the range of exponents."""
+        """2^k of integers within the range of exponents."""
         e, b = self.e, self.e.builder
         bits = b.shl(b.add(whole, e.integer(e.number.bias)), e.integer(e.number.fraction))
         return Lane(e, b.bitcast(bits, e.vector))

@@ -72,7 +72,7 @@ class Emitter:
     """The place where instructions are written, for a number of lanes.
 
     `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly
-    and never left to LLVM, so that kernels of different widths give the same bits. `bytes` is the
+    and never left to LLVM, so that kernels of different widths agree bitwise. `bytes` is the
     size of one number of all lanes, `unit` that of one of them.
     """
 
@@ -249,7 +249,7 @@ def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:
 
 
 def _floor(e: Emitter, x: Lane) -> Lane:
-    """The largest whole number that is not larger; a number plus `large` has no fraction."""
+    """The largest integer that is not larger; a number plus `large` has no fraction."""
     size, large = e.intrinsic("fabs", x), 2.0**e.number.fraction
     whole = e.intrinsic("copysign", (size + large) - large, x)
     whole = e.select(e.compare(">", whole, x), whole - 1.0, whole)

@@ -262,7 +262,7 @@ def _binary(name: str) -> _Binary:
 
 
 def _cast(name: str) -> _Cast:
-    """An instruction that gives the same bits, or the same number, another type."""
+    """An instruction that converts the bits, or the number, to another type."""
     return lambda b, x, type_: b.emit(type_, f"{name} {x.typed} to {type_.text}")
 
 
@@ -426,7 +426,7 @@ class IRBuilder:
         """Compare; true where something is NaN."""
         return self.emit(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
 
-    # -- other forms of the same bits, or of the same number
+    # -- the bits, or the number, as another type
 
     bitcast, inttoptr, ptrtoint = _cast("bitcast"), _cast("inttoptr"), _cast("ptrtoint")
     zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")  # other widths of integers

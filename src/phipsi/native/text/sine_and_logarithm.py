@@ -25,7 +25,7 @@ from phipsi.native.text.lane_arithmetic import (
 # ---- sine and cosine -----------------------------------------------------------------------------
 #
 # Argument reduction by π/2 in three exact parts (Cody and Waite) for small |x|, lane by lane by
-# whole numbers beyond; then minimax polynomials on [−π/4, π/4], with the low part of the reduced
+# integers beyond; then minimax polynomials on [−π/4, π/4], with the low part of the reduced
 # argument carried along. The polynomials are those of FreeBSD (doubles) and of Moshier's Cephes
 # library (floats).
 
@@ -137,7 +137,7 @@ def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> 
 
 
 def _reduced_if_small(e: Emitter, x: Lane, inside: ir.IRValue) -> tuple[Lane, Lane, Any]:
-    """The reduced angle of one lane, by whole numbers if it is large."""
+    """The reduced angle of one lane, by integers if it is large."""
     b = e.builder
     near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
     b.cbranch(inside, near, far)
@@ -215,11 +215,11 @@ def _horner(z: Lane, coefficients: tuple[float, ...]) -> Lane:
 #
 # Large angles less a multiple of a quarter turn, exactly (Payne and Hanek 1983).
 #
-# x = m 2^e with a whole number m < 2^53. Of x · 2/π only what it leaves modulo 4 matters. The bits
+# x = m 2^e with an integer m < 2^53. Of x · 2/π only what it leaves modulo 4 matters. The bits
 # of 2/π that come long before the point contribute multiples of 4 there, those long behind it
 # nothing that counts: 192 bits from place e − 2 on are enough. No number of 64 bits is closer to a
 # multiple of π/2 than 2^-61.5 of a quarter turn (Kahan), so that 75 bits of the rest are right at
-# least. All of it is arithmetic on whole numbers: the same bits on every machine.
+# least. All of it is integer arithmetic: bitwise identical on every machine.
 
 I128 = ir.IntType(128)
 # 2/π = 0.A2F9836E…, behind one word of zeros
@@ -319,7 +319,7 @@ def _window(b: ir.IRBuilder, table: ir.IRValue, place: ir.IRValue, count: int) -
 
 
 def _short_turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, Any, Any]:
-    """The same of a whole number below 2^24: the rest is a fraction of 64 bits.
+    """The same of an integer below 2^24: the rest is a fraction of 64 bits.
 
     Products of 32 bits each, because this runs on processors that have no others.
     """
@@ -357,7 +357,7 @@ def _sum_of_parts(
     shift: ir.IRValue,
     number: FloatFormat,
 ) -> tuple[Any, Any]:
-    """Two whole numbers in units of powers of 2, less a shift: their sum, and what it lacks."""
+    """Two integers in units of powers of 2, less a shift: their sum, and what it lacks."""
     integer, numbers = number.integer, list[Any]()
     narrow = shift if integer is I64 else b.trunc(shift, integer)
     for part, unit in zip(parts, units, strict=True):
@@ -429,7 +429,7 @@ def _define_product(module: ir.Module) -> ir.IRFunction:
 
 
 def whole_number(b: ir.IRBuilder, word: ir.IRValue, number: FloatFormat) -> ir.IRValue:
-    """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits.
+    """An integer below 2^63 as a double, rounded once, without a conversion of 64 bits.
 
     As a float it must be below 2^32.
     """
@@ -525,7 +525,7 @@ def define_log(module: ir.Module, like: Emitter) -> ir.IRFunction:
         for value, origin in zip(values, (start, rare), strict=True):
             phi.add_incoming(value.value, origin)
     bits = b.add(b.bitcast(normal, e.integers), e.integer(kind.one_bits - logs.root))
-    # or-ing a whole number to the bits of 2^fraction gives 2^fraction + that number
+    # or-ing an integer to the bits of 2^fraction gives 2^fraction + that number
     exponent = b.or_(b.lshr(bits, e.integer(kind.fraction)), e.integer(kind.count_bits))
     k = Lane(e, b.bitcast(exponent, e.vector)) - Lane(e, zero)
     near_one = b.add(b.and_(bits, e.integer(2**kind.fraction - 1)), e.integer(logs.root))

@@ -8,9 +8,9 @@ page.exaggerate = (factor) => {
 };
 if (page.scene && ((data.scene.flexible || []).length || page.scene.links.twists)) {
   const box = document.createElement("label"), range = document.createElement("input"), number = document.createElement("output");
-  box.className = "exaggeration"; box.title = "how many times deformations are drawn as large as they are; forces and paths stay where they truly are";
+  box.className = "exaggeration"; box.title = "scale factor of drawn deformations; forces and paths are drawn at their true positions";
   Object.assign(range, { type: "range", id: "exaggeration", min: 0, max: 3, step: 0.01, value: 0 }); number.id = "exaggeration-number";
-  range.setAttribute("aria-label", "exaggeration of deformations");
+  range.setAttribute("aria-label", "scale factor of drawn deformations");
   box.append("deformation ", range, number); document.querySelector(".toolbar").prepend(box);
   range.addEventListener("input", () => page.exaggerate(10 ** Number(range.value)));
   page.exaggerate(1);

@@ -28,8 +28,8 @@ page.live = { playing: false, physics: null, choose() {} };
     const t = values.t[0];
     physics.restore(shown);
     live.set(false);
-    const stiff = /finite/.test(problem.message) ? " Gains, stiffnesses or rates are too large for this dt: stiff forces need steps well below their period." : "";
-    live.error(`The step at ${(Number.isFinite(t) ? t : values.t[0]).toFixed(3)} s fails: ${problem.message}.${stiff} Start again, or change what acts.`);
+    const stiff = /finite/.test(problem.message) ? " Gains, stiffnesses or velocities are too large for this time step: stiff forces need steps well below their period." : "";
+    live.error(`The step at ${(Number.isFinite(t) ? t : values.t[0]).toFixed(3)} s failed: ${problem.message}.${stiff} Press reset, or change a parameter and continue.`);
   };
   live.show = () => {
     try {
@@ -70,7 +70,7 @@ page.live = { playing: false, physics: null, choose() {} };
   // What is nothing beside the numbers of a slider is shown as 0.
   // A slider with a number beside it; `get` and `set` are in the unit that is shown. A number that is beyond `least` or `most`, or that
   // the mechanism cannot have, is changed, and the row says so; one that is empty or not a number leaves everything as it was.
-  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true, stops = true }) => { // `stops`: time stands still under it
+  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true, stops = true }) => { // `stops`: the simulation pauses while it is moved
     const row = make("div", "row"), name = Object.assign(make("label", "", label), { title: label }), range = make("input"), number = make("input");
     range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
     range.min = low; range.max = high; range.title = title ?? "";
@@ -80,14 +80,14 @@ page.live = { playing: false, physics: null, choose() {} };
     const write = (x) => {
       const allowed = Math.min(Math.max(x, least), most);
       set(allowed); live.show(); refresh(row);
-      tell(allowed !== x ? `${x < least ? "at least" : "at most"} ${short(allowed)} ${unit}: ${short(x)} is beyond it`
-        : reached(x) ? "" : `${short(x)} ${unit} is out of reach: ${short(get())} ${unit} is as near as it comes`);
+      tell(allowed !== x ? `${short(x)} is ${x < least ? "below the minimum" : "above the maximum"}: set to ${short(allowed)} ${unit}`
+        : reached(x) ? "" : `${short(x)} ${unit} is out of reach of the closed loops: set to ${short(get())} ${unit}`);
     };
     range.addEventListener("input", () => { held = stops; write(Number(range.value)); number.value = short(get()); });
     range.addEventListener("change", () => { held = false; read(); });
     number.addEventListener("change", () => {
       const x = number.valueAsNumber;
-      if (Number.isFinite(x)) write(x); else tell("not a number: nothing is changed");
+      if (Number.isFinite(x)) write(x); else tell("not a number: ignored");
       read(); number.value = short(get());
     });
     number.addEventListener("blur", () => { number.value = short(get()); }); // what was typed and not taken
@@ -103,7 +103,7 @@ page.live = { playing: false, physics: null, choose() {} };
   const refresh = (but) => { for (const f of rows) f(but); };
 
   const modal = coordinates.filter((c) => c.reach !== undefined), others = coordinates.length - modal.length;
-  const joints = section("Joints", `${others}`), modes = modal.length ? section("Modes", `${modal.length} of bodies that deform`, modal.length < 12) : null;
+  const joints = section("Joints", `${others}`), modes = modal.length ? section("Modes", `${modal.length} of flexible bodies`, modal.length < 12) : null;
   joints.hidden = !others;
   for (const [list, count] of [[joints, others], [modes, modal.length]]) if (count > 10) list.style.order = 1; // a long list stands below what is short
   const several = new Map();
@@ -122,7 +122,7 @@ page.live = { playing: false, physics: null, choose() {} };
   }
 
   if (physics.hasHandles) {
-    const world = section("World");
+    const world = section("Model");
     if ("gravity" in values && description.handles.includes("gravity")) {
       const first = physics.first.gravity, size = Math.hypot(...first), way = size ? Array.from(first, (x) => x / size) : [0, 0, -1];
       slider(world, {
@@ -130,18 +130,18 @@ page.live = { playing: false, physics: null, choose() {} };
         set: (x) => (x === size ? values.gravity.set(first) : values.gravity.set(way.map((w) => w * x))),
       });
     }
-    slider(world, { label: "damping of all joints", unit: "1/s", low: 0, high: 20, least: 0, get: () => values["live_damping.rate"][0], set: (x) => { values["live_damping.rate"][0] = x; } });
+    slider(world, { label: "damping rate of all joints", unit: "1/s", low: 0, high: 20, least: 0, get: () => values["live_damping.rate"][0], set: (x) => { values["live_damping.rate"][0] = x; } });
     if (description.handles.includes("inertia")) {
       const chosen = make("select"), first = physics.first.inertia, of = () => Math.max(0, chosen.selectedIndex);
-      chosen.setAttribute("aria-label", "body whose mass is changed");
+      chosen.setAttribute("aria-label", "body whose mass is scaled");
       bodies.forEach((name) => chosen.append(make("option", "", name)));
-      world.append(chosen);
+      world.append(make("p", "", "body"), chosen);
       const factor = () => { // the first of the ten numbers that is not zero tells
         const at = 10 * of(), i = first.subarray(at, at + 10).findIndex((x) => x !== 0);
         return i < 0 ? 1 : values.inertia[at + i] / first[at + i];
       };
       const row = slider(world, {
-        label: "mass of this body, times", unit: "×", low: 0.1, high: 5, least: 1e-3, get: factor,
+        label: "mass of this body, scale factor", unit: "×", low: 0.1, high: 5, least: 1e-3, get: factor,
         set: (x) => { for (let i = 10 * of(); i < 10 * of() + 10; i++) values.inertia[i] = x === 1 ? first[i] : x * first[i]; },
       });
       chosen.addEventListener("change", row.read);
@@ -150,7 +150,7 @@ page.live = { playing: false, physics: null, choose() {} };
   }
 
   if (description.parameters.length) {
-    const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
+    const most = 24, laws = section("Parameters", `${description.parameters.length} of forces and controllers`, description.parameters.length < 12);
     const number = (name, place, at, among) => { // `at` says which entry: one for good, or the one `among` these that is chosen
       const x = values[name], first = among.map((i) => physics.first[name][i]), size = Math.max(...first.map(Math.abs)) || 1;
       return slider(laws, {
@@ -162,13 +162,13 @@ page.live = { playing: false, physics: null, choose() {} };
       const whose = (i) => (description.entries[name] ? description.entries[name][i] : String(i));
       if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? whose(i) : "", () => i, [i])); continue; }
       const chosen = make("select"); // many numbers share a row
-      chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
+      chosen.setAttribute("aria-label", `entry of ${name} to change`);
       finite.forEach((i) => chosen.append(make("option", "", `${name}[${whose(i)}]`)));
       laws.append(chosen);
       const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)], finite);
       chosen.addEventListener("change", row.read);
       slider(laws, { // by the first entry that is not zero
-        label: `${name}, all times`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
+        label: `${name}, scale factor of all`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
         set: (y) => finite.forEach((i) => { values[name][i] = y === 1 ? first[i] : y * first[i]; }),
       });
     }
@@ -177,10 +177,10 @@ page.live = { playing: false, physics: null, choose() {} };
   // ---- energy ----
   const energy = section("Energy", "J"), plot = make("canvas"), numbers = make("div"), trace = [], SPAN = 600;
   plot.id = "energy-plot"; plot.setAttribute("role", "img"); plot.setAttribute("aria-label", "energies over time; the numbers are below"); numbers.id = "energy-numbers"; energy.append(plot, numbers);
-  const KINDS = [["total", "#ff8a3d"], ["kinetic", "#4cc9f0"], ["of gravity", "#a3e635"], ["stored", "#f472b6"]];
-  const cells = KINDS.map(([name, color]) => {
+  const KINDS = [["total", "#ff8a3d"], ["kinetic", "#4cc9f0"], ["gravity", "#a3e635", "potential energy of gravity"], ["springs", "#f472b6", "energy stored in springs, other force elements and flexible bodies"]];
+  const cells = KINDS.map(([name, color, meaning]) => {
     const cell = make("div"), mark = make("i"), text = make("span");
-    mark.style.background = color; cell.append(mark, text); numbers.append(cell); cell.title = name;
+    mark.style.background = color; cell.append(mark, text); numbers.append(cell); cell.title = meaning ?? `${name} energy`;
     return (x) => { text.textContent = `${name} ${page.number(x)}`; };
   });
   const energies = () => { const [kinetic, gravity, stored] = values.energies; return [kinetic + gravity + stored, kinetic, gravity, stored]; };
@@ -214,19 +214,19 @@ page.live = { playing: false, physics: null, choose() {} };
     ];
   });
 
-  // ---- the hand ----
+  // ---- the drag force ----
   // It pulls a point of a body to a place: that of the mouse; or, by the panel, so far from where the centre of mass was.
   let grabbed = null;
   const grab = (k, point) => { grabbed = { k, point: Array.from(point), shift: [0, 0, 0] }; physics.grab(k, grabbed.point, page.scene ? page.scene.deformation.nearest(k, grabbed.point) : null); grabbed.from = physics.handInWorld(k); };
   const pull = (target) => { grabbed.target = Array.from(target); physics.pull(grabbed.target); };
   const letGo = () => { grabbed = null; physics.release(); live.show(); refresh(); };
   if (physics.hasHandles) {
-    const hand = section("Hand", "pulls a body", false), chosen = make("select"), go = make("button", "", "let go");
-    chosen.setAttribute("aria-label", "body that is pulled");
+    const hand = section("Drag force", "pulls a body by a spring", false), chosen = make("select"), go = make("button", "", "release");
+    chosen.setAttribute("aria-label", "body to pull");
     bodies.forEach((name) => chosen.append(make("option", "", name)));
-    hand.append(chosen);
+    hand.append(make("p", "", "body"), chosen);
     ["x", "y", "z"].forEach((axis, i) => slider(hand, {
-      label: `pull along ${axis}`, unit: "m", low: -reach, high: reach, stops: false,
+      label: `target offset along ${axis}`, unit: "m", low: -reach, high: reach, stops: false,
       get: () => (grabbed ? grabbed.shift[i] : 0),
       set: (x) => {
         if (!grabbed) grab(chosen.selectedIndex, page.data.scene.bodies[chosen.selectedIndex].com);
@@ -255,12 +255,12 @@ page.live = { playing: false, physics: null, choose() {} };
   const pulled = () => {
     if (!grabbed || !grabbed.target) return [];
     const at = physics.handInWorld(grabbed.k), gap = grabbed.target.map((x, i) => x - at[i]);
-    return [{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "hand" }];
+    return [{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "drag force" }];
   };
   page.shows.push((name) => { if (name === "forces" && live.active) showForces(); });
   const force = page.element("live-force");
   force.hidden = !(page.scene && description.contacts.length);
-  if (page.scene) force.title = `forces of contacts in the last step: 0.1 m is ${(0.1 * page.scene.arrowUnit).toPrecision(2)} N`;
+  if (page.scene) force.title = `show or hide contact forces of the last step; an arrow of 0.1 m is ${(0.1 * page.scene.arrowUnit).toPrecision(2)} N`;
   const showForces = () => { page.scene.setArrows(page.scene.shown.forces ? [...physics.touching(), ...pulled()] : []); };
 
   // ---- time ----
@@ -292,9 +292,9 @@ page.live = { playing: false, physics: null, choose() {} };
   page.element("once").addEventListener("click", live.step);
   page.element("again").addEventListener("click", live.reset);
   const keys = [
-    [" ", "let time go on, or stop it", () => live.set(!live.playing)],
-    [".", "one step", live.step],
-    ["0", "start again: state, world and parameters of laws as at first", live.reset],
+    [" ", "play or pause", () => live.set(!live.playing)],
+    [".", "advance by one time step", live.step],
+    ["0", "reset state, model and parameters", live.reset],
     [["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); }],
   ].map(([keys, what, action]) => ({ keys: [].concat(keys), what, action }));
 
@@ -306,6 +306,7 @@ page.live = { playing: false, physics: null, choose() {} };
     page.keys = page.keys.filter((k) => !keys.includes(k));
     if (on) page.keys.unshift(...keys);
     page.suppliers = on ? [supplier] : recorded;
+    page.gestures = on && hand ? [["drag a body", "pull it; while paused, move it"]] : [];
     if (page.scene) { page.scene.onDrag = on ? hand : null; page.scene.setArrows([]); }
     if (!record) return;
     page.element("recorded-controls").hidden = on;

@@ -19,7 +19,7 @@
     const at = m.bodies.indexOf(k);
     if (at < 0) return [];
     const rows = [{ label: m.kind, text: `${m.name}: ${m.text}` }, ...valueOf(i)], effort = effortOf(i, at);
-    if (Number.isFinite(effort)) rows.push({ label: "its effort here", text: `${page.number(effort)} ${m.units[at]}` });
+    if (Number.isFinite(effort)) rows.push({ label: "its effort on this joint", text: `${page.number(effort)} ${m.units[at]}` });
     return rows;
   });
   page.machine = (i) => [ // one element: its name and kind, what it does, its residual or twist, its efforts

@@ -17,7 +17,7 @@ const vibration = {
     this.chosen = (i + count) % count; this.phase = 0.25;
     rows.forEach((row, k) => row.classList.toggle("on", k === this.chosen));
     const w = data.vibrations[this.chosen].frequency;
-    page.element("clock").textContent = `mode ${this.chosen + 1}: ${w === null ? "unstable" : w === 0 ? "rigid" : `${page.number(w / (2 * Math.PI))} Hz`}`;
+    page.element("clock").textContent = `mode ${this.chosen + 1}: ${w === null ? "unstable" : w === 0 ? "rigid-body mode" : `${page.number(w / (2 * Math.PI))} Hz`}`;
     this.update();
   },
   play(on) { this.playing = on; page.element("play").textContent = on ? "❚❚" : "▶"; },
@@ -31,7 +31,7 @@ document.querySelectorAll("#modes tr[data-mode]").forEach((row, i) => {
   row.addEventListener("keydown", (e) => { if (e.key === "Enter") vibration.choose(i); });
 });
 page.key(" ", "play or pause", () => vibration.play(!vibration.playing));
-page.key([",", "."], "mode before, next mode", (e) => vibration.choose(vibration.chosen + (e.key === "." ? 1 : -1)));
+page.key([",", "."], "previous mode, next mode", (e) => vibration.choose(vibration.chosen + (e.key === "." ? 1 : -1)));
 page.frame.push((at, passed) => {
   if (vibration.playing) { vibration.phase += Number(page.element("speed").value) * passed; vibration.update(); }
 });

@@ -8,6 +8,7 @@ const page = {
   poses: data.scene ? new Float64Array(12 * data.scene.bodies.length) : null, // those that are shown, as setPoses has them
   suppliers: [], // (number of a body) => [{label, text} or {label, matrix, note}], below name, mass and pose
   keys: [],
+  gestures: [], // of further scripts: [gesture, meaning], in the help behind "drag"
   element: (id) => document.getElementById(id),
   binary(name) { return new Uint8Array(PhipsiShapes.bytes(JSON.parse('"' + this.element("binary-" + name).textContent + '"'))); },
   key(keys, what, action) { // `keys` as KeyboardEvent.key has them; the help lists them in this order
@@ -50,9 +51,9 @@ const page = {
     const turn = [[p[0], p[1], p[2]], [p[3], p[4], p[5]], [p[6], p[7], p[8]]];
     const rows = [
       { label: "mass", text: `${page.number(body.mass)} kg` },
-      { label: "joint", text: `${body.joint.name} (${body.joint.kind}), on ${parent}` },
-      { label: "mass centre", text: `${body.com.map(page.number).join("  ")} m, in body axes` },
-      { label: "position", text: `${[p[9], p[10], p[11]].map(page.number).join("  ")} m` },
+      { label: "joint", text: `${body.joint.name} (${body.joint.kind}), parent ${parent}` },
+      { label: "centre of mass", text: `${body.com.map(page.number).join("  ")} m, in body axes` },
+      { label: "position", text: `${[p[9], p[10], p[11]].map(page.number).join("  ")} m, in world axes` },
       { label: "rotation", matrix: turn, note: "from body axes to world axes" },
       ...(this.machines ? this.machines(k) : []),
       ...this.suppliers.flatMap((supply) => supply(k) || []),
@@ -111,7 +112,7 @@ if (data.scene) {
     cover(); page.scene.home(); new ResizeObserver(cover).observe(controls);
     page.scene.setPoses(page.poses);
   } catch (error) {
-    page.notice("This browser has no WebGL 2, so nothing can be drawn here; the rest of the page needs none.");
+    page.notice("This browser does not support WebGL 2, so the mechanism is not drawn. The rest of the page works without it.");
   }
   for (const text of (data.scene.notices || []).filter((x) => x)) page.notice(text);
 }
@@ -120,7 +121,7 @@ if (data.scene) {
 const SHOWN = [ // name in `scene.show`, words, key
   ["bodies", "bodies", "b"], ["shadows", "shadows", "s"], ["paths", "paths of points", "p"], ["forces", "forces", "o"],
   ["frames", "frames", "f"], ["axes", "joint axes", "a"], ["centreOfMass", "centres of mass", "c"],
-  ["inertia", "inertia ellipsoids", "i"], ["loops", "loops and grasps", "g"], ["labels", "names", "n"],
+  ["inertia", "inertia ellipsoids", "i"], ["loops", "loop closures and grasps", "g"], ["labels", "names", "n"],
 ];
 page.show = (name, on) => {
   if (!page.scene) return;
@@ -158,7 +159,7 @@ page.element("theme").addEventListener("click", () => page.theme(page.isDark ? "
 page.element("help-button").addEventListener("click", () => page.help());
 page.help = () => {
   const help = page.element("help"), list = page.element("keys"), gestures = [
-    ["drag", "turn the view"], ["wheel, pinch", "zoom"], ["shift-drag, two fingers", "move the view"], ["click, tap", "facts about a body"], ["double click", "the view as at first"]];
+    ["drag", "turn the view"], ...page.gestures, ["wheel, pinch", "zoom"], ["shift-drag, two fingers", "pan the view"], ["click, tap", "select a body and show its properties"], ["double click", "reset the view"]];
   if (help.open) { help.close(); return; }
   const names = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "esc" };
   list.replaceChildren();
@@ -173,15 +174,15 @@ const nextBody = (step) => {
   const bodies = data.scene ? data.scene.bodies : [], k = bodies.findIndex((b) => b.name === page.picked);
   if (bodies.length) page.pick(bodies[(k < 0 ? (step > 0 ? 0 : bodies.length - 1) : k + step + bodies.length) % bodies.length].name);
 };
-page.key("?", "these keys", () => page.help());
-page.key("t", "light or dark", () => page.theme(page.isDark ? "light" : "dark"));
-page.key(["h", "Home"], "the view as at first", () => page.scene && page.scene.home());
+page.key("?", "show this list", () => page.help());
+page.key("t", "switch between light and dark", () => page.theme(page.isDark ? "light" : "dark"));
+page.key(["h", "Home"], "reset the view", () => page.scene && page.scene.home());
 page.key("+", "zoom in", () => page.scene && page.scene.zoom(0.87));
 page.key("-", "zoom out", () => page.scene && page.scene.zoom(1.15));
 page.key(["ArrowUp", "ArrowDown"], "tilt the view", (e) => page.scene && page.scene.turn(0, e.key === "ArrowUp" ? 0.1 : -0.1));
 page.key(["[", "]"], "turn the view", (e) => page.scene && page.scene.turn(e.key === "[" ? 0.1 : -0.1, 0));
-page.key(["j", "k"], "facts about the next or previous body", (e) => nextBody(e.key === "j" ? 1 : -1));
-page.key("Escape", "close what is open", () => { openMenu(false); page.pick(null); });
+page.key(["j", "k"], "select the next or previous body", (e) => nextBody(e.key === "j" ? 1 : -1));
+page.key("Escape", "close the menu and the properties", () => { openMenu(false); page.pick(null); });
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || page.element("help").open) return;
   const tag = e.target.tagName, found = page.keys.find((k) => k.keys.includes(e.key === "=" ? "+" : e.key));

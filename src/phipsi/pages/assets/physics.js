@@ -174,7 +174,7 @@ class PhipsiPhysics {
     return coordinate.periodic ? x - 2 * Math.PI * Math.round(x / (2 * Math.PI)) : x;
   }
 
-  // ---- a hand that pulls
+  // ---- the drag force
 
   // pull a point of body k, given in its axes, towards a place in the world; of a body that deforms, `shape` has where the
   // point is at rest and how each mode moves it, {rest, moves}
@@ -192,7 +192,7 @@ class PhipsiPhysics {
     this.soften();
   }
 
-  // the velocity of the hand's point on body k (3, nv), body axes, for unit rates
+  // the velocity of the dragged point on body k (3, nv), body axes, for unit rates
   _rowsAtHand(k) {
     const { jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
     return [0, 1, 2].map((i) => {
@@ -206,7 +206,7 @@ class PhipsiPhysics {
     });
   }
 
-  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
+  // the compliance at the dragged point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
   _massAtHand(k) {
     const { inverse, v } = this.values, nv = v.length;
     let mobility = 0;
@@ -221,7 +221,7 @@ class PhipsiPhysics {
     return mobility > 1e-12 ? 1 / mobility : 1;
   }
 
-  // where the hand holds body k
+  // where the dragged point of body k is, in the world
   handInWorld(k) {
     return this.pointInWorld(k, this._handInBody());
   }
@@ -233,7 +233,7 @@ class PhipsiPhysics {
     return point;
   }
 
-  // the spring of a hand: a fraction of a second, and hardly any overshoot; softer than a body that deforms, which it would bend too far
+  // the spring of the drag force: a fraction of a second, and hardly any overshoot; softer than a body that deforms, which it would bend too far
   soften() {
     const rate = 2 * Math.PI * 1.5, { values } = this;
     const firm = this._mass * rate * rate, soft = this._give > 0 ? Math.min(firm, SOFT / this._give) : firm;
@@ -259,7 +259,7 @@ class PhipsiPhysics {
     });
   }
 
-  // move towards the target of the hand at rest: inverse kinematics in the metric of the mass
+  // move towards the target while paused: inverse kinematics in the metric of the mass
   // matrix. Each step starts from rest, without gravity, with a spring as stiff as the step allows.
   follow(steps = 40) {
     if (this.hasModes && this.hasLoops && this._moving().length) { this._followInLoops(); return; }
@@ -289,7 +289,7 @@ class PhipsiPhysics {
     }
   }
 
-  // deformations stay as they are while the joints follow a hand, if there are joints; loops are closed again at the end
+  // deformations stay as they are while the joints follow the target, if there are joints; loops are closed again at the end
   _stiffen(kept) {
     const { q, v } = this.values, { modes, states } = this.description, before = kept[states.indexOf("q")];
     if (modes.reduce((n, m) => n + m.count, 0) === v.length) return;
@@ -354,7 +354,7 @@ class PhipsiPhysics {
   }
 }
 
-const SOFT = 0.3; // stiffness of a hand, of that of a body that deforms
+const SOFT = 0.3; // stiffness of the drag force, of that of a body that deforms
 const LONGEST = 0.1; // rad or m that a coordinate moves before its loops are closed again
 const CLOSINGS = 60;
 const HEAVY = 1e6; // how much heavier a joint is that stays where it is put

@@ -78,13 +78,13 @@ page.element("forth").addEventListener("click", () => step(1));
 scrub.addEventListener("input", () => { setPlaying(false); clock.set(Number(scrub.value)); });
 const force = page.element("force");
 force.hidden = !pushes.length;
-if (pushes.length) force.title = `forces: 0.1 m is ${(0.1 * Math.max(...pushes.map((g) => g.unit))).toPrecision(2)} N`;
+if (pushes.length) force.title = `show or hide force arrows; 0.1 m is ${(0.1 * Math.max(...pushes.map((g) => g.unit))).toPrecision(2)} N`;
 const faster = (by) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + by, 0), speed.options.length - 1); };
 page.key(" ", "play or pause", () => setPlaying(!clock.playing));
-page.key(["ArrowLeft", "ArrowRight"], "back or forth by 1/200 of the run", (e) => { setPlaying(false); clock.set(clock.now + (e.key === "ArrowRight" ? 1 : -1) * (data.end - data.start) / 200); });
-page.key([",", "."], "one recorded frame back or forth", (e) => step(e.key === "." ? 1 : -1));
+page.key(["ArrowLeft", "ArrowRight"], "back or forward by 1/200 of the duration", (e) => { setPlaying(false); clock.set(clock.now + (e.key === "ArrowRight" ? 1 : -1) * (data.end - data.start) / 200); });
+page.key([",", "."], "one recorded frame back or forward", (e) => step(e.key === "." ? 1 : -1));
 page.key(["<", ">"], "slower or faster", (e) => faster(e.key === ">" ? 1 : -1));
-page.key("0", "to the start", () => { setPlaying(false); clock.set(data.start); });
+page.key("0", "back to the start", () => { setPlaying(false); clock.set(data.start); });
 
 page.frame.push((at, passed) => {
   if (!clock.playing || !passed) return;

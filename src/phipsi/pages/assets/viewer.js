@@ -1,5 +1,5 @@
 "use strict";
-// A page that shows what a Python program says: it asks for the next configuration until the program ends.
+// A page that follows a Python program: it asks for the next configuration until the program ends.
 (async () => {
   const said = page.element("said"), pause = (ms) => new Promise((done) => setTimeout(done, ms));
   let seen = -1, misses = 0;
@@ -19,5 +19,5 @@
       await pause(500);
     }
   }
-  said.textContent = "the program has ended";
+  said.textContent = "the Python program has ended";
 })();

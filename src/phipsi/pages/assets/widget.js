@@ -8,7 +8,7 @@ function render({ model, el }) {
   try {
     scene = new PhipsiScene(canvas, model.get("scene"));
   } catch (error) {
-    stage.replaceWith("This browser has no WebGL 2: below is a picture instead.");
+    stage.replaceWith("This browser does not support WebGL 2: a picture is shown below instead.");
     return undefined;
   }
   scene.theme("light");

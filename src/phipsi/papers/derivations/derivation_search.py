@@ -445,7 +445,7 @@ def _moves(equation: Equation, marked: Expr, mark: Expr, old: Expr, new: Expr) -
             places = multiples.setdefault(letter, [])
             places += [(c * a * b, u, v) for u, a in left for v, b in right]
             if len(places) > _MOST_MULTIPLES:
-                raise PhipsiError("too many places")
+                raise PhipsiError("an identity matches at too many places")
     return tuple(
         _move(equation, letter, mark, old, new, places) for letter, places in multiples.items()
     )
@@ -472,7 +472,7 @@ def _move(
     if letter.core is not mark:
         inside = Move(equation, words, (), tuple(places), before)
         if not inside.follows():
-            raise PhipsiError("what was found inside a letter is more than the equation says")
+            raise PhipsiError("a match inside an operator exceeds the equation")
         return inside
     sign = 1 if old is equation.before else -1
     own = equation.words if letter is mark else equation.words.adjoint()

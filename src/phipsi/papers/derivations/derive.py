@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 from types import EllipsisType
 from typing import Any, cast
 
-import numpy as np
-
 from phipsi.core.expressions import Expr, Number, Op, Vocabulary, identity
 from phipsi.core.operators import as_expression, definition, vocabulary
 from phipsi.core.rewrite import Identity, sides_of
-from phipsi.errors import InputError, counted, is_whole
+from phipsi.errors import InputError, is_whole
+from phipsi.papers.derivations.derivation import (
+    Derivation,
+    DerivationStep,
+    holds_on_samples,
+)
 from phipsi.papers.derivations.derivation_search import (
     DerivationSearch,
     Meeting,
@@ -39,191 +41,15 @@ from phipsi.papers.derivations.named_equations import (
     written_out,
 )
 from phipsi.papers.derivations.normal_form import WordSum, words_of
-from phipsi.papers.proofs.claim_decision import equal as same_arrays, sides
-from phipsi.papers.proofs.deep_mechanisms import pool_of
-from phipsi.papers.proofs.exact_array import NotRational
-from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 from phipsi.papers.theorems.book_index import equations_named
 from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
 from phipsi.papers.theorems.prove import Proof, prove
 
 MOST = 30_000
-"""The most forms that one leg of a derivation looks at: a few seconds."""
+"""The largest number of forms that one leg of a derivation visits: a few seconds."""
 _AGAIN = 6  # forms on which a further identity is used
 _FIRST = 0.02  # the part of them that is looked at before two identities are tried together
-_SAMPLES = 3
 _SHOWN = 4  # names in an error
-_WIDEST = 76  # characters of an expression with its reason on the same line
-_LATEX = {
-    "φ̃": r"$\tilde{\phi}$", "ψ̃": r"$\tilde{\psi}$", "π̄": r"$\bar{\pi}$", "φ": r"$\phi$",
-    "ψ": r"$\psi$", "π": r"$\pi$", "Ω": r"$\Omega$", "Υ": r"$\Upsilon$", "Λ": r"$\Lambda$",
-    "ℳ": r"$\mathcal{M}$", "−": "$-$", "⁻¹": "$^{-1}$", "½": "$^{1/2}$", "_": r"\_",
-    "^": r"\^{}", "~": r"\~{}", "&": r"\&", "%": r"\%", "#": r"\#",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DerivationStep:
-    """One step: the expression after it, and the identity that it uses.
-
-    `place` is what was replaced. `moves` are the multiples of the identity that were subtracted;
-    there are none if only definitions were written out.
-    """
-
-    expression: Expr
-    name: str
-    source: str = ""
-    place: str = ""
-    moves: tuple[Move, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"<DerivationStep = {self.expression} by {self.reason}>"
-
-    def __str__(self) -> str:
-        return f"{self.expression}   {self.reason}"
-
-    @property
-    def reason(self) -> str:
-        """The identity and its source."""
-        return f"{self.name} [{self.source}]" if self.source else self.name
-
-
-@dataclass(frozen=True)
-class Derivation:
-    """A chain of identities from `lhs` to `rhs`; true if it is complete.
-
-    It prints like a proof in a paper, as text and as LaTeX. If the sides are not equal, or no chain
-    was found, `reason` says so, and `steps` is how far it came from the left side.
-    """
-
-    lhs: Expr
-    rhs: Expr
-    steps: tuple[DerivationStep, ...]
-    condition: str = ""
-    reason: str = ""
-    title: str = ""
-    proof: Proof | None = None
-    tried: int = 0
-
-    def __bool__(self) -> bool:
-        return not self.reason
-
-    def __repr__(self) -> str:
-        sign = "≠" if self._is_refuted else "="
-        result = "no chain was found" if self.reason else counted(len(self.steps), "step")
-        result = "refuted" if self._is_refuted else result
-        return f"<Derivation {self.lhs} {sign} {self.rhs}: {result}>"
-
-    def __str__(self) -> str:
-        """As lines, one for each step."""
-        head = f"{self.title}:  " if self.title else ""
-        condition = f"   if {self.condition}" if self.condition else ""
-        sign = "≠" if self._is_refuted else "="
-        lines = [f"{head}{self.lhs} {sign} {self.rhs}{condition}", ""]
-        if self.reason:
-            return "\n".join([*lines, self.reason])
-        sizes = (len(str(step.expression)) for step in self.steps)
-        width = max((n for n in sizes if n < _WIDEST), default=0)
-        lines.append(f"    {self.lhs}")
-        for step in self.steps:
-            text = str(step.expression)
-            if len(text) < _WIDEST:
-                lines.append(f"  = {text:{width}}   {step.reason}".rstrip())
-            else:
-                lines += [f"  = {text}", f"    {'':{width}}   {step.reason}"]
-        return "\n".join(lines)
-
-    def latex(self) -> str:
-        """The derivation as an ``align*`` environment; a claim that is not derived says so."""
-        first, last = self.lhs.text("latex"), self.rhs.text("latex")
-        rows = [
-            rf"{first if i == 0 else ''} &= {step.expression.text('latex')}"
-            rf" && \text{{{latex_text(step.reason)}}}"
-            for i, step in enumerate(self.steps)
-        ]
-        if self._is_refuted:
-            rows = [rf"{first} &\neq {last} && \text{{the sides are not equal}}"]
-        elif self.reason:
-            rows.append(rf"{'' if rows else first} &= {last} && \text{{no chain was found}}")
-        lines = " \\\\\n".join(rows or [rf"{first} &= {last}"])
-        return f"\\begin{{align*}}\n{lines}\n\\end{{align*}}"
-
-    @property
-    def _is_refuted(self) -> bool:
-        return self.proof is not None and not self.proof
-
-    def _repr_latex_(self) -> str:
-        return self.latex()
-
-    @property
-    def names(self) -> list[str]:
-        """The identities, in the order of the steps."""
-        return [step.name for step in self.steps]
-
-    def check(self) -> bool:
-        """Verify every step again, exactly: an error names the first that is wrong.
-
-        The change from each expression to the next must be the multiples of the identity, word by
-        word; each identity and each step must hold on sample mechanisms modulo random primes.
-        """
-        if not self:
-            raise InputError(f"there is no derivation to check: {self.reason}")
-        before = self.lhs
-        for i, step in enumerate(self.steps, 1):
-            if not _is_sum_of(step, before):
-                raise InputError(f"step {i} is not the identity {step.name!r}:\n    {step}")
-            claims = [(before, step.expression), *((m.equation.sides) for m in step.moves)]
-            for lhs, rhs in claims:
-                if not holds_on_samples(lhs, rhs, self.condition):
-                    raise InputError(f"step {i} is wrong: {lhs} = {rhs} does not hold")
-            before = step.expression
-        if words_of(before).key != words_of(self.rhs).key:
-            raise InputError(f"the last expression is not the right side: {before}")
-        return True
-
-
-def latex_text(text: str) -> str:
-    """Words with Greek letters in them, for LaTeX."""
-    signs = "|".join(map(re.escape, sorted(_LATEX, key=len, reverse=True)))
-    return re.sub(signs, lambda m: _LATEX[m.group()], text)
-
-
-def _is_sum_of(step: DerivationStep, before: Expr) -> bool:
-    """Whether a step subtracts the multiples that it says, and nothing else."""
-    if not step.moves:
-        return written_out(before) is written_out(step.expression)
-    words = words_of(before)
-    for move in step.moves:
-        words = move.applied(words)
-        if not move.follows():
-            return False
-    return words.key == words_of(step.expression).key
-
-
-@lru_cache(maxsize=2**12)
-def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES) -> bool:
-    """Whether two expressions are equal on a few sample mechanisms, modulo a random prime."""
-    claim = Identity(lhs, rhs, condition)
-    if claim.lhs is claim.rhs:
-        return True
-    small, deep = pool_of(claim, 0, modes=False)
-    tried = 0
-    for one in [*deep[:1], *small[::-1]]:
-        try:
-            if not _equal_on(claim, one):
-                return False
-        except np.linalg.LinAlgError:
-            continue
-        except NotRational:
-            return bool(prove(claim))
-        tried += one not in deep
-        if tried == most:
-            break
-    return True
-
-
-def _equal_on(claim: Identity, one: SampleMechanism) -> bool:
-    return same_arrays(*sides(claim, one.state(0, 0).fresh()))
 
 
 # ---- the public function -------------------------------------------------------------------------
@@ -242,16 +68,48 @@ def derive(
 ) -> Derivation:
     """Find a chain of named identities from one expression to another.
 
-    **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
-    or its name; `using`, the identities that may be used next to the definitions (``...`` in the
-    list stands for the whole book); `through`, expressions on the way, in order, to follow a given
-    derivation; `condition`, such as ``"Jr = 0"``, found if not given; `max_forms`, how many forms
-    each leg looks at; `notation` and `custom`, how text is read, as for `parse`.
-    **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
-    claim is not used unless `using` names it. If the sides are not equal, the derivation says so
-    with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
-    few exact evaluations on small mechanisms; mostly below a second. **Source:** derived.
+    The identity that states the claim itself is not used unless `using` names it.
 
+    Parameters
+    ----------
+    lhs : Expr, str or Identity
+        The left side; or the whole claim, as ``"lhs = rhs"``, an identity or the name of one.
+    rhs : Expr or str, optional
+        The right side.
+    using : sequence of Identity or str, optional
+        The identities that may be used in addition to the definitions; ``...`` in the list stands
+        for all known identities. Default: all.
+    through : sequence of Expr or str, optional
+        Intermediate expressions, in order, to follow a known derivation.
+    condition : str, optional
+        A condition such as ``"Jr = 0"``. Default: the one that the claim needs, if any.
+    max_forms : int, optional
+        Largest number of forms that each leg of the chain visits. Default: 30 000.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+
+    Returns
+    -------
+    Derivation
+        True if it is complete. If the sides are not equal, it has a counterexample; if no chain was
+        found, it shows the closest forms.
+
+    Raises
+    ------
+    InputError
+        If an identity of `using` is false, or an expression of `through` is not equal to `lhs`.
+
+    See Also
+    --------
+    prove : Decide whether an identity holds.
+
+    Notes
+    -----
+    **Cost:** a few exact evaluations on small mechanisms; mostly below a second. **Source:**
+    derived.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> print(pp.derive("J mass_matrix^-1 J* = B* Omega B"))
     operational compliance:  J ℳ⁻¹ J* = B* Ω B
@@ -262,7 +120,7 @@ def derive(
     """
     if not is_whole(max_forms) or max_forms < 1:
         raise InputError(
-            f"max_forms is a number of forms, such as max_forms={MOST}, not {max_forms!r}"
+            f"max_forms={max_forms!r} must be a positive integer, such as max_forms={MOST}"
         )
     using = None if using is None else _listed("using", using)
     through = _listed("through", through)
@@ -281,7 +139,10 @@ def derive(
     points = [claim.sides[0], *(_parsed(x, words) for x in through), claim.sides[1]]
     for point in points[1:-1]:
         if not holds_on_samples(claim.sides[0], point, claim.condition):
-            raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
+            raise InputError(
+                f"through=: the expression {point} is not equal to {claim.sides[0]}. Remove it, or "
+                "fix it"
+            )
     allowed = _allowed(using, claim, words)
     steps, tried = list[DerivationStep](), 0
     for before, after in zip(points, points[1:], strict=False):
@@ -293,16 +154,16 @@ def derive(
     return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
 
 
-def _listed(option: str, given: Any) -> list[Any]:
+def _listed(option: str, value: Any) -> list[Any]:
     """The list that an option takes; one text is not a list of its letters."""
-    if isinstance(given, (str, Expr, Identity, EllipsisType)):
-        one = "..." if given is ... else repr(given if isinstance(given, str) else str(given))
-        raise InputError(f"{option} is a list: {option}=[{one}]")
+    if isinstance(value, (str, Expr, Identity, EllipsisType)):
+        one = "..." if value is ... else repr(value if isinstance(value, str) else str(value))
+        raise InputError(f"{option} must be a list. Write  {option}=[{one}]")
     try:
-        return list(given)
+        return list(value)
     except TypeError:
         example = "['Omega']" if option == "using" else "['H phi M phi* H*']"
-        raise InputError(f"{option} is a list, {option}={example}, not {given!r}") from None
+        raise InputError(f"{option}={value!r} must be a list, such as {option}={example}") from None
 
 
 def _title(claim: Identity) -> str:
@@ -315,20 +176,22 @@ def _title(claim: Identity) -> str:
 def _parsed(x: Expr | str, words: Vocabulary) -> Expr:
     found = as_expression(x, base=words)
     if not isinstance(cast(object, found), Expr):
-        raise InputError(f"derive needs expressions or text, not {x!r}: pp.derive(lhs, rhs)")
+        raise InputError(
+            f"derive needs expressions or strings, not {x!r}. Write  pp.derive(lhs, rhs)"
+        )
     return found
 
 
-def _one_named(wanted: Identity | str) -> Identity:
+def _one_named(identity: Identity | str) -> Identity:
     """The one equation with a name or number; several different ones are an error."""
-    found = equations_named(wanted)
-    exact = [x for x in found if wanted in (x.name, *x.name.split(" / "))]
+    found = equations_named(identity)
+    exact = [x for x in found if identity in (x.name, *x.name.split(" / "))]
     different = list({_key(*x.sides): x.name for x in reversed(exact or found)}.values())[::-1]
     if len(different) > 1:
         some = ", ".join(map(repr, different[:_SHOWN]))
         more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
         raise InputError(
-            f"several equations match {wanted!r}: {some}{more}. Name one of them: "
+            f"several equations match {identity!r}: {some}{more}. Name one of them:  "
             f"pp.derive({different[0]!r})"
         )
     return (exact or found)[0]
@@ -337,14 +200,16 @@ def _one_named(wanted: Identity | str) -> Identity:
 def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Identity:
     if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
         if rhs is not None:
-            raise InputError("an identity has both sides: pp.derive(identity)")
+            raise InputError(
+                "rhs= has no effect: an identity has both sides. Write  pp.derive(identity)"
+            )
         found = _one_named(lhs)
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
         if not isinstance(lhs, str):
             raise InputError(
-                'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
-                "equals sign"
+                "derive needs two sides. Write  pp.derive(lhs, rhs)  or, with one equals sign,  "
+                'pp.derive("lhs = rhs")'
             )
         lhs, rhs = sides_of(lhs)
     return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
@@ -387,7 +252,7 @@ def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
         found = [_claim(one, None, None, words)] if own else equations_named(one)
         for x in found:
             if (own or x not in book()) and not prove(x):
-                raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")
+                raise InputError(f"using=: {x} is false: it fails {prove(x).reason}. Remove it")
         out += found
     return out
 
@@ -567,15 +432,20 @@ def _steps(
 
 
 def _unfinished(
-    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: SearchOutcome, claim: Identity, tried: int
+    lhs: Expr,
+    rhs: Expr,
+    ends: tuple[Expr, Expr],
+    outcome: SearchOutcome,
+    claim: Identity,
+    tried: int,
 ) -> Derivation:
     states = [words_of(x) for x in ends]
-    for move in found.nearest:
+    for move in outcome.nearest:
         for m in move.multiples:
             side = 0 if m[1] + move.pivot + m[2] in states[0].terms else 1
             states[side] = replace(move, multiples=(m,)).applied(states[side], 1 - 2 * side)
     reason = (
-        f"no chain was found among {tried} forms; the nearest two are\n"
+        f"no chain of identities was found among {tried} forms; the two closest forms are\n"
         f"    from the left    {states[0].expression()}\n"
         f"    from the right   {states[1].expression()}\n"
         "Give a form on the way, through=[…], more identities, using=[..., …], or a larger "

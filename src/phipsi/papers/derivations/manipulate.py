@@ -171,20 +171,22 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
         _check_occurs(x, part)
         return replace(x, part, change(part))
     if isinstance(cast(object, at), int):
-        raise InputError(f"a place is a path of numbers of parts: at=({at},)")
+        raise InputError(
+            f"at={at} must be a sequence: the path of indices to a subexpression. Write  at=({at},)"
+        )
     if not isinstance(cast(object, at), Sequence) or not all(
         isinstance(cast(object, i), int) for i in at
     ):
         raise InputError(
-            f"at={at!r} is not a place: a subexpression, its text, at='P', or a path of numbers of "
-            "parts, at=(0, 1)"
+            f"at={at!r} must be a subexpression, its text, such as at='P', or a path of indices, "
+            "such as at=(0, 1)"
         )
     path = list(at)
     if not path:
         return change(x)
     if not 0 <= path[0] < len(x.args):
         raise InputError(
-            f"there is no part {path[0]} in\n    {shown(x)}\nwhose parts are "
+            f"at=: there is no part {path[0]} in\n    {shown(x)}\nIts parts are "
             f"{', '.join(f'{i}: {shown(y)}' for i, y in enumerate(x.args)) or 'none'}"
         )
     args = list(x.args)
@@ -210,7 +212,10 @@ def _check_occurs(x: Expr, part: Expr) -> None:
 def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
     """See `Expr.subs`."""
     if not isinstance(cast(object, new), Mapping):
-        raise InputError(f"subs takes a dictionary, old: new, not {new!r}: x.subs({{'vdot': 'v'}})")
+        raise InputError(
+            f"subs needs a dictionary of old to new expressions, not {new!r}. Write  "
+            "x.subs({'vdot': 'v'})"
+        )
     chosen: dict[Expr, Expr] = {}
     for old, other in new.items():
         before, after = (_expression(y, "subs", custom=_own_in(x)) for y in (old, other))
@@ -218,7 +223,7 @@ def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
             after = total_of([(0, before), (1, after)])
         if (before.takes, before.gives) != (after.takes, after.gives):
             raise SpaceError(
-                f"{shown(before)} cannot be replaced by {shown(after)}:\n"
+                f"{shown(before)} cannot be replaced by {shown(after)}: their spaces differ\n"
                 f"    {shown(before)} : {signature(before)}\n"
                 f"    {shown(after)} : {signature(after)}"
             )
@@ -277,7 +282,7 @@ def _not_applicable(rule: Identity, pairs: list[tuple[Expr, Expr]], part: Expr) 
     before, after = pairs[0]
     reversible = any(_among_words(part, [(new, old)]) is not part for old, new in pairs)
     hint = (
-        f"Its other side does: use the identity with reverse={before is rule.lhs}."
+        f"The other side of the identity occurs: pass reverse={before is rule.lhs}."
         if reversible
         else _nearest(part, [old for old, _ in pairs])
     )
@@ -329,7 +334,7 @@ def _nearest(x: Expr, wanted: Sequence[Expr]) -> str:
             for j in range(i + 1, len(word) + 1)
         }
     except InputError:
-        return "It is too large to look for parts of it."
+        return "The expression is too large to search for parts."
     found = [s for s in slices if any(find_in_product(word, s) >= 0 for word in have)]
     if not found:
         return "None of its factors occurs there."
@@ -378,7 +383,7 @@ def _expression(
     found = as_expression(x, notation, custom)
     if not isinstance(cast(object, found), Expr):
         raise InputError(
-            f"{function} needs expressions or text such as 'H phi M', not {x!r}{advice(x)}"
+            f"{function} needs an expression or a string such as 'H phi M', not {x!r}{advice(x)}"
         )
     return found
 
@@ -391,16 +396,36 @@ def simplify(
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Expr:
-    """The cheapest form of an expression that the engine knows, by its own count of flops.
+    """Simplify an expression to the form with the fewest floating-point operations.
 
-    The forms are the expression as written, rewritten by the rules, and both with common factors
-    collected.
-    **Arguments:** `expr`, an expression or text; `model`, whose flops count; without one, those per
-    body of any tree with one-dof hinges; `notation` and `custom`, how text is read, as for
-    `parse`.
-    **Returns:** an equal expression between the same spaces. **Cost:** no numbers are computed;
-    every form is lowered once.
+    The compared forms are the expression as written, rewritten by the rules, and both with common
+    factors collected.
 
+    Parameters
+    ----------
+    expr : Expr or str
+        The expression.
+    model : Model, optional
+        The mechanism whose operations are counted. Default: operations per body of a tree with
+        one-dof hinges.
+    notation, custom : optional
+        How strings are read, as for `parse`.
+
+    Returns
+    -------
+    Expr
+        An equal expression between the same spaces.
+
+    See Also
+    --------
+    explain : The recursion of an expression, and its cost.
+
+    Notes
+    -----
+    **Cost:** no numbers are computed; each form is lowered once.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
@@ -408,8 +433,8 @@ def simplify(
     x = _expression(expr, "simplify", notation, custom)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
-            f"simplify takes an expression, then a model: pp.simplify(expr, model), not "
-            f"{type(model).__name__}"
+            f"simplify needs a model as its second argument, not {type(model).__name__}. Write  "
+            "pp.simplify(expr, model)"
         )
     armature = model is None or model.has_armature
     found = rewrite_one(x, frozenset(), armature=armature, apply=True).expressions[0]

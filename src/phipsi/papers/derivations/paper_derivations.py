@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables: one row, one line)
-"""The derivations of the five papers, as data: what is derived, from which identities, by which way.
+"""The derivations of the five papers, as data: what is derived, from which identities, through which forms.
 
 Each is found from its sides, or follows the forms in `through` where the paper gives them. Next to
 the definitions only the identities in `using` are allowed, so that nothing rests on itself: they
@@ -14,7 +14,8 @@ from functools import cache
 
 from phipsi.core.rewrite import Identity
 from phipsi.errors import InputError, did_you_mean
-from phipsi.papers.derivations.derive import Derivation, derive
+from phipsi.papers.derivations.derivation import Derivation
+from phipsi.papers.derivations.derive import derive
 from phipsi.papers.theorems.paper_symbols import NO_ROTORS, theorem, word
 
 
@@ -187,5 +188,5 @@ def _named() -> dict[str, Paper]:
 def derivation_of(name: str) -> Derivation:
     """A derivation of the papers by its name in the table."""
     if name not in _named():
-        raise InputError(f"there is no derivation {name!r}. {did_you_mean(name, _named())}")
+        raise InputError(f"there is no derivation named {name!r}. {did_you_mean(name, _named())}")
     return _named()[name].derivation()

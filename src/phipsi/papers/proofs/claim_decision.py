@@ -97,8 +97,8 @@ def sides(identity: Identity, state: ProofState) -> tuple[Array, Array]:
     if identity.check is not None:
         if state.model.is_flexible:
             raise InputError(
-                f"{identity.name!r} is checked with formulas for rigid bodies, and bodies of this "
-                "mechanism deform. Equations between operators can be proved for it; the check:\n"
+                f"{identity.name!r} is checked with formulas for rigid bodies, but this mechanism "
+                "has flexible bodies. Check it with rigid bodies:\n"
                 "    pp.prove(…, model=model.with_rigid_bodies())"
             )
         claim = identity.check(state)
@@ -183,14 +183,14 @@ def modular(
             degree = _degree(identity, model, state.points)
         missed = chance(degree, bits, state.kind.prime)
         if missed > _HOPELESS:
-            raise NotRational(f"a degree of up to {degree}, too large for primes below 2³¹")
+            raise NotRational(f"its degree may be {degree}, too large for primes below 2³¹")
         left *= missed
         if left <= enough and points >= least:
             return Verdict(True, "exact", left, points)
 
 
 def points_needed(identity: Identity, model: Model, points: PointSet) -> float:
-    """How many points a proof takes on a mechanism; without end if its degree is too large."""
+    """How many points a proof takes on a mechanism; infinitely many if its degree is too large."""
     try:
         degree = _degree(identity, model, points)
     except NotRational:  # it is not decided modulo primes at all

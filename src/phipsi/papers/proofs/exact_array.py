@@ -2,7 +2,7 @@
 
 They are subclasses of ndarray, so shapes, indexing and broadcasting are NumPy's; arithmetic and
 linear algebra are overridden. Functions without an exact meaning (an absolute value modulo a prime,
-say) raise `NotRational`. The formulas of the dense oracle and of the theorems run on them
+say) raise `NotRational`. The formulas of the dense reference and of the theorems run on them
 unchanged.
 """
 

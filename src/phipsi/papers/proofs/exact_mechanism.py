@@ -91,8 +91,8 @@ class ExactMechanism:
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
         if any(rate_rows_of(joint) is not None for joint in model.joints):
             raise InputError(
-                "exact numbers are not known for rotors on skew axes, or of joints with several "
-                "rates; the identities are those of the mechanism without them:\n"
+                "exact proofs do not support rotors on skew axes, or rotors of joints with several "
+                "degrees of freedom. Remove the rotors:\n"
                 "    pp.prove(identity, pp.Model.from_dict({**model.to_dict(), 'rotors': []}))"
             )
         self.plain, self.kind = model, kind

@@ -1,6 +1,6 @@
 """Arrays of residues modulo a prime below 2³¹, with dual numbers x + ε x', ε² = 0.
 
-The residues are whole numbers in float64, a dual number is complex128 with its rate as imaginary
+The residues are integers in float64, a dual number is complex128 with its rate as imaginary
 part: complex steps ``f(x + 1j d).imag`` are exact derivatives here, with a step of one. Products
 are formed in int64, products of matrices by splitting one into halves of 16 bits, which BLAS
 multiplies exactly. Sine and cosine of a residue are a random rational point of the circle, the same
@@ -47,7 +47,7 @@ class Residues(ExactArray):
 
     @classmethod
     def of(cls, values: Any) -> Any:
-        """Residues of numbers: whole numbers, fractions, floats as the rationals they are."""
+        """Residues of numbers: integers, fractions, floats as the rationals they are."""
         if isinstance(values, cls):
             return values
         if isinstance(values, (int, Fraction, float)):

@@ -22,14 +22,33 @@ _NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
 
 
 def identities(query: str = "") -> list[Identity]:
-    """The identities that the library knows: all of them, or those that a query finds.
+    """The known identities: all of them, or those that match a query.
 
-    Without a query: the rewriter's rules, then the papers' other theorems. A **query** is a name or
-    a part of it (``"Lemma 0.4"``), a paper and a number of it (``"SOA 0.28"``, ``"88-11 a.35"``), a
-    paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a product or sum, in which a
-    star that stands alone is any factors (``"H psi * H*"``); it is found in its adjoint too. The
-    first of these readings that finds something counts. An `InputError` has close matches.
+    Parameters
+    ----------
+    query : str, optional
+        A name or a part of it (``"Lemma 0.4"``), a paper and a number (``"SOA 0.28"``,
+        ``"88-11 a.35"``), a paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a
+        product or sum, in which a separate star stands for any factors (``"H psi * H*"``), and
+        which is also found in its adjoint. The first of these readings with a match is used.
+        Default: the rewriter's rules, then the papers' other theorems.
 
+    Returns
+    -------
+    list of Identity
+        The identities.
+
+    Raises
+    ------
+    InputError
+        If nothing matches; the message lists close matches.
+
+    See Also
+    --------
+    prove : Decide whether an identity holds.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> len(pp.identities()) > 250
     True
@@ -38,7 +57,7 @@ def identities(query: str = "") -> list[Identity]:
     Lemma 0.1 / Lemma 1:  mass_matrix = (I + H phi K) D (I + H phi K)*   [SOA eq. 0.28; MC eq. 11]
     """
     if not isinstance(cast(object, query), str):
-        raise InputError(f"identities are found by text, not {type(query).__name__}")
+        raise InputError(f"a query for identities is a str, not {type(query).__name__}")
     if not query.strip():
         return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
     for reading in (_by_name, _by_source, _by_number, _by_pattern, _by_words):
@@ -49,8 +68,8 @@ def identities(query: str = "") -> list[Identity]:
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
-        f"there is no identity {query!r}. {_close_to(query)} You can ask for a name, a "
-        f"number of a paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
+        f"there is no identity {query!r}. {_close_to(query)} A query is a name, a number of a "
+        f"paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
     )
 
 
@@ -75,8 +94,8 @@ def identity_named(name: str) -> Identity:
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
-        f"there is no identity {name!r}. {_close_to(name)} A claim of your own has two sides:  "
-        f'pp.prove("phi - psi = psi K H phi")'
+        f"there is no identity {name!r}. {_close_to(name)} To prove your own claim, write "
+        f'both sides:  pp.prove("phi - psi = psi K H phi")'
     )
 
 
@@ -87,46 +106,46 @@ def _not_an_equation(row: Printed) -> str:
     )
 
 
-def _several(name: str, as_printed: Sequence[Identity], found: Sequence[Identity]) -> str:
+def _several(name: str, as_printed: Sequence[Identity], identities: Sequence[Identity]) -> str:
     """The error for a number with several equations, and how to prove one of them."""
     if as_printed:
         paper = cast(Printed, _printed_at(name)).paper
         fixes = [f'pp.prove("{x.statement}", notation="{paper}")' for x in as_printed]
     else:
-        fixes = [f"pp.prove({x.name!r})" for x in found]
+        fixes = [f"pp.prove({x.name!r})" for x in identities]
     more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
     return f"{name!r} has {len(fixes)} equations. Prove one of them:\n    " + (
         "\n    ".join(fixes[:_SHOWN]) + more
     )
 
 
-def equations_named(wanted: Identity | str) -> list[Identity]:
+def equations_named(identity: Identity | str) -> list[Identity]:
     r"""The equations between expressions with this name or number in a paper; names first.
 
     >>> print(*equations_named("SOA Lemma 0.4"), sep="\n")
     Lemma 0.4 / Lemma 4:  (I − H ψ K) H φ = H ψ   [SOA Lemma 0.4; 88-11 a.35]
     whiten φ̃:  (I − H ψ K) H φ̃ = H ψ E_φ   [SOA Lemma 0.4; SOA eq. .46]
     """
-    if isinstance(wanted, Identity):
-        _check_two_sides(wanted)
-        return [wanted]
-    if not isinstance(cast(object, wanted), str):
+    if isinstance(identity, Identity):
+        _check_two_sides(identity)
+        return [identity]
+    if not isinstance(cast(object, identity), str):
         raise InputError(
-            f"an identity is given as itself, by its name or by its number, 'SOA 0.28', not as "
-            f"{type(wanted).__name__}"
+            f"an identity is a pp.Identity, its name, or its number such as 'SOA 0.28', not "
+            f"{type(identity).__name__}"
         )
-    if "=" in wanted and not any(wanted == x.name for x in all_identities()):
-        lhs, rhs = sides_of(wanted)
+    if "=" in identity and not any(identity == x.name for x in all_identities()):
+        lhs, rhs = sides_of(identity)
         raise InputError(
-            f'{wanted!r} is a claim, not a name. State it as  pp.Identity("{lhs}", "{rhs}")'
+            f'{identity!r} is a claim, not a name. Write  pp.Identity("{lhs}", "{rhs}")'
         )
-    found = [*_by_name(wanted), *_by_source(wanted)] or list(_by_number(wanted))
+    found = [*_by_name(identity), *_by_source(identity)] or list(_by_number(identity))
     usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:
         return list({x.sides: x for x in reversed(usable)}.values())[::-1]
     if found:
         _check_two_sides(found[0])
-    raise InputError(f"there is no identity {wanted!r}. {_close_to(wanted)}")
+    raise InputError(f"there is no identity {identity!r}. {_close_to(identity)}")
 
 
 def _check_two_sides(x: Identity) -> None:

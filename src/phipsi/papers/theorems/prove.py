@@ -1,4 +1,4 @@
-"""`prove`: does an identity hold on all kinds of mechanisms, or on one?"""
+"""`prove`: decide whether an identity holds on all kinds of mechanisms, or on one."""
 
 from __future__ import annotations
 
@@ -55,19 +55,51 @@ _POSE, _HINGE_INERTIA = parse("pose"), parse("D")
 
 @dataclass(frozen=True)
 class Proof:
-    """The outcome of `prove`; true if the identity holds.
+    """The result of `phipsi.prove`; true if the identity holds.
 
-    `reason` says all of it in words. With a model, `in_general` says whether the identity holds on
-    this tree whatever its numbers are, `here` whether it holds for this model: with its own
-    numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
-    if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
-    all `mechanisms` that were tried, except those on which it is `undefined` because it inverts a
-    singular matrix, and `holds` is that of it. They have up to `in_a_row` bodies in a row, as many
-    as the identity can tell apart or more, so that longer ones are no different. Where that is not
-    so, `limit` says why: then it holds on mechanisms of up to so many bodies in a row, and nothing
-    is said of others. If it fails, `counterexample` has a mechanism with numbers, without a model
-    the smallest one found, and `holds_if` is a condition under which it holds, if one of the known
-    ones is enough.
+    If the identity fails, `counterexample` has a mechanism with numbers; without a model, it is the
+    smallest one found.
+
+    Parameters
+    ----------
+    identity : Identity
+        The identity.
+    holds : bool or None
+        With a model, whether the identity holds `here`; None if the mechanism does not meet its
+        condition. Without a model, whether it holds `in_general`.
+    reason : str
+        The whole result in words.
+    in_general : Verdict, optional
+        With a model: whether the identity holds on this tree for arbitrary numbers. Without one:
+        whether it holds on all mechanisms that were tried.
+    here : Verdict, optional
+        With a model: whether the identity holds for its numbers, in every state or in the state
+        that was passed.
+    mechanisms : int, optional
+        Number of mechanisms that were tried.
+    undefined : int, optional
+        Number of mechanisms on which the identity is undefined, because it inverts a singular
+        matrix.
+    in_a_row : int, optional
+        Largest number of bodies in a row of these mechanisms. Unless `limit` is set, the identity
+        cannot distinguish more bodies than that, so it holds for longer chains as well.
+    limit : str, optional
+        Why this conclusion is not possible; then the identity is proved for mechanisms of up to
+        `in_a_row` bodies in a row, and nothing is known about longer ones.
+    holds_if : str, optional
+        If the identity fails: a condition under which it holds, if one of the known ones is
+        sufficient.
+    _witness : SampleMechanism, optional
+        The mechanism on which it fails.
+    _any_efforts : bool, optional
+        Whether tau was arbitrary.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> proof = pp.prove("H G = I")
+    >>> proof.holds, proof.holds_if
+    (False, 'Jr = 0')
     """
 
     identity: Identity
@@ -128,24 +160,62 @@ def prove(
 ) -> Proof:
     """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
-    **Arguments:** `identity`, its name or number in a paper, ``"SOA 0.28"``, or a claim as text,
-    ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
-    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `notation` and
-    `custom`, how a claim is read, as for `parse`. Everything that is not given is random, from the
-    seed, and loops are open; tau is the effort of the equations of motion, or anything with
-    ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
-    deform too, as they do for claims with operators of modes.
-    **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
-    trees, forests and free bases of all joint types, with rotors and without, small ones first, and
-    on chains and trees with as many bodies in a row as it can tell apart; if there is no such
-    number, `limit` of the proof says so. If it fails on one, the proof has the counterexample and a
-    condition that would save it. With a model it answers two questions: does it hold on this tree
-    with any numbers, and with this model's own. All without a tolerance, modulo random primes, and
-    wrong on a mechanism with a probability below 1e-14, over the primes and values that are drawn.
-    Angles that are given and square roots are not rational: there the sides are compared in fifty
-    digits, and the answer says so. A mechanism with a hinge that has nothing to move is a
-    `SingularHingeError` for the identities that invert its inertia. **Cost:** O(N³).
+    Without a model, the identity is tried on chains, trees, forests and floating bases of all joint
+    types, with and without rotors, small ones first, and on chains and trees with as many bodies in
+    a row as it can distinguish. With a model, two questions are answered: whether it holds on this
+    tree for arbitrary numbers, and whether it holds for the model's own numbers. There is no
+    tolerance: both sides are compared modulo random primes, and the probability of a wrong answer
+    for a mechanism is below 1e-14.
 
+    Parameters
+    ----------
+    identity : Identity or str
+        An identity, its name, its number in a paper (``"SOA 0.28"``), or a claim
+        (``"H φ K H ψ = H φ − H ψ"``), whose decimals are exact.
+    model : Model or System, optional
+        A mechanism; a system for claims about its constraint rows A. Default: all kinds.
+    q : array_like, shape (nq,), optional
+        Decide the identity for this configuration only. Default: random configurations, with open
+        loops.
+    v : array_like, shape (nv,), optional
+        Decide the identity for these velocities only. Default: random.
+    seed : int, optional
+        Seed of the random values. Default: 0.
+    notation, custom : optional
+        How a claim is read, as for `parse`.
+    any_efforts : bool, optional
+        Whether tau is arbitrary; otherwise it is the effort of the equations of motion. Only for
+        claims about all mechanisms. Default: False.
+    modes : bool, optional
+        Whether mechanisms with flexible bodies are tried, too; they always are for claims with
+        operators of modes. Only for claims about all mechanisms. Default: False.
+
+    Returns
+    -------
+    Proof
+        True if the identity holds. If it fails, it has a counterexample, and a condition under
+        which the identity holds, if one is known. If the identity can distinguish chains of
+        arbitrary length, `limit` says so.
+
+    Raises
+    ------
+    InputError
+        If there is no such identity, or the claim cannot be read.
+    SingularHingeError
+        If the identity inverts the inertia of a joint that has no inertia to move.
+
+    See Also
+    --------
+    derive : A chain of named identities from one side to the other.
+    identities : Search the known identities.
+
+    Notes
+    -----
+    The angles in `q` and square roots are not rational: in these cases the sides are compared with
+    fifty digits, and `Proof.reason` says so. **Cost:** O(N³).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ"))
     True
@@ -158,30 +228,30 @@ def prove(
     False
     """
     if not is_whole(seed) or seed < 0:
-        raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
+        raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
     if isinstance(identity, str):
         identity = stated(identity, notation, custom)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
-            f"prove needs an identity, its name, or a claim as text, not "
-            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi"), or for two '
-            "expressions  pp.prove(pp.Identity(left, right), model)"
+            f"prove needs an identity, its name, or a claim as a string, not "
+            f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
+            "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
     if model is None:
         if q is not None or v is not None:
-            raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
+            raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
         about = _checked_modes(modes, identity)
         return _everywhere(identity, seed, any_efforts=any_efforts, modes=about)
     if any_efforts:
         raise InputError(
-            "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
+            "any_efforts=True is for claims about all mechanisms. Remove the model:  "
             "pp.prove(identity, any_efforts=True)"
         )
     if not isinstance(cast(object, model), Model):
         raise InputError(
-            f"prove needs an identity, then a model: pp.prove(identity, model), not "
-            f"{type(model).__name__}"
+            f"prove needs a model as its second argument, not {type(model).__name__}. Write  "
+            "pp.prove(identity, model)"
         )
     why = unmet(identity.condition, model)
     if not is_about_rows(identity):
@@ -276,10 +346,10 @@ def _check_cases(identity: Identity) -> None:
         cases = f.cases
         if cases:
             raise InputError(
-                f"identity {identity.name!r} holds in the states that were tried, but that is not "
-                f"a proof: the formula {f.name} chooses between cases ({', '.join(cases)}), and "
-                f"those that were not met may differ.\nProve it for any blocks in place of "
-                f"{f.name}, or in one state: pp.prove(identity, model, q, v)"
+                f"identity {identity.name!r} holds in all sampled states, but that is no proof: "
+                f"the formula {f.name} has branches ({', '.join(cases)}), and those that were "
+                f"not reached may differ.\nProve it for arbitrary blocks in place of {f.name}, "
+                "or in one state:  pp.prove(identity, model, q, v)"
             )
 
 
@@ -316,15 +386,15 @@ def _decided(
     identity: Identity,
     model: Model,
     seed: int,
-    given: dict[str, Array] | None,
+    state: dict[str, Array] | None,
     inputs: ClaimInputs,
 ) -> Proof:
     decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
     general, here = decide(_with_any_blocks(identity), own=False), None
     if not general.holds:
         general = decide(identity, own=False)
-    if given is not None:
-        here = in_digits(identity, model, seed, given=given)
+    if state is not None:
+        here = in_digits(identity, model, seed, given=state)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
     if general.method != "exact" or _formulas(identity):
         here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)
@@ -407,7 +477,7 @@ def stated(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identi
     """An identity by its name or number, or a claim as text."""
     if not text.strip():
         raise InputError(
-            'the text is empty; a claim is written  "phi - psi = psi K H phi", a number "SOA 0.28"'
+            'the string is empty. Write a claim, "phi - psi = psi K H phi", or a number, "SOA 0.28"'
         )
     if not re.search("[=<>≤≥≠]", text):
         return identity_named(text)
@@ -423,9 +493,9 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     """Checked q and v, for one state."""
     inputs = collect(model, ANY_POINTS, {"q": q, "v": v}, None)
     if inputs.batch:
-        raise InputError("a proof is about one state: q has shape (nq,) and v has shape (nv,)")
+        raise InputError("prove decides one state: q has shape (nq,) and v has shape (nv,)")
     if any(np.iscomplexobj(x) for x in inputs.arguments.values()):
-        raise InputError("a proof is about real numbers, but q or v is complex")
+        raise InputError("prove needs real numbers, but q or v is complex")
     if q is not None:
         evaluate_dense(_POSE, model, q=q)  # rejects arrays that are not configurations
     return inputs.arguments
@@ -439,8 +509,9 @@ def _checked_modes(modes: Any, identity: Identity) -> bool:
         return modes or (not rigid and any(map(is_about_modes, identity.sides)))
     if modes:
         raise InputError(
-            f"{identity.name!r} is about constraint rows, or checked with formulas for rigid "
-            f"bodies. Leave out modes=True, or prove it on a model: pp.prove(identity, model)"
+            f"{identity.name!r} does not support modes=True, because it is about constraint rows, "
+            f"or checked with formulas for rigid bodies. Remove modes=True, or prove it on a "
+            f"model:  pp.prove(identity, model)"
         )
     return False
 
@@ -453,5 +524,5 @@ def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
     except SingularHingeError as error:
         return error
     return SingularMatrixError(
-        f"identity {identity.name!r} inverts a matrix that is singular on this mechanism"
+        f"identity {identity.name!r} inverts a matrix that is singular for this mechanism"
     )

@@ -1,4 +1,4 @@
-"""The rules that a user gives to a computation: proved before they are used, or rejected."""
+"""Rules of users: proved before the rewriter applies them, or rejected."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def _check_sides(identity: Identity) -> None:
         )
     if identity.sides[0].op in (Op.IDENTITY, Op.ZERO):
         raise InputError(
-            f"the rule {identity.name!r} would replace {shown(identity.sides[0])}, which is in "
-            f"every expression. Rules are used from left to right; swap the sides."
+            f"the rule {identity.name!r} would replace {shown(identity.sides[0])}, which occurs in "
+            f"every expression. Rules are applied from left to right; swap the sides."
         )
     if is_self_matching(identity):
         raise InputError(
-            f"the right side of the rule {identity.name!r} contains its left side, so it could be "
-            f"used for ever. Swap the sides, or state it for the whole part that is to be replaced."
+            f"the right side of the rule {identity.name!r} contains its left side, so the rewriter "
+            f"would not terminate. Swap the sides, or state it for the whole part to be replaced."
         )
 
 
@@ -64,8 +64,8 @@ def _check_condition(identity: Identity, mechanism: Model | None) -> None:
         return
     if mechanism is None:
         raise InputError(
-            f"the rule {identity.name!r} holds if {identity.condition}, which is decided by a "
-            f"model: pp.explain(expr, model, rules=[…])"
+            f"the rule {identity.name!r} holds if {identity.condition}, which depends on the "
+            f"model. Pass one:  pp.explain(expr, model, rules=[…])"
         )
     why = unmet(identity.condition, mechanism)
     if why:
@@ -127,8 +127,8 @@ def _proof(
     here = mechanism.cached((_proof, identity, at), once)
     if isinstance(here, PhipsiError):
         raise InputError(
-            f"the rule {identity.name!r} cannot be used for this model: there is no proof, because "
-            f"{here}"
+            f"the rule {identity.name!r} cannot be used for this model, because it cannot be "
+            f"proved: {here}"
         ) from here
     if here.in_general is not None and here.in_general.holds and here:
         return "proved on this tree"
@@ -149,7 +149,7 @@ def _in_general(identity: Identity) -> str:
 def _untrue(identity: Identity, proof: Proof, also: str = "") -> InputError:
     _, _, numbers = str(proof.counterexample or "").partition("\n")
     return InputError(
-        f"the rule {identity.name!r} cannot be used, because it is not true: it fails "
+        f"the rule {identity.name!r} cannot be used, because it is false: it fails "
         f"{proof.reason}{also}\n{numbers}".rstrip()
     )
 

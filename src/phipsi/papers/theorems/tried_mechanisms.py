@@ -1,4 +1,4 @@
-"""An identity on the sample mechanisms: where it fails, how far it was tried, what saves it."""
+"""An identity on the sample mechanisms: where it fails, how far it was tried, its condition."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Tried:
         self._free_tau = any_efforts and _TAU in leaves
         if is_about_rows(identity) and "no loops" in identity.condition:
             raise InputError(
-                f"{identity.name!r} is about constraint rows, which mechanisms with the condition "
-                f"'no loops' do not have. Leave out the condition."
+                f"{identity.name!r} is about constraint rows, but its condition 'no loops' "
+                f"excludes mechanisms that have them. Remove the condition."
             )
         if any(leaf.params and leaf.name in ("select", *SELECTABLE) for leaf in leaves):
             raise InputError(
-                f"{identity.name!r} is about selected bodies, which are those of a system: "
+                f"{identity.name!r} is about selected bodies, which only a system has. Write  "
                 "pp.prove(identity, system)"
             )
         self._small, self._deep = pool_of(identity, seed, modes)
@@ -105,10 +105,10 @@ class Tried:
         fewer = (shorter(failed, n) for n in range(2, failed.in_a_row))
         return next((one for one in fewer if one and self._once(one) is False), failed)
 
-    def _work(self, one: SampleMechanism) -> float:
+    def _work(self, sample: SampleMechanism) -> float:
         if self.method != "exact":
-            return one.model.n_bodies
-        return one.model.n_bodies * points_needed(self._identity, one.model, one.points)
+            return sample.model.n_bodies
+        return sample.model.n_bodies * points_needed(self._identity, sample.model, sample.points)
 
     def _on_fewer(self, heavy: list[SampleMechanism], decide: Any) -> SampleMechanism | None:
         """A failure at one point of a chain; if there is none, proofs on fewer bodies."""

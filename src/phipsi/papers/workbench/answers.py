@@ -63,11 +63,11 @@ class Question:
         if not isinstance(text, str) or not isinstance(robot, str) or not isinstance(wrt, str):
             raise InputError("text, robot and wrt of a question are strings")
         if type(seed) is not int or not 0 <= seed < 2**31:
-            raise InputError("the seed of a question is a whole number from 0 to 2147483647")
+            raise InputError("the seed of a question is an integer from 0 to 2147483647")
         if len(text) > LONGEST_TEXT:
             raise InputError(
-                f"the expression has {len(text)} characters; the workbench reads {LONGEST_TEXT}. "
-                "Compile long ones in Python: pp.compile(text, model)"
+                f"the expression has {len(text)} characters; the workbench reads at most "
+                f"{LONGEST_TEXT}. Compile long expressions in Python:  pp.compile(text, model)"
             )
         return cls(text, robot, seed, wrt)
 
@@ -102,7 +102,7 @@ class Answers:
         try:
             kind = self._kinds.get(str(request.get("kind")))
             if kind is None:
-                raise InputError(f"a question is one of {', '.join(self._kinds)}")
+                raise InputError(f"the kind of a question is one of {', '.join(self._kinds)}")
             return kind(Question.make(request))
         except PhipsiError as error:
             return {"error": str(error), "class": type(error).__name__}
@@ -111,7 +111,7 @@ class Answers:
         """The model that a question names."""
         name = question.robot or next(iter(self.robots))
         if name not in self.robots:
-            raise InputError(f"there is no robot {name!r} here; there are {', '.join(self.robots)}")
+            raise InputError(f"there is no robot {name!r}. Known: {', '.join(self.robots)}")
         if name not in self._built:
             self._built[name] = self.robots[name]()
         return self._built[name]
@@ -211,8 +211,8 @@ class Answers:
         x, robot = question.expression, self.robot(question)
         if robot.n_bodies > _MOST_BODIES:
             raise InputError(
-                f"{question.robot} has {robot.n_bodies} bodies; pictures are of dense matrices, "
-                f"with at most {_MOST_BODIES} bodies"
+                f"{question.robot} has {robot.n_bodies} bodies; pictures show dense matrices, and "
+                f"are limited to {_MOST_BODIES} bodies"
             )
         forms = (x, *explain(x, robot, points=_points(x, robot)).lowered)
         parts = dict.fromkeys([x, *sorted({y for form in forms for y in leaves_of(form)}, key=str)])
@@ -251,7 +251,10 @@ class Answers:
         program, _ = _program(question.expression, self.robot(question))
         native = program.native
         if native is None:
-            raise InputError("this machine has no native backend, so no code is generated")
+            raise InputError(
+                "this machine has no native backend, so no code is generated. Install LLVM:  "
+                "pip install llvmlite"
+            )
         text = native.unit.emit()
         cut = text if len(text) <= _LONGEST_CODE else text[:_LONGEST_CODE] + "\n; … cut here"
         return {"text": cut, "lines": text.count("\n"), "lanes": native.target.lanes}
@@ -307,7 +310,7 @@ class Answers:
 def _sides(text: str) -> list[str]:
     sides = text.split("=")
     if len(sides) != 2:
-        raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1}")
+        raise InputError(f"a claim has one equals sign, but this text has {len(sides) - 1}")
     return sides
 
 

@@ -30,10 +30,23 @@ _POLICY = (
 class Workbench:
     """A running workbench: `address` opens its page; `close` ends it.
 
-    **Arguments:** `robot`, a model of your own, offered first; `port`, 0 for any that is free;
-    `seconds` and `memory` (bytes), the limits of one answer; `expression`, what the page begins
-    with. It serves in a thread of its own until it is closed; it is a context manager.
+    It serves in a thread of its own until it is closed; it is a context manager.
 
+    Parameters
+    ----------
+    robot : Model, optional
+        Your model, listed first.
+    expression : str, optional
+        The expression that the page shows first.
+    port : int, optional
+        Default: 0, any free port.
+    seconds : float, optional
+        Time limit of one answer. Default: 20.
+    memory : int, optional
+        Memory limit of one answer, in bytes. Default: 4e9.
+
+    Examples
+    --------
     >>> with Workbench(expression="H φ M φ* H*") as bench:
     ...     bench.address.startswith("http://127.0.0.1:")
     True
@@ -78,16 +91,17 @@ class Workbench:
         except TooSlow:
             seconds = self._limits["seconds"]
             return _failure(
-                f"there was no answer within {seconds:g} s. Take a smaller robot or a shorter "
-                f"expression, or give it more:  phipsi workbench --seconds {10 * seconds:g}"
+                f"there was no answer within {seconds:g} s. Use a smaller robot or a shorter "
+                f"expression, or allow more time:  phipsi workbench --seconds {10 * seconds:g}"
             )
         except Ended as error:
-            return _failure(f"the process that evaluates ended with {error}; ask again")
+            return _failure(f"the worker process ended with {error}; try again")
         except NotStarted as error:
-            return _failure(f"the process that evaluates could not be started: {error}")
+            return _failure(f"the worker process could not be started: {error}")
         if head.pop("failure", "") == "memory":
             return _failure(
-                f"it needs more memory than the {self._limits['memory']:,} bytes it may use"
+                f"the computation exceeds the limit of {self._limits['memory']:,} bytes of memory. "
+                "Use a smaller robot or a shorter expression"
             )
         head.pop("is_last", None)
         return head

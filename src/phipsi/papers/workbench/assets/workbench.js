@@ -17,7 +17,7 @@ async function ask(kind, more = {}) {
     if (!answer.ok) return { error: `The workbench answered "${answer.status} ${answer.statusText}". Is it still running?` };
     return await answer.json();
   } catch {
-    return { error: "The workbench does not answer. Start it again:  phipsi workbench" };
+    return { error: "No answer from the workbench. Restart it:  phipsi workbench" };
   }
 }
 
@@ -79,7 +79,7 @@ function drawRead(answer) {
     table.append(row);
   }
   const more = make("details");
-  more.append(make("summary", "operators in it"), table);
+  more.append(make("summary", "Operators in this expression"), table);
   const facts = make("p", [answer.signature, answer.structure].filter(Boolean).join("  ·  "), "facts");
   $("read").replaceChildren(typeset(answer.latex, true, answer.text), facts, more);
   $("read").hidden = false;
@@ -191,10 +191,10 @@ function drawCost(answer) {
   answer.plans.forEach((plan, i) => {
     const row = make("tr");
     row.append(make("th", i ? plan.name : `▸ ${plan.name}`), make("td", `${number(plan.nanoseconds)} ns`));
-    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers kept`, "source"));
+    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers stored`, "source"));
     table.append(row);
   });
-  show("cost", "Plans and their cost", [svg, make("h3", "on this robot"), table], "estimated ns of one configuration, on chains of N bodies");
+  show("cost", "Plans and their cost", [svg, make("h3", "On this robot"), table], "estimated ns of one configuration, on chains of N bodies");
 }
 
 function offerCode() {
