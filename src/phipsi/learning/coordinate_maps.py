@@ -53,7 +53,7 @@ class CoordinateMaps:
         return self._sizes(q) * self.adjoint(q, dq) if self._curved else dq
 
     def gradient(self, q: Array, along: Array) -> Array:
-        """Gradient by the components of q (..., nq) from one along v (..., nv): N⁺* g."""
+        """Gradient in components of q (..., nq) from one in directions of v (..., nv): N⁺* g."""
         return self.model.qdot(q, self._sizes(q) * along) if self._curved else along
 
     def adjoint(self, q: Array, by_components: Array) -> Array:

@@ -2,7 +2,7 @@
 
 All efforts of a circuit are one vector: those at joints, and H φ f for its forces f on bodies. With
 the rates of continuous states, and the changes x⁺ − x of sampled ones, they are the results whose
-derivatives by q, v, tau, states and parameters come from the adjoint of their graph.
+derivatives with respect to q, v, tau, states and parameters come from the adjoint of their graph.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class ContinuousLaws:
         return self._acting.values({**self._at, "q": q, "v": v, "tau": tau})[: self._model.nv]
 
     def derivatives(self, q: Array, v: Array, tau: Array, more: Sequence[str]) -> LawDerivatives:
-        """Derivatives by q, v, tau and what `more` names."""
+        """Derivatives with respect to q, v, tau and what `more` names."""
         nv = self._model.nv
         if self._acting is None:
             none = np.zeros((nv, nv))

@@ -415,8 +415,8 @@ class CompiledStep:
         """The adjoint of a rollout of this step: the gradient of Σ cotangents · records (a VJP).
 
         Its `gradient` runs forward and back, from arrays of states and parameters as a rollout has
-        them. Cotangents have the records' entries; the gradient by q is in the directions of v
-        (nv).
+        them. Cotangents have the records' entries; the gradient with respect to q is in
+        the directions of v (nv).
 
         Parameters
         ----------

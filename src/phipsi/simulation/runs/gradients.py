@@ -41,6 +41,7 @@ from phipsi.simulation.runs.user_functions import check_signature
 from phipsi.support import shapes_in_line
 
 Array = NDArray[Any]
+_BY_Q, _BY_V = "derivative with respect to q", "derivative with respect to v"
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
 Final = Callable[[Array, Array], tuple[Any, Any, Any]]
 
@@ -428,7 +429,7 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
             "final(q, v) must return a cost and two derivatives, with respect to q and v"
         )
     value, by_q, by_v = found
-    for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
+    for at, name, given in ((0, _BY_Q, by_q), (nv, _BY_V, by_v)):
         if given is not None:
             adjoint[..., at : at + nv] = _shaped("final", name, given, v.shape)
     return cost + _shaped("final", "cost", value, batch), adjoint
@@ -441,7 +442,7 @@ def _running_cost(
     if running is None:
         return 0.0, [None, None, None]
     found = running(numbers, q, v, tau)
-    names = ("derivative by q", "derivative by v", "derivative by tau")
+    names = (_BY_Q, _BY_V, "derivative with respect to tau")
     if not isinstance(found, tuple) or len(found) != 1 + len(names):
         raise InputError("running(k, q, v, tau) must return a cost and three derivatives")
     value, *sources = found
@@ -458,7 +459,7 @@ def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Ar
         return np.broadcast_to(array, shape)
     except ValueError:
         hint = ""
-        if what == "derivative by q" and array.shape[:-1] == shape[:-1]:
+        if what == _BY_Q and array.shape[:-1] == shape[:-1]:
             hint = (
                 ". Derivatives with respect to q are in the directions of v (nv of them), not "
                 "those of the components of quaternions"
