@@ -380,7 +380,7 @@ def swing_up() -> plt.Figure:
 
 def one_controller() -> plt.Figure:
     """The first joint of a thousand arms that one controller holds."""
-    names = after("control.md", "settled")
+    names = after("controller-testing.md", "settled")
     run, settled = names["many"], names["settled"]
     figure, axes = plt.subplots(figsize=(6.0, 2.6), layout="constrained")
     for shown, color, label in ((settled, "C0", "settles"), (~settled, "C3", "does not settle")):

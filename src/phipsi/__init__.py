@@ -70,9 +70,11 @@ _TABLE = {
         "kinematics.inverse_kinematics": "inverse_kinematics",
     },
     ("Dynamics", "notation.md"): {
+        "algorithms.dynamics.equation_terms": (
+            "bias_forces gravity_forces mass_matrix mass_matrix_inverse operational_space_inertia"
+        ),
         "algorithms.dynamics.equations_of_motion": (
-            "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
-            "mass_matrix mass_matrix_inverse operational_space_inertia"
+            "forward_dynamics inverse_dynamics joint_reactions"
         ),
         "algorithms.dynamics.energy": (
             "center_of_mass elastic_energy kinetic_energy momentum potential_energy"
@@ -91,7 +93,8 @@ _TABLE = {
     },
     ("Grasping", "grasping.md"): {"grasping": "."},
     ("Contact", "contact.md"): {
-        "attached.shapes": ". Material",
+        "attached.shapes": ".",
+        "attached.material": "Material",
         "contact.contact_pairs": "Contacts",
         "contact.contact_points": "contact_points distances",
         "simulation.impacts.single_contact_step": "contact_forces contact_step",

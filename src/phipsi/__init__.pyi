@@ -28,15 +28,17 @@ from phipsi.algorithms.dynamics.energy import (
     momentum,
     potential_energy,
 )
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.dynamics.equation_terms import (
     bias_forces,
-    forward_dynamics,
     gravity_forces,
-    inverse_dynamics,
-    joint_reactions,
     mass_matrix,
     mass_matrix_inverse,
     operational_space_inertia,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    forward_dynamics,
+    inverse_dynamics,
+    joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
 from phipsi.algorithms.kinematics.motions import (
@@ -47,7 +49,7 @@ from phipsi.algorithms.kinematics.motions import (
     velocities,
 )
 from phipsi.attached import shapes
-from phipsi.attached.shapes import Material
+from phipsi.attached.material import Material
 from phipsi.codegen.export import export
 from phipsi.codegen.fmu import export_fmu
 from phipsi.contact.contact_pairs import Contacts

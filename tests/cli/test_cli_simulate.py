@@ -105,7 +105,7 @@ def test_divergence_keeps_everything_before(capsys: pytest.CaptureFixture[str], 
     assert call("simulate", "seven_joint_arm", *options.split(), str(out)) == 1
     error = capsys.readouterr().err
     assert error.startswith("the simulation diverged: ")
-    assert "what there is up to then was written" in error
+    assert "the results up to then were written" in error
     saved = pp.Trajectory.load(out)
     assert not saved.complete and np.isfinite(saved.q).all() and 0 < saved.t[-1] < 50
 
@@ -125,7 +125,7 @@ def test_an_interrupt_keeps_what_there_is(
     options = "--duration 1e5 --integrator rk4 --dt 1e-3 --set elbow_pitch=1 --out".split()
     assert call("simulate", "seven_joint_arm", *options, str(out)) == 130
     text, error = capsys.readouterr()
-    assert error == "interrupted at t = 0.05 of 100000 s; what there is up to then was written.\n"
+    assert error == "interrupted at t = 0.05 of 100000 s; the results up to then were written.\n"
     saved = pp.Trajectory.load(out)
     assert not saved.complete and len(saved) == 51 and saved.t[-1] == pytest.approx(0.05)
     assert "state at the end, t = 0.05 s" in text

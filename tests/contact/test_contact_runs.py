@@ -579,7 +579,8 @@ def test_bodies_that_no_joint_can_move_apart_are_an_error():
     q = model.neutral()
     q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
     q[7:] = 1.5, -3.0
-    with pytest.raises(pp.errors.SimulationError, match=r"apart: 'foot.box' overlap by 0\.00\d+ m"):
+    reason = r"separate them: 'foot.box' overlap by 0\.00\d+ m"
+    with pytest.raises(pp.errors.SimulationError, match=reason):
         sim.rollout(sim.initial_state(q, resolve_penetration=True), steps=20)
 
 
@@ -594,7 +595,7 @@ def test_bodies_that_no_joint_moves_apart_are_named_with_their_depth():
     with pytest.raises(pp.errors.SimulationError) as found:
         sim.rollout(sim.initial_state([0.0], resolve_penetration=True), steps=100)
     text = str(found.value)
-    assert "that the step cannot move apart: 'wheel|ground' overlap by 0.0" in text
+    assert "and the step cannot separate them: 'wheel|ground' overlap by 0.0" in text
     assert "exclude=[('wheel', 'ground')]" in text
 
 
@@ -672,7 +673,7 @@ def test_a_ground_that_nothing_may_touch_is_named():
     builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
     model = builder.build()
     with pytest.warns(
-        pp.errors.PhipsiWarning, match=r"Its shapes 'skin' are left out.*(?s:.*)'ground'\)\]"
+        pp.errors.PhipsiWarning, match=r"Its shapes 'skin' are excluded.*(?s:.*)'ground'\)\]"
     ):
         pp.Contacts(model, ground=True, exclude=["skin"])
     assert len(pp.Contacts(model, ground=True).pairs) == 1

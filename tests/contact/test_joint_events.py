@@ -257,7 +257,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
 
 def test_what_does_not_go_with_rows() -> None:
     stop = F.JointLimit("rod", INF, upper=1.0)
-    with pytest.raises(pp.errors.PhipsiError, match="rod.* beyond its rigid upper stop"):
+    with pytest.raises(pp.errors.PhipsiError, match="rod.* beyond its rigid upper limit"):
         pp.simulate(hinge(), [1.2], [0.0], 0.1, forces=[stop])
     with pytest.raises(pp.errors.PhipsiError, match="holds exactly"):
         pp.simulate(hinge(), [0.0], [0.0], 0.1, forces=[stop], integrator="rk4")

@@ -71,7 +71,7 @@ def test_files(tmp_path, name, data, tolerance):
             binary_stl(CUBE, TRIANGLES)[:-7],
             "is damaged: it is not STL text, and as binary",
         ),
-        ("a.stl", b"solid\nvertex 1 2 3\nvertex 1 2 3\n", "2 vertices are not whole triangles"),
+        ("a.stl", b"solid\nvertex 1 2 3\nvertex 1 2 3\n", "2 vertices are not a multiple of three"),
         ("a.stl", b"solid\n", "has no triangles"),
         ("a.stl", b"solid\nvertex 1 2\n" * 3, "is damaged"),
         ("a.stl", b"", "is damaged"),

@@ -27,7 +27,7 @@ def test_a_start_beyond_a_rigid_stop_is_an_error():
     arm, laws = stopped_arm()
     sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
     with pytest.raises(
-        InputError, match=r"'joint1' is 0\.2 .* upper stop.*(?s:.*)resolve_penetration=True"
+        InputError, match=r"'joint1' is 0\.2 .* upper limit.*(?s:.*)resolve_penetration=True"
     ):
         sim.initial_state([0.7, 0.0])
     with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.4 .* lower"):
@@ -108,7 +108,7 @@ def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
     found = run()
     assert found.status.tolist() == [GAINS_ENERGY, 0] and 15 <= found.failed_at[0] <= 20
     sim = pp.Simulator(system, dt=1e-3, **STEPPING)
-    with pytest.raises(pp.errors.PhipsiError, match="contacts add kinetic energy"):
+    with pytest.raises(pp.errors.PhipsiError, match="contact impulses add kinetic energy"):
         sim.rollout(sim.initial_state(both, v), steps=40, progress=False)
 
 
@@ -167,7 +167,7 @@ def test_a_motor_against_a_rigid_stop_is_named_with_a_fix():
     motor = pp.constraints.Motor(name="crank", joint="joint1", rate=1.0)
     forces, dt = [pp.forces.JointLimit("joint1", np.inf, upper=0.05)], 1e-3
     sim = pp.Simulator(pp.System(arm, [motor]), forces, dt, **STEPPING)
-    with pytest.raises(pp.errors.SimulationError, match="motor and a rigid stop") as error:
+    with pytest.raises(pp.errors.SimulationError, match="motor contradicts a rigid limit") as error:
         sim.rollout(sim.initial_state([0.0], [1.0]), steps=100)
     text = str(error.value)
     assert "'crank' (joint 'joint1')" in text

@@ -129,7 +129,7 @@ def test_include(tmp_path: Path):
     model = load(path, base="fixed", package_dirs=[tmp_path])
     assert model.body_names == ("gun::body",)
     assert model.placements[0].translation.tolist() == [0, 0, 1]
-    with pytest.raises(ModelError, match="was not found. Say where models are"):
+    with pytest.raises(ModelError, match="was not found. Pass the folders of models"):
         load(path)
 
 
@@ -151,7 +151,7 @@ COMPLAINTS = {
     "no model": ("<sdf/>", "no <model>"),
     "two models": (
         "<sdf><model name='a'/><model name='b'/></sdf>",
-        "2 models: 'a', 'b'. Say which one:\n    pp.load(path, model='a')",
+        "2 models: 'a', 'b'. Choose one:\n    pp.load(path, model='a')",
     ),
     "no link": ("<sdf><model name='a'/></sdf>", "no <link>"),
     "type": (two(f"type='revolut'>{ENDS}"), "Did you mean 'revolute'"),

@@ -424,7 +424,7 @@ COMPLAINTS = {
     "two bases": (
         pair(L).replace("<joint", '<link name="c"/>\n<joint'),
         4,
-        "2 links hang on no joint",
+        "2 links have no parent joint",
     ),
     "no link": ('<robot name="r"/>', 1, "there is no <link>"),
     "not a robot": ("<robots/>", 1, "that of a URDF is <robot>"),
@@ -459,7 +459,7 @@ def test_cycles_and_loops_are_named(tmp_path: Path):
         load(write(tmp_path, f"<robot>\n{ring}</robot>"))
     loop = links + "".join(joint.format(f"j{p}{c}", p, c) for p, c in ("ab", "ac", "bc"))
     with pytest.raises(
-        FileError, match=r"robot.urdf:7: joint 'jbc': its child 'c' already hangs on"
+        FileError, match=r"robot.urdf:7: joint 'jbc': its child 'c' is already attached by"
     ):
         load(write(tmp_path, f"<robot>\n{loop}</robot>"))
 

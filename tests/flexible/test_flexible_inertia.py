@@ -152,7 +152,7 @@ GOOD = {
         ({"S2": np.arange(12.0).reshape(3, 2, 2)}, "S2 is not symmetric in its axes 1 and 2"),
         ({"C0": np.full((3, 2), np.nan)}, r"C0\[0, 0\] is nan"),
         ({"S1": np.full((3, 2), 9.0)}, r"M\(0\) has a negative eigenvalue"),
-        ({"ports": [pp.Port("a"), pp.Port("a")]}, "two ports are called 'a'"),
+        ({"ports": [pp.Port("a"), pp.Port("a")]}, "two ports are named 'a'"),
         ({"ports": [pp.Port("a", translation_modes=np.zeros((3, 5)))]}, "port 'a' has 5 modes"),
         ({"ports": ["tip"]}, "must be Port objects"),
         ({"shape": FlexibleShape(np.zeros((1, 3)), np.zeros((1, 3, 1)))}, "shape has 1 modes"),

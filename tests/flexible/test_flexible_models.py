@@ -119,7 +119,7 @@ def test_undeformed_bodies_and_locked_joints():
     ("build", "words"),
     [
         (lambda: boom(placement=None), "placement"),
-        (lambda: _attached(port=None), "say on which port.*port='tip'"),
+        (lambda: _attached(port=None), "pass its port.*port='tip'"),
         (lambda: _attached(port="tap"), "body 'ball': .*'boom' has no port 'tap'.*'tip'"),
         (lambda: _attached(parent="world", port="tip"), "not a flexible body and has no ports"),
         (lambda: _with_frame(), r"frame 'f' is on the flexible body 'boom'.*port='tip'"),
@@ -128,7 +128,7 @@ def test_undeformed_bodies_and_locked_joints():
         (lambda: MODEL.with_inertial_parameters(np.zeros((3, 10))), "'boom' deforms"),
         (lambda: pp.jacobian(MODEL, MODEL.neutral(), [("boom", (0.1, 0, 0))]), "add_frame"),
         (lambda: MODEL.with_body("boom", inertia=BALL), "not a flexible body and has no ports"),
-        (lambda: MODEL.attach(boom(), "boom", prefix="b_"), "say on which port"),
+        (lambda: MODEL.attach(boom(), "boom", prefix="b_"), "pass its port"),
     ],
 )
 def test_mistakes_are_explained(build, words):

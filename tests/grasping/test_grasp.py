@@ -12,7 +12,7 @@ from random_systems import admissible, bias_by_complex_step, kkt
 import phipsi as pp
 from phipsi import grasping
 from phipsi.algorithms.dynamics.dynamics_expressions import FORMS, forward_with_rows
-from phipsi.grasping.grasp import Inequality, least_force, margins
+from phipsi.grasping.contact_inequalities import Inequality, least_force, margins
 
 LOOSE = [
     ("Rigid", "Rigid"), ("Rigid", "Point"), ("Edge", "SoftFinger"),
@@ -405,7 +405,9 @@ def test_ends_on_the_wrong_side_are_refused():
                  contacts=[pp.constraints.Weld(name="w", a="box", b="left_tip")])  # fmt: skip
     with pytest.raises(pp.errors.ModelError, match="above 0"):
         grasping.Point(0, name="x", finger="left_tip", object="box")
-    with pytest.raises(pp.errors.ModelError, match="leans out of the surface"):
+    with pytest.raises(
+        pp.errors.ModelError, match="has a z component, but a line of contact lies in the surface"
+    ):
         grasping.Edge((0, 1, 1), name="x", finger="left_tip", object="box")
 
 

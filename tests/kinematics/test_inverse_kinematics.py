@@ -429,7 +429,7 @@ def test_limits_are_named_in_failures():
         ({"fixed": ["elbow"]}, "no joint 'elbow'"),
         ({"weights": {"hand": 1.0}}, "not a target"),
         ({"weights": {"tool": -1.0}}, "weight of 'tool'"),
-        ({"weights": {"tool": 0.0}}, "nothing is asked for"),
+        ({"weights": {"tool": 0.0}}, "there is nothing to solve"),
         ({"position_tolerance": 0.0}, "larger than 0"),
         ({"max_iterations": 0}, "at least 1"),
         ({"restarts": -1}, "at least 0"),

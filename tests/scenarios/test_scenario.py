@@ -158,7 +158,7 @@ def what_a_force_lacks(names: Iterable[str]) -> Iterator[str]:
     """What has to be added so that a force element is known everywhere."""
     from phipsi.scenarios.load_scenario import FORCES
 
-    listed = rows_below("simulation.md", "## Forces")
+    listed = rows_below("forces.md", "## Table of elements")
     keys_shown = rows_below("scenarios.md", "### Forces")
     for name in names:
         if name not in FORCES:
@@ -177,7 +177,7 @@ def what_a_force_lacks(names: Iterable[str]) -> Iterator[str]:
                 )
         if name not in listed:
             yield (
-                f"{name}: docs/simulation.md does not list it. Below '## Forces', add\n"
+                f"{name}: docs/forces.md does not list it. Below '## Table of elements', add\n"
                 f"    | `{name}(…)` | the force, as a formula | does it store energy? |"
             )
 
@@ -196,7 +196,7 @@ def test_a_force_that_is_not_registered_is_told_how():
     reader, page = what_a_force_lacks(["NoSuchForce"])
     assert '"NoSuchForce": (forces.NoSuchForce,' in reader
     assert "Add to FORCES of scenarios/load_scenario.py" in reader
-    assert "docs/simulation.md" in page and "| `NoSuchForce(…)` |" in page
+    assert "docs/forces.md" in page and "| `NoSuchForce(…)` |" in page
 
 
 PATH = "path = [{ time = 0, q = {} }, { time = 0.2, q = { elbow_pitch = 1.0 } }]"

@@ -122,7 +122,9 @@ def test_locking_joints_of_a_rotor():
     assert_allclose(pp.mass_matrix(held, q[:2]), M[:2, :2], atol=1e-13)
     assert model.with_locked(["pitch", "roll"], q).rotors == ()
     assert model.with_paths("pitch").rotors == held.rotors
-    with pytest.raises(ModelError, match="sits on the parent of joint 'pitch', which does not"):
+    with pytest.raises(
+        ModelError, match="is mounted on the parent of joint 'pitch', which no longer"
+    ):
         model.with_locked("pitch", q)
     hung = model.attach(model, at="roll", prefix="b_")
     assert hung.rotors[1].joints == ("b_pitch", "b_roll")

@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
 )
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
+from phipsi.algorithms.dynamics.equation_terms import BIAS_FORCES
 from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
 from phipsi.core.rewrite.identity import unmet
 from phipsi.core.sweeps import cheapest_plan as plans, request as requests

@@ -134,7 +134,7 @@ def test_a_matrix_of_coefficients_is_several_relations():
     assert_allclose(held.jacobian(np.zeros(3)), [[1, 1, 0], [0, -2, 1]])
     assert_allclose(held.residual([0.6, 0, 0]), [0, 0.5], atol=1e-15)
     for bad, word in (([[1, 0, 0, 0, 0], [1, 0, 0, 0, 0]], "takes no part"),
-                      ([[1, 1, 1, 1, 1], [2, 2, 2, 2, 2]], "depend on each other")):  # fmt: skip
+                      ([[1, 1, 1, 1, 1], [2, 2, 2, 2, 2]], "linearly dependent")):  # fmt: skip
         with pytest.raises(ModelError, match=word):
             c.Coupling(name="train", joints=names, coefficients=bad)
 

@@ -306,7 +306,8 @@ def test_bevel_wheels_that_say_nothing_of_their_sense():
         (((0, 0, 1), (1, 0, 0)), ((0.3, 0.1, -0.1), (0.4, 0, 0)), {}, r"miss each other by 0\.1 m"),
         (((0, 0, 1), (0.6, 0, 0.8)), ((0.3, 0, -0.1), (0.6, 0, 0.4)), {"teeth": (50, 32)},
          "teeth inside"),
-        (((0, 0, 1), (1, 0, 0)), ((0.3, 0, -0.1), (0.4, 0, 0)), {"internal": True}, "Leave out"),
+        (((0, 0, 1), (1, 0, 0)), ((0.3, 0, -0.1), (0.4, 0, 0)), {"internal": True},
+         "Remove internal=True"),
     ]  # fmt: skip
     for axes, places, more, text in cases:
         model = on_carrier(*zip(map(turning, axes), places, strict=True))

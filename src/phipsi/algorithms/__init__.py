@@ -33,10 +33,8 @@ __getattr__ = offer_within(
             "ELASTIC_ENERGY KINETIC_ENERGY WHOLE_INERTIA elastic_energy first_moment "
             "kinetic_energy momentum potential_energy"
         ),
-        "dynamics.equations_of_motion": (
-            ". bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
-            "mass_matrix mass_matrix_inverse"
-        ),
+        "dynamics.equation_terms": ". bias_forces gravity_forces mass_matrix mass_matrix_inverse",
+        "dynamics.equations_of_motion": (". forward_dynamics inverse_dynamics joint_reactions"),
         "dynamics.hybrid": (
             "HELD_CHANGE HELD_IMPULSE accelerations free_mask hybrid_dynamics hybrid_form"
         ),

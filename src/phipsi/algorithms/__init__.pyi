@@ -21,7 +21,10 @@ from phipsi.algorithms.constrained.loop_projection import LoopProjection as Loop
 from phipsi.algorithms.constrained.row_rank import RANK as RANK, Ranked as Ranked
 from phipsi.algorithms.constrained.stages import Stages as Stages
 from phipsi.algorithms.constrained.system import System as System
-from phipsi.algorithms.dynamics import equations_of_motion as equations_of_motion
+from phipsi.algorithms.dynamics import (
+    equation_terms as equation_terms,
+    equations_of_motion as equations_of_motion,
+)
 from phipsi.algorithms.dynamics.actuation import (
     Actuation as Actuation,
     driving_efforts as driving_efforts,
@@ -71,14 +74,16 @@ from phipsi.algorithms.dynamics.energy import (
     momentum as momentum,
     potential_energy as potential_energy,
 )
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.dynamics.equation_terms import (
     bias_forces as bias_forces,
-    forward_dynamics as forward_dynamics,
     gravity_forces as gravity_forces,
-    inverse_dynamics as inverse_dynamics,
-    joint_reactions as joint_reactions,
     mass_matrix as mass_matrix,
     mass_matrix_inverse as mass_matrix_inverse,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    forward_dynamics as forward_dynamics,
+    inverse_dynamics as inverse_dynamics,
+    joint_reactions as joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import (
     HELD_CHANGE as HELD_CHANGE,

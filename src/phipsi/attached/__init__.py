@@ -10,9 +10,10 @@ __getattr__ = offer_within(
             "MimicJoint ShapePair "
             "as_file_shape"
         ),
+        "material": "Material",
         "shapes": (
             "CORNERS MOST_VERTICES BodyShape Box Capsule ConvexMesh Cylinder Ellipsoid HeightField "
-            "Material Plane Shape Sphere bounding_ball farthest_point few_corners is_round "
+            "Plane Shape Sphere bounding_ball farthest_point few_corners is_round "
             "is_surface make_shape"
         ),
     },

@@ -11,6 +11,7 @@ from phipsi.attached.file_metadata import (
     ShapePair as ShapePair,
     as_file_shape as as_file_shape,
 )
+from phipsi.attached.material import Material as Material
 from phipsi.attached.shapes import (
     CORNERS as CORNERS,
     MOST_VERTICES as MOST_VERTICES,
@@ -21,7 +22,6 @@ from phipsi.attached.shapes import (
     Cylinder as Cylinder,
     Ellipsoid as Ellipsoid,
     HeightField as HeightField,
-    Material as Material,
     Plane as Plane,
     Shape as Shape,
     Sphere as Sphere,

@@ -21,7 +21,8 @@ from phipsi.errors import ParseError
 from phipsi.support import fields_in_line
 
 if TYPE_CHECKING:
-    from phipsi.attached.shapes import BodyShape, Material
+    from phipsi.attached.material import Material
+    from phipsi.attached.shapes import BodyShape
 
 Numbers = tuple[float, ...]
 
@@ -46,8 +47,8 @@ class JointProperties:
     """What a file says of a joint and its drive; `source_type` is the file's word for the joint.
 
     `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest ones, inf for none; `friction`
-    is Coulomb friction (N·m or N); `lower_effort`, the least effort, None for −`effort`. Each is
-    one number, or one per rate of the joint where these differ.
+    is Coulomb friction (N·m or N); `lower_effort`, the lower limit of the effort, None for
+    −`effort`. Each is one number, or one per rate of the joint where these differ.
     """
 
     joint: str
@@ -264,7 +265,7 @@ def _record_to_dict(record: Any) -> dict[str, Any]:
         if isinstance(value, Pose):
             value = [list(row) for row in plain(value.matrix[:3])]
         elif field.name == "material":
-            from phipsi.attached.shapes import material_to_dict
+            from phipsi.attached.material import material_to_dict
 
             value = material_to_dict(value)
         out[field.name] = [_json_number(x) for x in value] if isinstance(value, tuple) else value
@@ -291,7 +292,7 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
             rows = values["placement"]
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
         if values.get("material") is not None:
-            from phipsi.attached.shapes import material_from_dict
+            from phipsi.attached.material import material_from_dict
 
             values["material"] = material_from_dict(values["material"])
         if not isinstance(values.get("file", ""), str | None):

@@ -20,15 +20,16 @@ Lengths are in m.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.attached.material import Material, material_from_dict, material_to_dict
 from phipsi.core.model import ALL_GROUPS, Pose, check_text, check_type, fill, floats_of, plain
-from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
+from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole
 from phipsi.package_state import only_public
 
 __all__ = [
@@ -84,7 +85,13 @@ def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
 @final
 @dataclass(frozen=True, slots=True)
 class Sphere(Shape):
-    """A ball about the origin of its frame; `radius` in m."""
+    """A sphere about the origin of its frame.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    """
 
     order: ClassVar[int] = 1
     radius: float
@@ -118,7 +125,15 @@ class _Round(Shape):
 @final
 @dataclass(frozen=True, slots=True)
 class Capsule(_Round):
-    """All points within `radius` of a segment of `length` along z, about its middle; m."""
+    """A capsule: all points within `radius` of a segment along z, centred.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    length : float
+        Length of the segment, m.
+    """
 
     order: ClassVar[int] = 2
 
@@ -126,7 +141,15 @@ class Capsule(_Round):
 @final
 @dataclass(frozen=True, slots=True)
 class Cylinder(_Round):
-    """A cylinder about z with flat ends, centred; `radius` and `length` in m."""
+    """A cylinder about z with flat ends, centred.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    length : float
+        m.
+    """
 
     order: ClassVar[int] = 3
 
@@ -134,7 +157,13 @@ class Cylinder(_Round):
 @final
 @dataclass(frozen=True, slots=True)
 class Ellipsoid(Shape):
-    """Σ (x_i/radii_i)² ≤ 1; `radii` (3,), the half axes in m."""
+    """An ellipsoid about the origin of its frame: Σ (x_i/radii_i)² ≤ 1.
+
+    Parameters
+    ----------
+    radii : array_like, shape (3,)
+        The half axes in m.
+    """
 
     order: ClassVar[int] = 4
     radii: Numbers
@@ -151,7 +180,19 @@ class Ellipsoid(Shape):
 @final
 @dataclass(frozen=True, slots=True)
 class Box(Shape):
-    """A box about the origin of its frame, along its axes; `size` (3,), whole edges in m."""
+    """A box about the origin of its frame, along its axes.
+
+    Parameters
+    ----------
+    size : array_like, shape (3,)
+        Whole edge lengths in m (URDF's size, not half extents).
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.shapes.Box((0.2, 0.2, 0.1)).size
+    (0.2, 0.2, 0.1)
+    """
 
     order: ClassVar[int] = 5
     size: Numbers
@@ -170,10 +211,22 @@ class Box(Shape):
 class ConvexMesh(Shape):
     """The convex hull of points.
 
-    **Arguments:** `vertices` (n, 3), m, not all in one plane; `faces` (m, 3), numbers of the
-    vertices of triangles, counterclockwise seen from outside, or None. With faces the mesh is
-    checked: closed surfaces that are concave or inside out are rejected. Without, the shape is the
-    hull of the vertices, whatever their order.
+    With faces the mesh is checked: closed surfaces that are concave or inside out are rejected.
+    Without, the shape is the hull of the vertices, whatever their order.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (n, 3)
+        Points in m, not all in one plane.
+    faces : array_like of int, shape (m, 3), optional
+        Vertex numbers of triangles, counter-clockwise seen from outside.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    >>> len(pp.shapes.ConvexMesh(corners).vertices)
+    4
     """
 
     order: ClassVar[int] = 6
@@ -191,18 +244,32 @@ class ConvexMesh(Shape):
 
     @classmethod
     def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
-        """The convex hull of points (n, 3), m, with at most so many corners.
+        """The convex hull of points, with a limited number of corners.
 
         The point farthest outside becomes a corner until there are enough, or none is farther out
         than 1e-4 of the size.
 
+        Parameters
+        ----------
+        points : array_like, shape (n, 3)
+            Points in m.
+        corners : int, optional
+            Most corners of the hull. Default: 64.
+
+        Returns
+        -------
+        ConvexMesh
+            The hull.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> cloud = np.random.default_rng(0).normal(size=(1000, 3))
         >>> len(pp.shapes.ConvexMesh.around(cloud, 20).vertices)
         20
         """
         if not is_whole(corners) or corners < 4:
-            raise ModelError(f"ConvexMesh: corners={corners!r} must be a whole number from 4 on.")
+            raise ModelError(f"ConvexMesh: corners={corners!r} must be an integer of at least 4.")
         return cls(few_corners(_vertices(points), corners)[0])
 
     @property
@@ -221,10 +288,22 @@ class ConvexMesh(Shape):
 class HeightField(Shape):
     """Ground of given heights over a grid; everything below is inside.
 
-    **Arguments:** `heights` (n, m), m, at least 3 by 3: z at x = (i − (n−1)/2) dx,
-    y = (j − (m−1)/2) dy of its frame, whose origin is in the middle; `spacing`, (dx, dy) or one
-    number, m. Every cell is two triangles, along the diagonal from (i, j) to (i+1, j+1). Beside the
-    field there is nothing.
+    Every cell is two triangles, along the diagonal from (i, j) to (i+1, j+1). There is no ground
+    beside the field.
+
+    Parameters
+    ----------
+    heights : array_like, shape (n, m)
+        Heights in m, at least 3 by 3: z at x = (i − (n−1)/2) dx, y = (j − (m−1)/2) dy of its frame,
+        whose origin is in the middle.
+    spacing : float or (float, float)
+        (dx, dy) or one number, m.
+
+    Examples
+    --------
+    >>> import numpy as np, phipsi as pp
+    >>> pp.shapes.HeightField(np.zeros((5, 3)), spacing=0.5)
+    HeightField(5 by 3 heights, spacing=(0.5, 0.5))
     """
 
     order: ClassVar[int] = 7
@@ -293,8 +372,8 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
     faces = np.asarray(given)
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
         raise ModelError(
-            f"ConvexMesh: faces must be whole numbers (m, 3), three vertices of every triangle, "
-            f"but the shape is {faces.shape} and the type {faces.dtype}."
+            "ConvexMesh: faces must be integers (m, 3), three vertices of every triangle, but the "
+            f"shape is {faces.shape} and the type {faces.dtype}."
         )
     if faces.size and not (0 <= faces.min() and faces.max() < len(points)):
         raise ModelError(
@@ -403,76 +482,6 @@ def bounding_ball(shape: Shape) -> NDArray[np.float64]:
 # ---- materials -----------------------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The surface of a shape, as contact laws see it.
-
-    **Arguments:** `friction`, Coulomb's coefficient μ; `torsional_friction` and `rolling_friction`,
-    lengths (m): times the normal force they are the largest moments about the normal and across it;
-    `restitution`, between 0 and 1, the part of the closing velocity with which bodies part;
-    `stiffness` (N/m), inf for a rigid surface; of a surface with finite stiffness k, the force at
-    the depth δ is k δ + d δ̇ (Kelvin–Voigt) with `damping` d (N·s/m), and k δ (1 + α δ̇) after Hunt
-    and Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls.
-    Impacts with a small speed v then rebound with 1 − (2/3) α v of it.
-
-    >>> import phipsi as pp
-    >>> pp.Material(0.8, restitution=0.3).stiffness
-    inf
-    """
-
-    friction: float = 0.5
-    torsional_friction: float = field(default=0.0, kw_only=True)
-    rolling_friction: float = field(default=0.0, kw_only=True)
-    restitution: float = field(default=0.0, kw_only=True)
-    stiffness: float = field(default=math.inf, kw_only=True)
-    damping: float = field(default=0.0, kw_only=True)
-    hunt_crossley: float = field(default=0.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            fill(self, **{one.name: self._checked(one.name, getattr(self, one.name))})
-        for name, unit in (("damping", "N·s/m"), ("hunt_crossley", "s/m")):
-            x = getattr(self, name)
-            if x and math.isinf(self.stiffness):
-                raise ModelError(
-                    f"Material: {name}={x:g} {unit} acts on the deformation of a surface, and "
-                    f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
-                    f"    pp.Material(stiffness=1e5, {name}={x:g})"
-                )
-        if self.restitution and not math.isinf(self.stiffness):
-            raise ModelError(
-                f"Material: restitution={self.restitution:g} is that of rigid surfaces, whose "
-                f"impacts take no time; one with stiffness={self.stiffness:g} N/m rebounds as its "
-                "damping lets it. Leave one of the two out, for example\n"
-                f"    pp.Material(stiffness={self.stiffness:g}, hunt_crossley=0.1)"
-            )
-
-    @staticmethod
-    def _checked(name: str, given: Any) -> float:
-        try:
-            x = real_of(given)
-        except (TypeError, ValueError):
-            raise ModelError(f"Material: {name}={given!r} is not a number.") from None
-        if math.isnan(x) or (math.isinf(x) and name != "stiffness"):
-            raise ModelError(f"Material: {name}={x} is not finite.")
-        if x < 0:
-            why = {
-                "friction": "friction would push a sliding body on",
-                "restitution": "bodies would pass through each other",
-                "stiffness": "the surface would pull",
-            }.get(name, "it would feed energy in")
-            raise ModelError(f"Material: {name}={x:g} is negative, but then {why}. Give ≥ 0.")
-        if name == "stiffness" and x == 0:
-            raise ModelError("Material: stiffness=0 never carries a load; leave out the shape.")
-        if name == "restitution" and x > 1:
-            raise ModelError(
-                f"Material: restitution={x:g} is above 1, so that a ball would rise higher with "
-                f"every bounce. Give 0 to 1."
-            )
-        return x
-
-
 # ---- shapes of bodies ----------------------------------------------------------------------------
 
 
@@ -481,9 +490,21 @@ class Material:
 class BodyShape:
     """A shape fixed in a body or in "world".
 
-    **Attributes:** `name`; `body`; `shape`; `placement`, its pose in the body; `material`, or None
-    for the one that `Contacts` takes by default; `group` and `mask`, bits: two shapes may touch if
-    the group of each has a bit in common with the mask of the other.
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    body : str
+        The body, or "world".
+    shape : Shape
+        The shape.
+    placement : Pose, optional
+        Its pose in the body. Default: the identity.
+    material : Material, optional
+        Its surface. Default: the material that `Contacts` uses by default.
+    group, mask : int, optional
+        Bits: two shapes may touch if the group of each has a bit in common with the mask of the
+        other. Default: 1 and all bits.
     """
 
     name: str
@@ -528,7 +549,7 @@ def make_shape(
         check_type(who, "material", material, Material, "pp.Material(friction=0.8)")
     for what, bits in (("group", group), ("mask", mask)):
         if not is_whole(bits) or not 0 <= bits <= ALL_GROUPS:
-            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
+            raise ModelError(f"{who}: {what}={bits!r} must be bits, an integer 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 
 
@@ -538,17 +559,6 @@ KINDS: dict[str, type[Shape]] = {
     one.__name__: one
     for one in (Sphere, Capsule, Cylinder, Ellipsoid, Box, ConvexMesh, HeightField, Plane)
 }
-
-
-def material_to_dict(material: Material) -> dict[str, float | None]:
-    """Return plain numbers; an infinite stiffness is null."""
-    values = {one.name: getattr(material, one.name) for one in fields(material)}
-    return {name: None if math.isinf(x) else x for name, x in values.items()}
-
-
-def material_from_dict(data: dict[str, float | None]) -> Material:
-    """Inverse of `material_to_dict`."""
-    return Material(**{name: math.inf if x is None else x for name, x in data.items()})
 
 
 def shape_to_dict(record: BodyShape) -> dict[str, Any]:

@@ -112,9 +112,10 @@ def measure(model: Model, batch: int) -> list[Timing]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi.algorithms import equations_of_motion as dynamics, motions as kinematics
+    from phipsi.algorithms import equation_terms, equations_of_motion, motions
 
-    function = getattr(dynamics, name, None) or getattr(kinematics, name)
+    rooms = equations_of_motion, equation_terms, motions
+    function = next(getattr(room, name) for room in rooms if hasattr(room, name))
     given = {"q": q, "v": v, "x": x, "p": [model.body_names[-1]]}
     arguments = [given[key] for key in ALGORITHMS[name]]
     return lambda: function(model, *arguments)

@@ -219,7 +219,7 @@ def _run(scenario: Scenario) -> int:
     for path in written:
         print_line(f"written       {path}")
     end = f"t = {trajectory.t[-1]:.6g} of {scenario.duration:.6g} s"
-    kept = "what there is up to then was written" if written else "nothing was written (no --out)"
+    kept = "the results up to then were written" if written else "nothing was written (no --out)"
     if interrupted:
         print_error(f"interrupted at {end}; {kept}.")
         return INTERRUPTED
@@ -470,7 +470,7 @@ def _describe(found: StudyResults) -> None:
         rows.append(("failed", str(found.failed.size)))
     if found.quarantined:
         listed = ", ".join(map(str, sorted(found.quarantined)[:_MOST_NAMES]))
-        rows.append(("put aside", f"blocks {listed}"))
+        rows.append(("quarantined", f"blocks {listed}"))
     for name in found.metrics[:_MOST_NAMES]:
         if found[name].ndim == 1:
             try:

@@ -137,8 +137,8 @@ def export(
     name : str, optional
         Prefix of all names in C. Default: "robot".
     target : str, optional
-        A row of the table in docs/code-generation.md, or "c" for C99 source. Default: "host", this
-        machine.
+        A row of the table in docs/code-generation-reference.md, or "c" for C99 source. Default:
+        "host", this machine.
     scratch : {"caller", "static"}, optional
         Where the work memory is: an argument, or static memory inside the object, so that a
         function cannot run twice at the same time. Default: "caller".

@@ -58,23 +58,44 @@ def first_numbers() -> dict[str, Array]:
 @final
 @dataclass(frozen=True)
 class Certificate:
-    """The worst of all steps of every trajectory, and sums over them.
+    """The largest residuals of all steps of every trajectory, and sums over the steps.
 
-    **Attributes:** arrays (...) with the batch of the run: `overlap`, m, the deepest penetration at
-    the start of a step, of contacts, ropes and stops of sliding joints; `angle`, rad, the farthest
-    that a turning joint was beyond a rigid stop there; `residual`, m/s (rad/s of turning joints),
-    of Signorini's and Coulomb's laws; `gain`, J, the largest kinetic energy that contacts added in
-    a step, which exact impulses never do; `iterations`, the most factorisations in a step; `moved`,
-    m, the farthest that a step moved a body beyond what its velocities before and after the impact,
-    and the penetration at the start of the step, explain; `dissipated`, J, −Σ p* (u⁻ + u⁺)/2, the
-    energy that contacts took (what compliant ones have stored is in it); `work`, J, of efforts and
-    laws; `unsolved`, how many steps have a residual above the tolerance and above rounding;
-    `displaced`, how many steps moved a body by more than 0.1 of the margin of the contacts beyond
-    what is explained, or began with rigid bodies that deep in each other, although their velocities
-    do not explain it; `balance`, J, the change of kinetic and potential energy + `dissipated` −
-    `work`: the error of the steps, of first order in dt. It is NaN where energies are not known,
-    with episodes. `steps`, how many there were; `turns`, whether joints that turn have stops or dry
-    friction.
+    All arrays (...) have the batch of the rollout.
+
+    Parameters
+    ----------
+    overlap : ndarray
+        m, the deepest penetration at the start of a step, of contacts, ropes and limits of sliding
+        joints.
+    angle : ndarray
+        rad, the farthest that a revolute joint was beyond a rigid limit there.
+    residual : ndarray
+        m/s (rad/s of revolute joints), of Signorini's and Coulomb's laws.
+    gain : ndarray
+        J, the largest kinetic energy that contacts added in a step, which exact impulses never do.
+    iterations : ndarray of int
+        The most factorisations in a step.
+    moved : ndarray
+        m, the farthest that a step moved a body beyond what its velocities before and after the
+        impact, and the penetration at the start of the step, explain.
+    dissipated : ndarray
+        J, −Σ p* (u⁻ + u⁺)/2, the energy that contacts took, including what compliant ones have
+        stored.
+    work : ndarray
+        J, of joint torques and laws.
+    unsolved : ndarray of int
+        How many steps have a residual above the tolerance and above rounding.
+    displaced : ndarray of int
+        How many steps moved a body by more than 0.1 of the margin of the contacts beyond what is
+        explained, or began with rigid bodies that deep in each other, although their velocities do
+        not explain it.
+    balance : ndarray
+        J, the change of kinetic and potential energy + `dissipated` − `work`: the error of the
+        steps, of first order in dt. NaN where energies are not known, with episodes.
+    steps : int
+        Number of steps.
+    turns : bool, optional
+        Whether revolute joints have limits or dry friction.
     """
 
     overlap: Array
@@ -160,14 +181,28 @@ class Certificate:
 @final
 @dataclass
 class EventCertificate:
-    """The worst of a run with events.
+    """The largest residuals of a simulation with events.
 
-    **Attributes:** `overlap`, m, the largest distance of a closed gap from zero, or overlap of an
-    open one; `angle`, rad, the same of rigid stops of joints that turn; `residual`, m/s or m/s², of
-    the impulses and forces that were solved for; `outside`, N (N·m at joints that turn), the
-    largest pull, or force outside a friction cone; `gain`, J, the most kinetic energy that an
-    impact added, which exact impulses never do; `events`, how many there were; `balance`, J, the
-    largest |energy − energy[0] − work|; `dissipated`, J, by friction and impacts.
+    Parameters
+    ----------
+    overlap : float
+        m, the largest distance of a closed gap from zero, or penetration of an open one.
+    angle : float
+        rad, the same of rigid limits of revolute joints.
+    residual : float
+        m/s or m/s², of the impulses and forces that were solved for.
+    outside : float
+        N (N·m at revolute joints), the largest pull, or force outside a friction cone.
+    gain : float
+        J, the most kinetic energy that an impact added, which exact impulses never do.
+    events : int
+        Number of events.
+    balance : float
+        J, the largest |energy − energy[0] − work|.
+    dissipated : float
+        J, by friction and impacts.
+    turns : bool, optional
+        Whether revolute joints have limits or dry friction.
     """
 
     overlap: float

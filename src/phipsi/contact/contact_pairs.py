@@ -39,9 +39,18 @@ from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of,
 class ContactPair:
     """Two shapes that may touch.
 
-    **Attributes:** `name`, "a|b"; `a`, `b`, the shapes; `body_a`, `body_b`, numbers of their bodies
-    in the model, −1 for the world; `material`, of both together; `first`, `slots`: the pair has the
-    slots `first` to `first + slots − 1`.
+    Parameters
+    ----------
+    name : str
+        "a|b".
+    a, b : BodyShape
+        The shapes.
+    body_a, body_b : int
+        Numbers of their bodies in the model, −1 for the world.
+    material : Material
+        Of both together.
+    first, slots : int
+        The pair has the contact candidates (slots) `first` to `first + slots − 1`.
     """
 
     name: str
@@ -92,35 +101,68 @@ class ContactPair:
 class Contacts(SystemAttachment, Value):
     """The pairs of shapes of a mechanism that may touch.
 
-    **Arguments:** `model`, with shapes (`ModelBuilder.add_shape`); `pairs`, "auto" for all that may
-    touch, or a list of pairs of names, of shapes or bodies; `exclude`, pairs that do not touch, or
-    single names that touch nothing; `ground`, True for the plane z = 0 of the world, or the `Pose`
-    of another plane (z is its outward normal), called "ground"; `material`, of shapes that have
-    none of their own, by default ``Material()``; `combine`, how the friction (sliding, torsional,
-    rolling) and restitution of two materials x, y become those of the pair: "geometric" √(x y),
-    "minimum", "maximum", "mean" or "product", by default as the file of the shapes combines them:
-    where one is of MJCF by MuJoCo's rules (the geom with the higher priority, else the larger
-    numbers), and "geometric" elsewhere; `margin` (m), the gap below which a contact is listed;
-    `max_points` between a rigid mesh and a plane, or a sphere or ellipsoid and a height field,
-    1 to 4; `unsupported`, "warn" leaves out pairs that have no formula and lists them; `meshes`,
-    "hull" reads the collision meshes of the model's file, as their convex hulls, and "ignore" lists
-    them in a warning; `broadphase_poses` (bodies, 4, 4), such as ``pp.poses(model, q)``: of the
-    pairs of "auto", only those whose bounding spheres are at most `broadphase_distance` (m, by
-    default `margin`) apart there, and all with planes and height fields, at a cost that grows with
-    bodies and not with their pairs. Pairs of two kinds keep their order.
-
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
     shapes are parts of joints, and the world counts as the parent of none); and if the model's file
     does not exclude the two bodies (MJCF may let parents and children touch; in SDF the links of a
     model touch each other where <self_collide> says so).
+
     Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface takes its part of the deformation,
     so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
 
-    **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
-    numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
-    pair; `slot_bodies` (n_slots, 2), places in `bodies` of the sides a and b, −1 for the world.
+    Parameters
+    ----------
+    model : Model
+        A mechanism with shapes (`ModelBuilder.add_shape`).
+    pairs : "auto" or sequence of (str, str), optional
+        All that may touch, or pairs of names of shapes or bodies. Default: "auto".
+    exclude : sequence, optional
+        Pairs that do not touch, or single names that touch nothing. Default: none.
+    ground : bool or Pose, optional
+        True for the plane z = 0 of the world, or the `Pose` of another plane (z is its outward
+        normal), named "ground". Default: no ground.
+    material : Material, optional
+        Of shapes that have none of their own. Default: ``Material()``.
+    combine : {"geometric", "minimum", "maximum", "mean", "product"}, optional
+        How the friction (sliding, torsional, rolling) and restitution of two materials x, y become
+        those of the pair; "geometric" is √(x y). Default: as the file of the shapes combines them:
+        where one is of MJCF by MuJoCo's rules (the geom with the higher priority, else the larger
+        numbers), and "geometric" elsewhere.
+    margin : float, optional
+        The gap in m below which a contact is listed. Default: 0.02.
+    max_points : int, optional
+        Contact points between a rigid mesh and a plane, or a sphere or ellipsoid and a height
+        field, 1 to 4. Default: 4.
+    unsupported : {"error", "warn"}, optional
+        What to do about pairs that have no formula: reject them, or omit them with a warning that
+        lists them. Default: "error".
+    meshes : {"ignore", "hull"}, optional
+        List the collision meshes of the model's file in a warning, or read them as their convex
+        hulls. Default: "ignore".
+    broadphase_poses : array_like, shape (bodies, 4, 4), optional
+        Poses such as ``pp.poses(model, q)``: of the pairs of "auto", keep only those whose bounding
+        spheres are at most `broadphase_distance` apart there, and all with planes and height
+        fields, at a cost that grows with bodies and not with their pairs. Default: all pairs.
+    broadphase_distance : float, optional
+        m. Default: `margin`.
 
+    Attributes
+    ----------
+    model, shapes : Model and tuple of BodyShape
+        The tree and its shapes.
+    pairs : tuple of ContactPair
+        Pairs of two kinds keep their order.
+    n_slots : int
+        Number of contact candidates (slots) of all pairs.
+    bodies : ndarray of int
+        Numbers of the moving bodies, increasing.
+    slot_pair : ndarray of int, shape (n_slots,)
+        The number of the pair of each slot.
+    slot_bodies : ndarray of int, shape (n_slots, 2)
+        Places in `bodies` of the sides a and b, −1 for the world.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> builder = pp.ModelBuilder()
     >>> body = builder.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
@@ -297,13 +339,14 @@ def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> 
     if moving:
         why = (
             f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
-            "left out by exclude=, pairs=, or their groups and masks, or do not move. Say which "
-            f"may touch:\n    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
+            "excluded by exclude=, pairs=, or their groups and masks, or do not move. Pass the "
+            "pairs that may touch:\n"
+            f"    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
         )
     else:
         body = model.body_names[-1] if model.n_bodies else "body"
         why = (
-            "no body has a shape, so that all fall through it. Add one when the model is built:\n"
+            "no body has a shape, so all bodies fall through it. Add one when the model is built:\n"
             f'    builder.add_shape("skin", {body!r}, pp.shapes.Sphere(0.1))\n'
             "or use the collision meshes of its file:\n"
             '    pp.Contacts(model, ground=True, meshes="hull")'
@@ -427,7 +470,7 @@ class _Chooser:
                     a, b = self.shapes[i], self.shapes[j]
                     raise InputError(
                         f"Contacts: pairs has {a.name!r} with {b.name!r}, which are on the same "
-                        f"body {a.body!r} and never move against each other. Leave the pair out."
+                        f"body {a.body!r} and never move against each other. Remove the pair."
                     )
                 found[self.sorted((i, j))] = None
         return list(found)
@@ -521,10 +564,11 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], unsupported: 
     raise InputError(
         f"Contacts: there is no formula for {kind} {a.name!r} (on {a.body!r}) against "
         f"{b.shape.kind} {b.name!r} (on {b.body!r}). {kind} has formulas with {', '.join(known)}. "
-        f"Use such shapes (capsules and spheres come close to many), or leave out the "
-        f"{len(others)} pairs without a formula:\n"
-        f'    unsupported="warn"\n'
-        f"or exclude pairs:\n    exclude=[{listed}]{more}"
+        f"Use such shapes (capsules and spheres come close to many), or omit the {len(others)} "
+        "pairs without a formula:\n"
+        '    unsupported="warn"\n'
+        "or exclude pairs:\n"
+        f"    exclude=[{listed}]{more}"
     )
 
 

@@ -46,10 +46,16 @@ _FEW = 500  # configurations, whose time by lanes is about that of compiling
 
 
 class ContactPoints(NamedTuple):
-    """Contact points, one per slot of `Contacts`.
+    """Contact points, one per contact candidate (slot) of `Contacts`; all in world axes.
 
-    **Attributes:** `gap` (..., k), m, negative where shapes overlap; `normal` (..., k, 3), unit,
-    from b to a; `point_a`, `point_b` (..., k, 3), m, on the surfaces; all in world axes.
+    Parameters
+    ----------
+    gap : ndarray, shape (..., k)
+        Signed distance, m; negative where shapes penetrate.
+    normal : ndarray, shape (..., k, 3)
+        Unit normal from b to a.
+    point_a, point_b : ndarray, shape (..., k, 3)
+        Points on the surfaces, m.
     """
 
     gap: Array
@@ -62,18 +68,38 @@ class ContactPoints(NamedTuple):
 
 
 def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) -> ContactPoints:
-    """Where the shapes of a mechanism touch, or are nearest.
+    """Contact points: where the shapes of a mechanism touch, or are nearest.
 
     gap = n*(x_a − x_b) with the witness points x_a, x_b and the unit normal n from b to a. Its rate
     is exactly the normal component of the relative velocity of the witness points.
 
-    **Arguments:** `contacts`, `Contacts` or a system that has them; `q` (..., nq).
-    **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
-    pairs. A slot without a contact has the gap 1e6 m.
+    Parameters
+    ----------
+    contacts : Contacts or System
+        The pairs of shapes, or a system that has them.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ContactPoints
+        One entry per contact candidate (slot); `contacts.slot_names` are the names of their pairs.
+        A slot without a contact has the gap 1e6 m.
+
+    See Also
+    --------
+    distances : One signed distance per pair.
+
+    Notes
+    -----
     **Cost:** one base-to-tip sweep and a formula per pair, in machine code. For many bodies choose
     pairs with ``pp.Contacts(model, broadphase_poses=…)``: all pairs have a gap each, n²/2 of them.
     **Source:** theory/contact 1 and 8.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> builder = pp.ModelBuilder()
     >>> body = builder.add_body("ball", joint=pp.joints.Prismatic(axis=(0, 0, 1)),
@@ -93,11 +119,16 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
 
 
 class Distances(NamedTuple):
-    """Signed distances, one per pair of `Contacts`.
+    """Signed distances, one per pair of `Contacts`; all in world axes.
 
-    **Attributes:** `distance` (..., pairs), m, negative where shapes overlap; `normal`
-    (..., pairs, 3), unit, from b to a; `point_a`, `point_b` (..., pairs, 3), m, the nearest points;
-    all in world axes.
+    Parameters
+    ----------
+    distance : ndarray, shape (..., pairs)
+        m; negative where shapes penetrate.
+    normal : ndarray, shape (..., pairs, 3)
+        Unit normal from b to a.
+    point_a, point_b : ndarray, shape (..., pairs, 3)
+        The nearest points, m.
     """
 
     distance: Array
@@ -116,21 +147,42 @@ def distances(
     max_distance: float | None = None,
     **options: Unpack[CallOptions],
 ) -> Distances:
-    """The distance of every pair of shapes, and where they are nearest.
+    """Signed distance of every pair of shapes, and the nearest points (collision checking).
 
-    d = n*(x_a − x_b) with the nearest points x_a, x_b and the unit normal n from b to a; in an
-    overlap −d is a way out along n. Its rate is n*(velocity of a at x_a − velocity of b at x_b).
+    d = n*(x_a − x_b) with the nearest points x_a, x_b and the unit normal n from b to a; where
+    shapes penetrate, −d is a way out along n. Its rate is n*(velocity of a at x_a − velocity of b
+    at x_b).
 
-    **Arguments:** `contacts`, `Contacts` or a system that has them; it lists the pairs, which need
-    not be those of a simulation: ``pp.Contacts(model)`` has all pairs of an arm for a check of
-    collisions with itself. `q` (..., nq). `max_distance` (m), leave out pairs that bounding spheres
-    show to be farther apart, where that saves time: their distance is 1e6 m.
-    **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
+    Parameters
+    ----------
+    contacts : Contacts or System
+        It lists the pairs, which need not be those of a simulation: ``pp.Contacts(model)`` has all
+        pairs of an arm for a check of self-collision.
+    q : array_like, shape (..., nq)
+        Configuration.
+    max_distance : float, optional
+        Skip pairs whose bounding spheres are farther apart (m), where that saves time: their
+        distance is 1e6 m. Default: compute all pairs.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    Distances
+        One entry per pair; `contacts.pairs` has their names.
+
+    See Also
+    --------
+    contact_points : Contact points of a simulation.
+
+    Notes
+    -----
     **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `max_distance` and
     many pairs, a formula for those that a grid of cells finds near, and a number for each of the
-    others.
-    **Source:** theory/contact 8.
+    others. **Source:** theory/contact 8.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> builder = pp.ModelBuilder()
     >>> for name in ("can", "egg"):
@@ -196,7 +248,7 @@ class _DistanceFunction:
 
     Machine code with the numbers of many pairs takes long to compile, the longer the more there
     are. The first `_FEW` configurations of `_MANY` pairs are by lanes of pairs, which need none of
-    that and have the same bits, and so are all of `_TOO_MANY` pairs.
+    that and give bitwise identical results, and so are all of `_TOO_MANY` pairs.
     """
 
     def __init__(
@@ -279,9 +331,9 @@ _NAMES = ("gap", "normal", "x_a", "x_b")
 class PairLanes:
     """Gaps, normals and points of all slots of `Contacts` from poses of bodies.
 
-    **Arguments:** `contacts`; `within` (m), leave out pairs whose bounding balls are farther apart,
-    which a grid of cells finds: their slots have no contact, as in `slot_geometry` with `every`;
-    `nearest`, of every pair the slot with the smallest gap in place of all its slots.
+    **Arguments:** `contacts`; `within` (m), leave out pairs whose bounding spheres are farther
+    apart, which a grid of cells finds: their slots have no contact, as in `slot_geometry` with
+    `every`; `nearest`, of every pair the slot with the smallest gap in place of all its slots.
     """
 
     def __init__(self, contacts: Contacts, within: float | None, nearest: bool) -> None:
@@ -438,7 +490,7 @@ def _lane_code(
 
 @final
 class _Grid:
-    """Which pairs of a list are near: shapes by their bounding balls, in cells."""
+    """Which pairs of a list are near: shapes by their bounding spheres, in cells."""
 
     def __init__(self, contacts: Contacts, sides: Array, hosts: Array, balls: Array) -> None:
         wide = np.array([is_surface(s.shape) for s in contacts.shapes])

@@ -32,15 +32,32 @@ class PairRecord(NamedTuple):
 
 @final
 class ContactRecord:
-    """Contacts at the recorded times of a run.
+    """Contacts at the recorded times of a simulation.
 
-    **Attributes:** `contacts`, the pairs; `names` of the slots; `t` (..., kept), s; `points`,
-    `ContactPoints` of all slots (..., kept, k); `gaps` (..., kept, k), m; `forces`
-    (..., kept, k, 6), [moment; force] on side a in world axes, N·m and N, means over the step that
-    ends at that time (in runs with events, those at that time); `modes` (kept, k) of runs of
-    `simulate`: 0 open, 1 slips (or has no friction), 2 sticks; `joint_forces` of runs with events:
-    "stop" and "friction" (kept, nv) at all rates, N·m or N, "rope" (kept, ropes), N; `certificate`.
     ``record["foot|ground"]`` is the `PairRecord` of a pair.
+
+    Attributes
+    ----------
+    contacts : Contacts
+        The pairs.
+    names : tuple of str
+        Names of the contact candidates (slots).
+    t : ndarray, shape (..., kept)
+        s.
+    points : ContactPoints
+        Of all slots, (..., kept, k).
+    gaps : ndarray, shape (..., kept, k)
+        m.
+    forces : ndarray, shape (..., kept, k, 6)
+        [moment; force] on side a in world axes, N·m and N, means over the step that ends at that
+        time (in simulations with events, those at that time).
+    modes : ndarray of int, shape (kept, k)
+        Of `simulate`: 0 open, 1 slips (or has no friction), 2 sticks.
+    joint_forces : dict
+        Of simulations with events: "stop" and "friction" (kept, nv) at all degrees of freedom, N·m
+        or N; "rope" (kept, ropes), N.
+    certificate : Certificate or EventCertificate
+        Residuals of the contact solver.
     """
 
     def __init__(
@@ -105,8 +122,8 @@ class ContactRecord:
         """Modes (kept, k): 0 open, 1 slips, 2 sticks."""
         if self._modes is None:
             raise InputError(
-                "the modes of contacts are not part of a rollout; runs of one trajectory have "
-                "them:\n    pp.simulate(system, q, v, duration).contacts.modes"
+                "contact modes are not recorded in a rollout; pp.simulate records them:\n"
+                "    pp.simulate(system, q, v, duration).contacts.modes"
             )
         return self._modes
 

@@ -157,8 +157,8 @@ def check_materials(contacts: Contacts, given: Array) -> None:
     for slot, column in np.argwhere((high > 0) & ~_has_rows(contacts))[:1]:
         what, name, largest = COLUMNS[column], contacts.slot_names[slot], high[slot, column]
         raise InputError(
-            f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
-            f"the run has no rows for it. Give the pair some when it is built:\n"
+            f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: the "
+            "simulation has no rows for it. Set it when the contacts are made:\n"
             f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
         )
 
@@ -186,8 +186,9 @@ def check_overlap(contacts: Contacts, gaps: Array, fix: str) -> None:
     where, place = _deepest(gaps)[0], np.unravel_index(int(np.argmin(gaps)), gaps.shape)
     found = overlaps(contacts, gaps[place[:-1]], DEEP * contacts.margin)
     raise InputError(
-        f"at the start{where} {found}. Move the bodies apart, or have them moved apart without "
-        f"velocity:\n    {fix}"
+        f"in the initial state{where} {found}. Separate the bodies, or have them separated without "
+        "changing velocities:\n"
+        f"    {fix}"
     )
 
 
@@ -226,16 +227,18 @@ def check_joint_rows(
         joint, side = names[i].removeprefix("stop of "), ("upper", "lower")[joints.stops[i][1] > 0]
         unit = "rad" if plan.turning[i] else "m"
         raise InputError(
-            f"at the start{where} joint {joint!r} is {beyond:.3g} {unit} beyond its rigid "
-            f"{side} stop. Begin within its limits, or have it moved there without velocity:\n"
+            f"in the initial state{where} joint {joint!r} is {beyond:.3g} {unit} beyond its rigid "
+            f"{side} limit. Start within its limits, or have it moved there without changing "
+            "velocities:\n"
             f"    {fix}"
         )
     if slacks.size and slacks.min() < -_BEYOND:
         where, i, beyond = _deepest(slacks)
         raise InputError(
-            f"at the start{where} the ends of the {names[len(joints.stops) + i]!r} are "
-            f"{beyond:.3g} m farther apart than its length. Bring them nearer, or have them moved "
-            f"without velocity:\n    {fix}"
+            f"in the initial state{where} the ends of the {names[len(joints.stops) + i]!r} are "
+            f"{beyond:.3g} m farther apart than its length. Move them closer, or have them moved "
+            "without changing velocities:\n"
+            f"    {fix}"
         )
 
 
@@ -442,8 +445,8 @@ def problem_parts(
     with s = g k/(h k + d) in an overlap, and g/h before it: k times the depth at the end, and d
     times what the depth has grown by, per h. The force is implicit in the rates, and takes energy
     away. Rigid contacts have R = 0 and s = g/h, 0 if g is rounding or an overlap, and those that
-    close within the step rebound, see `rebound`. A slot that is further away than the margin is not
-    there.
+    close within the step rebound, see `rebound`. A slot that is further away than the margin is
+    inactive.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals

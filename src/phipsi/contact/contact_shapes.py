@@ -1,7 +1,7 @@
 """The shapes of a mechanism for contacts: its own, those of its file, the ground; which are near.
 
 Meshes of files, STL and OBJ, become convex hulls with few corners. Shapes near each other are found
-by grids of cells over their bounding balls.
+by grids of cells over their bounding spheres.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def all_shapes(
     if GROUND in taken:
         raise ModelError(
             f"Contacts: the model has a shape {GROUND!r} already, so ground= cannot add one of "
-            f"that name. Leave out ground=, or rename the shape."
+            "that name. Remove ground=, or rename the shape."
         )
     X = Pose() if ground is True else ground
     plane = make_shape(GROUND, WORLD_NAME, Plane(), X)
@@ -142,7 +142,7 @@ def _record_hull(record: Record, name: str) -> ConvexMesh:
         )
     if hull.off > _COARSE:
         warn(
-            f"{who}: its hull of {len(hull.shape.vertices)} corners leaves out up to "
+            f"{who}: its hull of {len(hull.shape.vertices)} corners omits up to "
             f"{hull.off * 1e3:.2g} mm of the mesh."
         )
     return hull.shape
@@ -222,7 +222,7 @@ def _stl(data: bytes) -> Triangles:
             f"bytes, but has {len(data):,}"
         )
     if len(corners) % 3:
-        raise ValueError(f"{len(corners)} vertices are not whole triangles")
+        raise ValueError(f"{len(corners)} vertices are not a multiple of three")
     vertices, which = np.unique(corners.astype(np.float64), axis=0, return_inverse=True)
     return Triangles(vertices, which.reshape(-1, 3).astype(np.int64))
 
@@ -294,7 +294,7 @@ Places = NDArray[np.int64]
 def near_shapes(
     shapes: Sequence[BodyShape], hosts: Sequence[int], X: NDArray[Any], within: float
 ) -> list[tuple[int, int]]:
-    """The pairs of shapes whose bounding balls are at most `within` apart, and all with planes.
+    """The pairs of shapes whose bounding spheres are at most `within` apart, and all with planes.
 
     **Arguments:** `hosts`, the numbers of their bodies; `X` (bodies, 4, 4), poses of the bodies;
     `within`, m. **Returns:** (i, j) with i < j, in the order of i, then j; those with planes and

@@ -3,12 +3,12 @@
 The numbers of one slot are in registers, whatever the number of slots; slots without a contact in
 any lane are left out.
 
-**Where two surfaces that give rub on each other:** at one place for both, in one plane. Where
+**Where two compliant surfaces rub on each other:** at one place for both, in one plane. Where
 bodies overlap, the witness points of a slot are the depth apart. Forces along the normal do not
 tell them apart; friction does. At x_a on one body and at x_b on the other, it would turn the two
 together by depth × force. And points of one body at different depths that stick would hold its
-tilt, with forces whose arm is the difference of depths: as large as one likes. So surfaces that
-give rub at one point for both, and those of a pair in one plane across the normal:
+tilt, with forces whose arm is the difference of depths: as large as one likes. So compliant
+surfaces rub at one point for both, and those of a pair in one plane across the normal:
 
     b a plane or a height field    in its surface, x_b
     any other pair                 at the height h = Σ w δ h_m / Σ w δ along the normal, δ and w the
@@ -183,7 +183,7 @@ def _looped(
     return [Tracer(x) for x in call(PairLoop(results, shapes, every, rows, far, none), *args)]
 
 
-# ---- where surfaces that give rub ----------------------------------------------------------------
+# ---- where compliant surfaces rub ----------------------------------------------------------------
 
 
 _NONE = 1e-15

@@ -68,24 +68,57 @@ def compile(
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Program:
-    """Turn operator expressions, or text that `parse` reads, into a program for one model.
+    """Compile operator expressions, or text that `parse` reads, into a program for one model.
 
-    A tuple of expressions gives a tuple of results that share their sweeps. Vectors and scalars are
-    evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
-    ("dense"), or picked block by block ("blocks": the pairs in `blocks`, or all diagonal blocks in
-    storage layout). `columns` lets operands have several columns, on the last axis. `points` are
-    ``[(body_or_frame, offset), …]`` for B and J, whose motions and forces are at the point in world
-    axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
-    world's origin, in world axes). An expression without a part at points does not ask for them.
-    Quantities named in `inputs` become inputs of the program instead of being computed. For a
-    `System` the points are the frames of its closures, with the constraint rows A on them, and the
-    other operators are those of its tree. ``rewrite="as_written"`` keeps the form and only shares
-    and fuses. `backend` is "native", "reference", or a `Backend` of your own. `same_operand`
-    applies all operators of a tuple to one and the same operand. `rules` are identities
-    (`pp.Identity`), names or claims as text that are used from left to right, here only, before the
-    rules of the library; each is proved on this model first, and rejected if that fails. `notation`
-    and `custom` say how text is read, as for `parse`.
+    A tuple of expressions gives a tuple of results that share their sweeps. For a `System` the
+    points are the frames of its closures, with the constraint rows A on them, and the other
+    operators are those of its tree.
 
+    Parameters
+    ----------
+    expr : Expr, str or sequence of these
+        What to compute.
+    model : Model
+        A tree or a `System`.
+    mode : {"apply", "dense", "blocks"} or sequence of these, optional
+        Operators are applied to an operand, written out as matrices, or picked block by block;
+        vectors and scalars are always evaluated. Default: "apply".
+    blocks : sequence of pairs, optional
+        The pairs of ``mode="blocks"``. Default: all diagonal blocks in storage layout.
+    columns : bool, optional
+        Whether operands may have several columns, on the last axis. Default: False.
+    points : sequence, optional
+        ``[(body_or_frame, offset), …]`` for B and J. An expression without a part at points needs
+        none.
+    axes : {"world", "body", "spatial"}, optional
+        Motions and forces of points are at the point in world axes, in the axes of the named body
+        or frame, or at the world's origin in world axes. Default: "world".
+    inputs : sequence of str, optional
+        Names of quantities that become inputs of the program instead of being computed. Default:
+        none.
+    rewrite : {"full", "as_written"}, optional
+        Search for the cheapest form, or keep the form and only share and fuse. Default: "full".
+    backend : str or Backend, optional
+        "native", "reference", or a `Backend` of your own. Default: "native" if LLVM is installed,
+        or the value of PHIPSI_BACKEND.
+    reproducible : bool, optional
+        Whether results are bitwise identical on all processors. Default: False.
+    same_operand : bool, optional
+        Whether all operators of a tuple are applied to one and the same operand. Default: False.
+    rules : sequence of Identity or str, optional
+        Identities (`pp.Identity`), names or claims as text that are used from left to right, here
+        only, before the rules of the library; each is proved on this model first, and rejected if
+        that fails. Default: none.
+    notation, custom : optional
+        How text is read, as for `parse`.
+
+    Returns
+    -------
+    Program
+        The program; call it with its `inputs`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
     >>> arm = pp.examples.planar_arm(2)
@@ -111,7 +144,7 @@ def compile(
     if axes is not None and points is None and not any(map(about_points, request.expressions)):
         raise InputError(
             f"axes={axes!r} has no effect: axes are those of motions and forces at points, and the "
-            f"expression has none. Leave axes out"
+            "expression has none. Remove axes="
         )
     tree = model
 
@@ -294,13 +327,35 @@ def explain(
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
-    The expression may be text that `parse` reads.
-    Without a model the recursion is that of any tree; with one, the flops are those of the model.
-    ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
-    `points`, `axes`, `inputs`, `rules`, `notation` and `custom` are those of `compile`; without
-    points, those of B and J are any. With `plan`, the forms that were compared on the model are
-    listed with their costs.
+    Parameters
+    ----------
+    expr : Expr, str or sequence of these
+        The expression, or text that `parse` reads.
+    model : Model, optional
+        With a model, the flops are those of the model. Default: the recursion of any tree.
+    latex : bool, optional
+        Whether to write formulas in LaTeX. Default: False.
+    rewrite : {"full", "as_written"}, optional
+        As for `compile`.
+    mode : str or sequence of str, optional
+        ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
+        Default: "apply".
+    points, axes : optional
+        As for `compile`; without points, those of B and J are any.
+    inputs, rules : optional
+        As for `compile`.
+    plan : bool, optional
+        Whether to list the forms that were compared on the model, with their costs. Default: False.
+    notation, custom : optional
+        As for `compile`.
 
+    Returns
+    -------
+    Explanation
+        Text when printed, HTML in notebooks.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
     >>> print(pp.explain(phi.T @ H.T @ v))

@@ -97,16 +97,35 @@ def operation(
     The body gets the arithmetic `a` of a backend and the field `x`: ``a.column(x.args[0])`` are the
     numbers of its first argument, ``a.dense(rows)`` is a block of numbers. It is written once, for
     floats as for values of machine code: with the methods of `core/sweeps/arithmetic.py` and the
-    functions of `extensions.entries`, without if on a number. It knows the blocks here only.
-    Machine code has bodies in axes of its own: constants in body axes are turned into these with
+    functions of `extensions.entries`, without if on a number. It reads only these blocks. Machine
+    code has bodies in axes of its own: constants in body axes are turned into these with
     ``a.turn()``; those of the world come with the pose of the body.
 
-    **Arguments:** `rows`, `cols` of the result: a number, or "r" for the rates of the joint;
-    `meaning`, in a few words; `cost`, floating-point operations, or a function of the field and its
-    sizes; `kind`, "general", "symmetric" or another structure of blocks; `domain`, "body", "point",
-    "link", "row" or "world"; `form`, `latex`, how recursions print it, {0} for the first argument;
-    `linear`, in each argument, or in those listed; `of_joint`, whether the code differs from one
-    type of joint to the next.
+    Parameters
+    ----------
+    name : str
+        Name of the operation.
+    rows, cols : str
+        Of the result: a number, or "r" for the velocities of the joint.
+    meaning : str
+        In a few words.
+    cost : int or callable
+        Floating-point operations, or a function of the field and its sizes.
+    kind : str, optional
+        "general", "symmetric" or another structure of blocks. Default: "general".
+    domain : {"body", "point", "link", "row", "world"}, optional
+        What it is evaluated for. Default: "body".
+    form, latex : str, optional
+        How recursions print it, {0} for the first argument.
+    linear : bool or sequence of int, optional
+        Whether it is linear in each argument, or the arguments in which it is. Default: False.
+    of_joint : bool, optional
+        Whether the code differs from one type of joint to the next. Default: False.
+
+    Returns
+    -------
+    callable
+        The decorator.
     """
     _identifier("operation", name)
     one_of(f"operation {name!r}: kind", kind, [k.value for k in Kind])
@@ -154,20 +173,45 @@ def leaf(
     matrix: Callable[[Any], Any] | None = None,
     move: tuple[str, str] | None = None,
 ) -> Expr:
-    """Register an operator or a vector; texts may name it from then on.
+    """Register an operator or a vector; expressions in text form may then name it.
 
     It has a `definition`, an expression of others, or formulas of its own: `blocks`, `matrix` and,
     if it reads q, v, …, its `differential`, from which all derivatives follow.
 
-    **Arguments:** `spaces`, "motions -> forces", or "forces" for a vector; `home`, the module that
-    registers it, ``__name__``; `needs`, the inputs that it reads, such as "q v"; `symmetric`, if it
-    is its own adjoint; `positive`, whether symmetric blocks are ≥ 0 (assumed); `six_rows`, if it is
-    zero in rows of bodies beyond six, of modes and rotors; without it, mechanisms that have such
-    rows are rejected. ``definition(x)`` and ``differential(x, d)`` are those of a row of the
-    catalogue, ``blocks(low, x)`` builds the field of its blocks (without it they are those of an
-    operation of the same name), and ``matrix(at)`` the whole matrix at one configuration; `move`,
-    of an operator between points, bodies and the world: where it reads and what it sums over.
-    **Returns:** the expression.
+    Parameters
+    ----------
+    name : str
+        Name in expressions.
+    spaces : str
+        "motions -> forces", or "forces" for a vector.
+    home : str
+        The module that registers it, ``__name__``.
+    needs : str, optional
+        The inputs that it reads, such as "q v". Default: none.
+    meaning, symbol, latex, source : str, optional
+        A description, how it is printed, and where it comes from.
+    symmetric : bool, optional
+        Whether it is its own adjoint. Default: False.
+    positive : bool, optional
+        Whether symmetric blocks are ≥ 0. Default: assumed.
+    six_rows : bool, optional
+        Whether it is zero in rows of bodies beyond six, of modes and rotors; if not, mechanisms
+        that have such rows are rejected. Default: False.
+    definition : callable, optional
+        ``definition(x)``, as in a row of the catalogue.
+    differential : callable, optional
+        ``differential(x, d)``, as in a row of the catalogue.
+    blocks : callable, optional
+        ``blocks(low, x)`` builds the field of its blocks. Default: the operation of the same name.
+    matrix : callable, optional
+        ``matrix(at)``, the whole matrix at one configuration.
+    move : tuple of (str, str), optional
+        Of an operator between points, bodies and the world: where it reads and what it sums over.
+
+    Returns
+    -------
+    Expr
+        The expression.
     """
     _check_name(name, symbol or name, home)
     takes, gives = _spaces(name, spaces)
@@ -197,8 +241,8 @@ def _check_formulas(row: Row, blocks: Callable[[Any, Expr], Any] | None) -> None
     name = row.name
     if row.needs and row.differential is None:
         raise InputError(
-            f"leaf {name!r} reads {', '.join(row.needs)} and has no differential, so that no "
-            "derivative would know how it changes. Give its change, for example\n"
+            f"leaf {name!r} reads {', '.join(row.needs)} and has no differential, so it cannot be "
+            "differentiated. Define how it changes, for example\n"
             f"    extensions.leaf({name!r}, …, differential=lambda x, d: x @ d.cross(d.motion))\n"
             "or a definition by other operators"
         )
@@ -284,9 +328,19 @@ def _spaces(name: str, spaces: object) -> tuple[Space, Space]:
 
 
 def joint(kind: Kinds) -> Kinds:
-    """Let stored models have a class of joints, by its name; a decorator.
+    """Let stored models contain a class of joints, by its name; a decorator.
 
     The class derives from `Joint` or `AdditiveJoint` and may be used without this.
+
+    Parameters
+    ----------
+    kind : type
+        The class of joints.
+
+    Returns
+    -------
+    type
+        The same class.
     """
     if not isinstance(cast(object, kind), type) or not issubclass(kind, Joint):
         raise InputError(f"extensions.joint takes a class derived from Joint, not {kind!r}")
@@ -301,11 +355,20 @@ def joint(kind: Kinds) -> Kinds:
 def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -> None:
     """Raise an error unless programs, matrix and differential of a leaf agree on a mechanism.
 
-    The leaf stands between operators of the catalogue that take it to joints. Its programs on both
-    backends are compared with `pp.evaluate_dense`, and its derivatives by q and v with complex
-    steps of it.
+    The leaf must be part of an expression with operators of the catalogue that take it to joints.
+    Its programs on both backends are compared with `pp.evaluate_dense`, and its derivatives with
+    respect to q and v with complex-step derivatives of it.
 
-    **Arguments:** `seed` of a random state; `tolerance`, relative to the largest number.
+    Parameters
+    ----------
+    expr : Expr
+        An expression that contains the leaf.
+    model : Model
+        A tree or a `System`.
+    seed : int, optional
+        Seed of a random state. Default: 0.
+    tolerance : float, optional
+        Relative to the largest number. Default: 1e-9.
     """
     whole, model = _between_joints(expr), tree_of(model, check)
     rng = np.random.default_rng(seed)
@@ -325,7 +388,9 @@ def check(expr: Expr, model: Model, *, seed: int = 0, tolerance: float = 1e-9) -
         change = diff(whole, wrt, along="d" + wrt, modes=model.has_more_rows)
         step = 1j * _STEP * (model.qdot(at["q"], moved) if wrt == "q" else moved)
         by_step = full(whole, **{wrt: at[wrt] + step}).imag / _STEP
-        _compare(f"the derivative of {expr} by {wrt}", full(change), by_step, tolerance)
+        _compare(
+            (f"the derivative of {expr} with respect to {wrt}"), full(change), by_step, tolerance
+        )
 
 
 def _between_joints(x: Expr) -> Expr:
@@ -334,7 +399,7 @@ def _between_joints(x: Expr) -> Expr:
     after = {"motions": H @ phi @ M, "forces": H @ phi, "rates": I, "efforts": I, "one": I}
     if x.gives.name not in after or (x.takes is not ONE and x.takes.name not in before):
         raise InputError(
-            f"check knows leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
+            f"check supports leaves of bodies and joints, and {x} takes {x.takes.phrase} to "
             f"{x.gives.phrase}. Compare pp.compile with pp.evaluate_dense yourself"
         )
     out = after[x.gives.name] @ x
@@ -346,5 +411,6 @@ def _compare(what: str, found: Any, wanted: Any, tolerance: float) -> None:
     size = max(1.0, float(np.abs(wanted).max(initial=0.0)))
     if not error <= tolerance * size:
         raise InputError(
-            f"{what} is {error:.3g} off what its matrix gives, whose largest number is {size:.3g}"
+            f"{what} differs by {error:.3g} from what its matrix gives, whose largest number is "
+            f"{size:.3g}"
         )

@@ -106,7 +106,7 @@ class AllowedFolders:
         return Rejected(reason, self.allowing([folder]), is_file_address, folder)
 
     def locate(self, uri: str, named_in: str | None = None) -> str | None:
-        """Where a file named in a robot file is: its real path, or None if it is not there.
+        """Where a file named in a robot file is: its real path, or None if it is not found.
 
         Understands ``package://name/path``, ``model://name/path``, ``file:///path`` and plain
         paths, the latter relative to the file `named_in` (by default the robot file). Raises

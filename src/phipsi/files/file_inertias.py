@@ -27,12 +27,12 @@ Remark = tuple[str, str, tuple[float, ...], bool]
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def checked_mass(mass: float, at: XMLElement, who: str, mended: str) -> float:
-    """A mass that is not negative; `mended` is how the file should state it."""
+def checked_mass(mass: float, at: XMLElement, who: str, corrected: str) -> float:
+    """A mass that is not negative; `corrected` is how the file should state it."""
     if mass < 0:
         raise at.error(
             f"mass {mass:g} kg is negative, so it would accelerate against the force on it. "
-            f"Write {mended.format(-mass)}.",
+            f"Write {corrected.format(-mass)}.",
             who,
         )
     return mass
@@ -41,7 +41,7 @@ def checked_mass(mass: float, at: XMLElement, who: str, mended: str) -> float:
 def inertia_of(
     mass: float, values: NamedValues | None, who: str, usual: Sequence[float], *, all_stated: bool
 ) -> SpatialInertia:
-    """The inertia of the moments ixx, ixy, …; `usual` are those of an element that is not there.
+    """The inertia of the moments ixx, ixy, …; `usual` are those of a missing element.
 
     Of one that is there, single moments may be left out unless `all_stated`.
     """

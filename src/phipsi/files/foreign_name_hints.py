@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "phipsi.identification.minimal_parameters": "BaseParameters",
     "phipsi.algorithms.dynamics.diagonal_dynamics": "Innovations",
     "phipsi.algorithms.constrained.stages": "Stages",
-    "phipsi.algorithms.constrained.system": "Mobility",
+    "phipsi.algorithms.constrained.loop_search": "Mobility",
     "phipsi.papers.derivations.derivation": "Derivation",
     "phipsi.codegen.export": "Exported",
     "phipsi.scenarios.scenario": "Scenario",

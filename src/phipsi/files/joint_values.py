@@ -80,8 +80,8 @@ def assembled_state(
     gap = np.abs(G @ v - model.rates)
     if gap.max() > _CLOSED * max(1.0, float(np.abs(v).max())):
         raise InputError(
-            f"the rates of {', '.join(map(repr, v_of))} contradict constraint row "
-            f"{model.row_names[int(gap.argmax())]!r}: say fewer of them."
+            f"the velocities of {', '.join(map(repr, v_of))} contradict constraint row "
+            f"{model.row_names[int(gap.argmax())]!r}: set fewer of them."
         )
     return q, v
 

@@ -57,7 +57,7 @@ class LoadOptions:
         self.deadline = time.monotonic() + self.max_seconds
         if self.strict and self.repair:
             raise ModelError(
-                "strict=True rejects what repair= would mend; give one of the two, not both."
+                "strict=True rejects what repair= would fix; pass one of the two, not both."
             )
 
 
@@ -75,34 +75,74 @@ def load(
     max_seconds: float = 60.0,
     max_memory: int = 2_000_000_000,
 ) -> Model:
-    """Read a robot file: URDF, SDF or MJCF, recognised by its outermost element.
+    """Read a robot file: URDF, SDF or MJCF, recognised by its root element.
 
     A tree is a `Model`. A robot with loops is a `System`, which is a model with constraints: they
     come from `<mimic>` of URDF and SDF (`Coupling`, "<joint> mimics <other>"), from the joints of
     an SDF file that close loops (the later ones in the file, under their names; their limits and
-    damping have no coordinate and are reported), and from the active `<equality>` elements of
-    MJCF: connect (`Spherical`), weld (`Weld`) and joint with a linear polynomial (`Coupling`).
-    MuJoCo makes them soft; here they are exact. Files say where joints are, not in which
-    configuration loops are closed: ``system.assemble(q)`` finds one.
+    damping have no coordinate and are reported), and from the active `<equality>` elements of MJCF:
+    connect (`Spherical`), weld (`Weld`) and joint with a linear polynomial (`Coupling`). MuJoCo
+    makes them soft; here they are exact. Files say where joints are, not in which configuration
+    loops are closed: ``system.assemble(q)`` finds one.
 
-    The numbers are those of the file. Inertias that no rigid body has, and other findings, are
-    listed in `model.diagnosis` and summarised in one `PhipsiWarning`.
+    The numbers are those of the file. Inertias that no rigid body can have, and other findings, are
+    listed in `model.diagnosis` and summarised in one `PhipsiWarning`. Reading never executes or
+    fetches anything and opens nothing outside the folder of the package the file is in and
+    `package_dirs`.
 
-    **Arguments:** `base`, "fixed" welds the base link to the world and "free" lets it float on a
-    free joint "root_joint"; by default fixed for URDF and as the file says for SDF and MJCF;
-    `package_dirs`, folders that contain the packages of ``package://`` paths, or a mapping from
-    package name to folder; `strict`, reject what would be a warning; ``repair="inertia"``, replace
-    inertias that no rigid body has by the nearest that one can have, and list every change;
-    ``loops="cut"``, leave out what closes loops, and list it: the result is a tree, mimic joints
-    move independently and `model.couplings` lists them;
-    `model`, the name of one of several models in an SDF file; `max_bytes`, reject larger files;
-    `max_seconds` and `max_memory` (bytes), the most that reading may take.
-    MuJoCo, which reads MJCF, runs in a process of its own, where no fault of it can do harm;
-    ``isolate=False`` runs it in this one, without these two limits.
-    **Returns:** a `Model`, a `System` if constraints are left; a `ModelError` has file and line.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    base : {"fixed", "free"}, optional
+        Weld the base link to the world, or let it float on a free joint "root_joint". Default:
+        fixed for URDF, and as the file says for SDF and MJCF.
+    package_dirs : sequence or mapping, optional
+        Folders that contain the packages of ``package://`` paths, or a mapping from package name to
+        folder. Default: none.
+    strict : bool, optional
+        Whether to reject what would be a warning. Default: False.
+    repair : {"inertia"}, optional
+        Replace inertias that no rigid body can have by the nearest that one can have, and list
+        every change. Default: change nothing.
+    loops : {"close", "cut"}, optional
+        "cut" omits what closes loops, and lists it: the result is a tree, mimic joints move
+        independently and `model.couplings` lists them. Default: "close".
+    model : str, optional
+        The name of one of several models in an SDF file.
+    isolate : bool, optional
+        Whether MuJoCo, which reads MJCF, runs in a process of its own, so that its crashes do no
+        harm. False runs it in this process, without the two limits below. Default: True.
+    max_bytes : int, optional
+        Reject larger files.
+    max_seconds : float, optional
+        The longest that reading may take. Default: 60.
+    max_memory : int, optional
+        The most memory that reading may take, bytes. Default: 2·10⁹.
 
-    Reading never executes or fetches anything and opens nothing outside the folder of the package
-    the file is in and `package_dirs`.
+    Returns
+    -------
+    Model
+        A `System` if there are constraints, else a tree.
+
+    Raises
+    ------
+    ModelError
+        If the file is wrong, with file and line.
+
+    See Also
+    --------
+    save_urdf : Write a model as URDF.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import phipsi as pp
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "arm.urdf"
+    >>> arm = pp.examples.planar_arm(2).with_gravity((0, 0, -9.81))
+    >>> text = pp.save_urdf(arm, file)
+    >>> pp.load(file).joint_names[:2]
+    ('joint1', 'joint2')
     """
     if not isinstance(cast(object, path), (str, os.PathLike)):
         raise InputError(f"load needs the path of a robot file, not {type(path).__name__}")
@@ -112,7 +152,7 @@ def load(
     folders = AllowedFolders.of(file, package_dirs)
     kind = kind_of(data, file)
     if model is not None and kind != "sdf":
-        reason = f"model={model!r} chooses among the models of an SDF file; leave it out."
+        reason = f"model={model!r} chooses among the models of an SDF file; remove it."
         raise FileError(file, 1, "", reason)
     reader = import_module(f"phipsi.files.{kind}.read_{kind}")
     parsed, default = getattr(reader, f"read_{kind}")(data, file, folders, options)
@@ -134,7 +174,7 @@ def kind_of(data: bytes, file: str) -> str:
         return kind
     if suffix == ".xml":
         return "mjcf" if tag.startswith("mujoco") else "urdf"
-    what = f"starts with <{tag}>" if tag else "has no XML element in sight"
+    what = f"starts with <{tag}>" if tag else "contains no XML element"
     raise FileError(
         file,
         1,

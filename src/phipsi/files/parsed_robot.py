@@ -194,7 +194,7 @@ class ParsedRobot:
             if (other := inboard.get(joint.child)) is not None:
                 raise self.fault(
                     joint,
-                    f"its child {shortened(joint.child)} already hangs on {self.who(other)} "
+                    f"its child {shortened(joint.child)} is already attached by {self.who(other)} "
                     f"({where(other.at, joint.at)}), so the links form a loop, and a model is a "
                     f"tree with one joint per link. {_LOOP_HINT}",
                 )
@@ -215,8 +215,8 @@ class ParsedRobot:
                 loop = " → ".join(map(shortened, [*cycle[:8], *(["…"] if len(cycle) > 8 else [])]))
                 raise self.fault(
                     inboard[at],
-                    f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
-                    f"base. {_LOOP_HINT}",
+                    f"links form a cycle (child → parent): {loop}, so none is the base. "
+                    f"{_LOOP_HINT}",
                 )
             grounded.update(trail)
             grounded.add(at)
@@ -274,7 +274,7 @@ class ParsedRobot:
             return {WORLD_NAME: WORLD_NAME}
         new = unused(WORLD_NAME + "_link", self.links)
         message = (
-            f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
+            f"'world' names the inertial frame, so this {self.link_word} is named {new!r} here."
         )
         self.note("renamed", f"{self.link_word} 'world'", new, message, world.at)
         return {WORLD_NAME: new}
@@ -322,7 +322,7 @@ class ParsedRobot:
             else one
             for one in self.constraints
         ]
-        message = f"'world' names the inertial frame, so this joint is called {new!r} here."
+        message = f"'world' names the inertial frame, so this joint is named {new!r} here."
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
     def _add_body(self, builder: ModelBuilder, at: Connection, names: dict[str, str]) -> Body:
@@ -436,12 +436,12 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
     shown = "\n".join(f"  {finding}" for finding in first)
     more = f"\n  … and {len(problems) - len(first)} more" if len(problems) > len(first) else ""
     fate = "some inertias were changed" if counts["repaired"] else "nothing was changed"
-    mend = ""
+    fix = ""
     if counts["triangle"] or counts["negative"]:
-        mend = '; to mend inertias: pp.load(path, repair="inertia")'
+        fix = '; to fix inertias: pp.load(path, repair="inertia")'
     return (
         f"{file}: {len(problems)} finding(s) ({kinds}); {fate}.\n{shown}{more}\n"
-        f"All of them: model.diagnosis. To reject such files: pp.load(path, strict=True){mend}."
+        f"All of them: model.diagnosis. To reject such files: pp.load(path, strict=True){fix}."
     )
 
 

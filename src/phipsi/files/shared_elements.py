@@ -149,7 +149,7 @@ class ShapeReader:
         self.robot.note("ignored", who, shape.name, message, at, True)
 
     def _locate(self, uri: str, at: XMLElement, who: str) -> str | None:
-        """The real path of a mesh, None if it is not there; an error if it leads outside.
+        """The real path of a mesh, None if it is not found; an error if it leads outside.
 
         A ``file:///…`` address of a mesh says where it was for the author of the file, as in some
         shipped robots: it is a problem in the diagnosis, and is never opened. Every other way out
@@ -184,7 +184,7 @@ def _where_to_look(uri: str) -> str:
         if uri.startswith(scheme):
             package = uri[len(scheme) :].partition("/")[0]
             return (
-                f" Say where {shortened(package)} is:  "
-                f"pp.load(path, package_dirs=['folder that contains it'])"
+                f" Pass the folder of {shortened(package)}:  pp.load(path, package_dirs=['folder "
+                "that contains it'])"
             )
     return ""

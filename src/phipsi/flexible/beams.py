@@ -190,8 +190,8 @@ def _rod(data: Beam, kind: str, stiffness: float, inertia: float, count: int) ->
     if inertia == 0:
         raise ModelError(
             f"FlexibleInertia.beam: {kind} has stiffness but no inertia, so its modes would move "
-            f"no mass. Give rotary_inertia, in kg·m (density times second moment of area of the "
-            f"section), or leave GJ out."
+            "no mass. Give rotary_inertia, in kg·m (density times second moment of area of the "
+            "section), or remove GJ=."
         )
     k = np.arange(1, count + 1) * math.pi
     L = data.length
@@ -324,7 +324,7 @@ def _checked(
     for name, count in counts.items():
         if not is_whole(count) or count < 0:
             raise ModelError(
-                f"FlexibleInertia.beam: {name} must be a whole number ≥ 0, the number of "
+                f"FlexibleInertia.beam: {name} must be an integer ≥ 0, the number of "
                 f"fixed-interface modes besides the static ones, not {count!r}."
             )
         if count > _MOST_MODES:

@@ -242,15 +242,15 @@ def _given_shapes(body: ElementMatrices, held: IntArray, modes: Any) -> FloatArr
     idle = np.flatnonzero(sizes <= 1e-9 * sizes.max(initial=0.0))
     if len(idle):
         raise ModelError(
-            f"{WHO}mode {idle[0]} moves nothing relative to the root: it is a rigid motion. Leave "
-            f"it out; the joint moves the body as a whole."
+            f"{WHO}mode {idle[0]} moves nothing relative to the root: it is a rigid motion. Remove "
+            "it; the joint moves the body as a whole."
         )
     alike = np.abs(modal / np.outer(sizes, sizes)) - np.eye(len(sizes))
     i, j = np.unravel_index(alike.argmax(), alike.shape)
     if alike[i, j] > 1 - 1e-8:
         raise ModelError(
             f"{WHO}modes {min(i, j)} and {max(i, j)} are equal up to a factor and a rigid motion. "
-            f"Leave one of them out."
+            "Remove one of them."
         )
     return flat
 
@@ -274,7 +274,7 @@ def _orthonormal(body: ElementMatrices, shapes: FloatArray) -> tuple[FloatArray,
 
 def _whole_number(name: str, given: Any) -> int:
     if not is_whole(given) or given < 0:
-        raise ModelError(f"{WHO}{name} must be a whole number ≥ 0 or shapes, not {given!r}.")
+        raise ModelError(f"{WHO}{name} must be an integer ≥ 0 or shapes, not {given!r}.")
     return int(given)
 
 

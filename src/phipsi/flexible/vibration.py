@@ -68,11 +68,22 @@ class Vibrations(_Pair):
         return self.frequencies, self.shapes, self.model, self.q
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Any:
-        """A page on which the modes move, one at a time, with their frequencies.
+        """Write a page on which the modes move, one at a time, with their frequencies.
 
-        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default.
-        **Returns:** the path; without one, the page as a string.
+        Parameters
+        ----------
+        path : str or path, optional
+            A file that ends in .html. Default: none.
+        title : str, optional
+            Default: the model's name.
 
+        Returns
+        -------
+        path or str
+            The path; without one, the page as a string.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> modes = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
         >>> modes.to_html(title="Two pendulums").startswith("<!doctype html>")
@@ -114,18 +125,41 @@ def natural_frequencies(
 ) -> Array:
     """Natural frequencies of small vibrations about an equilibrium or a steady motion.
 
-    ω of ∂τ/∂q x = ω² ℳ x; with rates v, the imaginary parts of the eigenvalues of
-    ẋ = y, ℳ ẏ = −∂τ/∂v y − ∂τ/∂q x. In rad/s, ascending, one per degree of freedom; 0 for rigid
-    motions, NaN for directions in which an equilibrium is unstable. Constraints of a `System` leave
-    fewer motions, and their forces turn with the bodies: ∂(G* f)/∂q x is added.
+    Constraints of a `System` leave fewer motions, and their forces turn with the bodies: ∂(G* f)/∂q
+    x is added.
 
-    **Arguments:** `q` (nq,), by default neutral; `v` (nv,), rates of a steady motion, by default
-    none; `tau` (nv,), constant efforts, N·m or N, which of a system decide what its constraints
-    carry: by default none, and drives hold what constraints do not; `locked`, joints that do not
-    vibrate (their modes do), such as a driven hub.
-    **Cost:** two evaluations of inverse dynamics per degree of freedom, and O(nv³).
-    **Source:** theory/flexible-bodies 9.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (nq,), optional
+        Configuration. Default: neutral.
+    v : array_like, shape (nv,), optional
+        Velocities of a steady motion. Default: none.
+    tau : array_like, shape (nv,), optional
+        Constant joint torques and forces, N·m or N, which in a system determine what its
+        constraints carry. Default: none; drives hold what constraints do not.
+    locked : str or iterable of str, optional
+        Joints that do not vibrate (their modes do), such as a driven hub. Default: none.
 
+    Returns
+    -------
+    ndarray, shape (k,)
+        In rad/s, ascending, one per degree of freedom; 0 for rigid motions, NaN for directions in
+        which an equilibrium is unstable.
+
+    See Also
+    --------
+    mode_shapes : The shapes too.
+
+    Notes
+    -----
+    ω of ∂τ/∂q x = ω² ℳ x; with velocities v, the imaginary parts of the eigenvalues of ẋ = y, ℳ ẏ =
+    −∂τ/∂v y − ∂τ/∂q x. **Cost:** two evaluations of inverse dynamics per degree of freedom, and
+    O(nv³). **Source:** theory/flexible-bodies 9.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> builder = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> beam = pp.FlexibleInertia.beam(1.0, 1.0, EI=(1.0, 2.0), modes=2)
@@ -147,14 +181,35 @@ def mode_shapes(
 ) -> Vibrations:
     """Natural frequencies and mode shapes of small vibrations about an equilibrium.
 
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (nq,), optional
+        Configuration. Default: neutral.
+    tau : array_like, shape (nv,), optional
+        Constant joint torques and forces, as for `natural_frequencies`. Default: none.
+    locked : str or iterable of str, optional
+        Joints that do not vibrate; their rows of the shapes are zero. Default: none.
+
+    Returns
+    -------
+    Vibrations
+        `frequencies` (k,) in rad/s, `shapes` (nv, k); its `to_html` writes a page on which they
+        move.
+
+    See Also
+    --------
+    natural_frequencies : The frequencies alone, also about steady motions.
+
+    Notes
+    -----
     Columns x of ∂τ/∂q x = ω² ℳ x, in the directions of v, with x* ℳ x = 1; with constraints those
-    that keep them, G x = 0. Rows of `locked` joints are zero.
+    that keep them, G x = 0. **Cost:** one evaluation of inverse dynamics per degree of freedom, and
+    O(nv³). **Source:** theory/flexible-bodies 9.
 
-    **Arguments:** as for `natural_frequencies`. **Returns:** `Vibrations`: `frequencies` (k,) in
-    rad/s, `shapes` (nv, k); its `to_html` writes a page on which they move.
-    **Cost:** one evaluation of inverse dynamics per degree of freedom, and O(nv³).
-    **Source:** theory/flexible-bodies 9.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> modes = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
     >>> modes.frequencies.shape, modes.shapes.shape, bool((modes.shapes[:, 0] > 0).all())
@@ -253,9 +308,10 @@ def _possible(mechanism: Model, q: Array, v: Array, free: Array) -> Array:
     limit = _CLOSED * (1 + np.abs(G).max(initial=0.0)) * (1 + np.abs(v).max(initial=0.0))
     if np.abs(G @ v).max() > limit or np.abs(change).max() > limit or rows.rates.any():
         raise InputError(
-            "about these rates the loops change their shape, so that no motion about them is "
-            "steady. Frequencies are those about rest, or about a motion that turns or moves the "
-            "loops as a whole:\n    pp.natural_frequencies(system, q)"
+            "with these velocities the loops change their shape, so the motion is not steady. "
+            "Frequencies are defined about rest, or about a motion that turns or moves the loops "
+            "as a whole:\n"
+            "    pp.natural_frequencies(system, q)"
         )
     used = None if len(free) == model.nv else free
     at = ConstraintMetric(rows, q[None], rates_used=used)

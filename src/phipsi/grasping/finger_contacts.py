@@ -43,9 +43,20 @@ _TURN = np.eye(6)[2:3]
 
 
 class Cone(NamedTuple):
-    """margin(w) = a·w − |C w| ≥ 0 for the wrench w = [moment; force] in contact axes.
+    """One inequality of a contact: margin(w) = a·w − |C w| ≥ 0 for the wrench w.
 
-    `name`; `a` (6,); `C` (k, 6), k = 0 for a plain inequality; `unit`, of the margin.
+    w = [moment; force] is in contact axes.
+
+    Parameters
+    ----------
+    name : str
+        What it means, such as "slip".
+    a : ndarray, shape (6,)
+        Linear part.
+    C : ndarray, shape (k, 6)
+        Part under the norm; k = 0 for a plain inequality.
+    unit : str, optional
+        Unit of the margin. Default: "N".
     """
 
     name: str
@@ -63,7 +74,17 @@ class Cone(NamedTuple):
 
 @dataclass(frozen=True)
 class Contact(Constraint):
-    """The base of all contacts: `name`, and the ends `finger` and `object`."""
+    """The base of all contacts of a grasp.
+
+    Parameters
+    ----------
+    name : str
+        Name of the contact.
+    finger : str or tuple
+        Contact frame on the finger: a body, a frame, or (name, offset in m or `Pose`).
+    object : str or tuple
+        Contact frame on the object, in the same way.
+    """
 
     name: str = field(kw_only=True)
     finger: End = field(kw_only=True)
@@ -107,7 +128,15 @@ class Contact(Constraint):
 @final
 @dataclass(frozen=True)
 class Rigid(Contact):
-    """The finger holds the object firmly: the two joint frames coincide, 6 rows, no inequality."""
+    """The finger holds the object firmly: the two joint frames coincide, 6 rows, no inequality.
+
+    Parameters
+    ----------
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
+    """
 
     def closure(self, model: Model) -> Closure:
         """That of a weld."""
@@ -123,10 +152,21 @@ class Rigid(Contact):
 class Edge(Contact):
     """A line contact with friction: only turning about `axis` is free, 5 rows.
 
-    `axis`, in contact axes and the finger's joint frame alike, is perpendicular to the normal.
-    `friction`, coefficient; `half_length`, m, of the line, which bounds the centre of pressure;
-    `torsional_friction`, m, the friction moment about the normal per N of tangential friction
-    (about half of `half_length`). What is None is not checked.
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        In contact axes and the finger's joint frame alike, perpendicular to the normal. Default: x.
+    friction : float, optional
+        Friction coefficient. What is None is not checked.
+    half_length : float, optional
+        Half length of the line, m, which bounds the centre of pressure.
+    torsional_friction : float, optional
+        m, the friction moment about the normal per N of tangential friction (about half of
+        `half_length`).
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
     """
 
     axis: ArrayLike = (1, 0, 0)
@@ -138,9 +178,9 @@ class Edge(Contact):
         axis = unit_axis(self.axis, f"{self._who()}: axis")
         if abs(axis[2]) > 1e-9:
             raise ModelError(
-                f"{self._who()}: axis {tuple(axis)} leans out of the surface by its z part; "
-                f"a line of contact lies in it. z of the object's Pose is the outward normal. A "
-                f"hinge along any axis is pp.constraints.Revolute."
+                f"{self._who()}: axis {tuple(axis)} has a z component, but a line of contact lies "
+                "in the surface. z of the object's Pose is the outward normal. A hinge along any "
+                "axis is pp.constraints.Revolute."
             )
         fill(self, axis=axis)
 
@@ -165,7 +205,24 @@ class Edge(Contact):
 @final
 @dataclass(frozen=True)
 class Point(Contact):
-    """A point contact with friction: a force, no moment, 3 rows. `friction`, coefficient."""
+    """A point contact with friction: a force, no moment, 3 rows.
+
+    Parameters
+    ----------
+    friction : float, optional
+        Friction coefficient. Default: not checked.
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> thumb = pp.grasping.Point(0.6, name="thumb", finger="tip", object=("box", (0.1, 0, 0)))
+    >>> thumb.friction
+    0.6
+    """
 
     friction: float | None = None
 
@@ -181,12 +238,23 @@ class Point(Contact):
 @final
 @dataclass(frozen=True)
 class SoftFinger(Contact):
-    """A soft finger: a force and a moment about the normal, 4 rows.
+    """A soft-finger contact: a force and a moment about the normal, 4 rows.
 
-    The spin of the finger about the object's normal is zero. That row binds velocities only: by
-    rolling about the two tangents every attitude can be reached, so it has no position. `friction`,
-    coefficient; `torsional_friction`, m: the moment about the normal counts as that much force per
-    length, (|F_t|/friction)² + (N_n/torsional_friction)² ≤ F_n². What is None is not checked.
+    The spin of the finger about the object's normal is zero. That row is nonholonomic: by rolling
+    about the two tangents every attitude can be reached, so it has no position. The moment about
+    the normal counts as that much force per length, (|F_t|/friction)² + (N_n/torsional_friction)² ≤
+    F_n².
+
+    Parameters
+    ----------
+    friction : float, optional
+        Friction coefficient. What is None is not checked.
+    torsional_friction : float, optional
+        m.
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
     """
 
     friction: float | None = None

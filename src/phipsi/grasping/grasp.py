@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +26,11 @@ from phipsi.core.constraints import Constraint
 from phipsi.core.model import Model, entries_of
 from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
+from phipsi.grasping.contact_inequalities import BORDER, Inequality, least_force, margins
 from phipsi.grasping.finger_contacts import Cone, Contact
 from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
-
-# Margins that are broken by less than this part of the contact forces are at the border.
-_BORDER = 1e-9
 
 
 @final
@@ -40,10 +38,21 @@ _BORDER = 1e-9
 class GraspCheck:
     """Whether contacts stay closed and do not slip.
 
-    **Attributes:** `names` (m), "contact: what"; `margins` (..., m), by how much each inequality
-    holds, in `units`, negative where it is broken; `holds` (...), whether all do; `is_unique`
-    (...), whether rigid bodies determine the contact forces: if not, the forces that were checked
-    are the least ones that satisfy everything, or come nearest to it; `forces` (..., contacts, 6).
+    Parameters
+    ----------
+    names : tuple of str, length m
+        "contact: what", of each inequality.
+    units : tuple of str, length m
+        Units of the margins.
+    margins : ndarray, shape (..., m)
+        By how much each inequality holds; negative where it is violated.
+    holds : ndarray of bool, shape (...)
+        Whether all hold.
+    is_unique : ndarray of bool, shape (...)
+        Whether rigid bodies determine the contact forces: if not, the forces that were checked are
+        the minimum-norm ones that satisfy all inequalities, or come nearest to it.
+    forces : ndarray, shape (..., contacts, 6)
+        The contact forces.
     """
 
     names: tuple[str, ...]
@@ -59,7 +68,7 @@ class GraspCheck:
     @property
     def broken(self) -> tuple[str, ...]:
         """Names of inequalities that some element breaks."""
-        bad = self.margins < -_BORDER * (1 + np.abs(self.forces).max(initial=0.0))
+        bad = self.margins < -BORDER * (1 + np.abs(self.forces).max(initial=0.0))
         bad = bad.any(axis=tuple(range(bad.ndim - 1)))
         return tuple(name for name, wrong in zip(self.names, bad, strict=True) if wrong)
 
@@ -72,8 +81,8 @@ class GraspCheck:
         ] or ["holds  no contact is one-sided"]
         if not np.all(self.is_unique):
             lines.append(
-                "rigid bodies do not determine the contact forces; these are the least that hold, "
-                "or those nearest to it"
+                "rigid bodies do not determine the contact forces; these are the minimum-norm "
+                "forces that hold, or those nearest to it"
             )
         return "\n".join(lines)
 
@@ -81,13 +90,36 @@ class GraspCheck:
 class Grasp(System):
     """Arms holding an object: a `System` whose constraints are contacts.
 
-    **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
-    bodies of an articulated object; `contacts`, from `phipsi.grasping`; `constraints`, any others;
-    `touching`, shapes that may touch besides, `pp.Contacts(model)`; `stages` as for `System`.
-    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
-    `object_rates`, where the rates of their joints are in v. The
-    object's bodies are the secondary system "S", the rest the primary "P".
+    The object's bodies are the secondary system "S", the rest the primary "P".
 
+    Parameters
+    ----------
+    model : Model
+        Arms and object, each a tree of it.
+    object : str or sequence of str
+        The body that is held, or the bodies of an articulated object.
+    contacts : iterable of Contact
+        Contacts from `phipsi.grasping`.
+    constraints : iterable of Constraint, optional
+        Any other constraints. Default: none.
+    touching : Contacts, optional
+        Shapes that may touch besides, ``pp.Contacts(model)``. Default: none.
+    stages : Stages, optional
+        As for `System`.
+
+    Attributes
+    ----------
+    contacts : tuple of Contact
+        The contacts; the other attributes are those of `System`.
+    contact_names : tuple of str
+        Their names.
+    object : tuple of str
+        Names of the object's bodies.
+    object_rates : ndarray of int
+        Where the velocities of their joints are in v.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> grasp = pp.examples.two_finger_grasp()
     >>> grasp
@@ -165,12 +197,29 @@ class Grasp(System):
     ) -> Array:
         """Force of each finger on the object in forward dynamics.
 
-        −A* f at the object's ends, f from `constraint_forces`: the least f where rigid bodies do
-        not determine it (see `check`).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        tau : array_like, shape (..., nv)
+            Joint torques and forces, N·m or N, in the directions of v.
+        f_ext : array_like, shape (..., n, 6), optional
+            External force on each body at its origin in body axes, [moment (N·m); force (N)].
+            Default: none.
 
-        **Arguments:** as for `forward_dynamics`. **Returns:** (..., contacts, 6): [moment; force]
-        at the contact, in contact axes, N·m and N; a finger that pushes has a negative z force.
-        **Cost:** that of `constraint_forces`. **Source:** 88-11 Part II eq. b.9d.
+        Returns
+        -------
+        ndarray, shape (..., contacts, 6)
+            [moment; force] at the contact, in contact axes, N·m and N; a finger that pushes has a
+            negative z force.
+
+        Notes
+        -----
+        −A* f at the object's ends, f from `constraint_forces`: the minimum-norm f where rigid
+        bodies do not determine it (see `check`). **Cost:** that of `constraint_forces`. **Source:**
+        88-11 Part II eq. b.9d.
         """
         return self.wrenches(q, constraint_forces(self, q, v, tau, f_ext))
 
@@ -200,8 +249,27 @@ class Grasp(System):
         Where the rows are redundant, contact forces are determined up to self-stress only. The
         contacts then hold if some self-stress satisfies all inequalities: a convex problem.
 
-        **Arguments:** as for `forward_dynamics`; `f` (..., rows), multipliers to check instead of
-        those of the dynamics. **Returns:** a `GraspCheck`; `print` it.
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        tau : array_like, shape (..., nv)
+            Joint torques and forces, N·m or N, in the directions of v.
+        f_ext : array_like, shape (..., n, 6), optional
+            External force on each body at its origin in body axes, [moment (N·m); force (N)].
+            Default: none.
+        f : array_like, shape (..., rows), optional
+            Multipliers to check. Default: those of forward dynamics.
+
+        Returns
+        -------
+        GraspCheck
+            Print it for a table.
+
+        Notes
+        -----
         **Cost:** that of `contact_forces`; per element with redundant rows a barrier method.
         **Source:** theory/closed-chains 9; 88-11 Part II appendix A.
         """
@@ -230,7 +298,7 @@ class Grasp(System):
             tuple(f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones),
             tuple(cone.unit for _, cone in self._cones),
             margin,
-            np.asarray((margin >= -_BORDER * size[..., None]).all(axis=-1)),
+            np.asarray((margin >= -BORDER * size[..., None]).all(axis=-1)),
             unique,
             forces,
         )
@@ -260,21 +328,42 @@ class Grasp(System):
     # ---- load distribution ----------------------------------------------------------------------
 
     def grasp_map(self, q: ArrayLike) -> Array:
-        """W: contact multipliers → forces on the object's rates; W f + … = its inverse dynamics.
+        """Grasp map W: contact multipliers → generalized forces on the object.
 
-        For a rigid free object these are moment and force at its origin, in its axes. W is minus
-        the adjoint of the object's columns of A J.
+        W f + … is the inverse dynamics of the object. For a rigid free object these are moment and
+        force at its origin, in its axes. W is minus the adjoint of the object's columns of A J.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., object rates, contact rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., object rates, contact rows)
+            The grasp map.
+
+        Notes
+        -----
         **Source:** 88-11 Part II eq. 2.9.
         """
         rows = self.jacobian(q)[..., : self._contact_rows, :]
         return -np.swapaxes(rows[..., self.object_rates], -1, -2)
 
     def internal_forces(self, q: ArrayLike) -> Array:
-        """Orthonormal contact multipliers (contact rows, k) that do not load the object: null(W).
+        """Orthonormal contact multipliers that do not load the object, the null space of W.
 
-        Each column squeezes the object without moving it. `q` (nq,).
+        Each column squeezes the object without moving it.
+
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (contact rows, k)
+            The basis.
         """
         return self._holding(self._one(q)).self_stress()[: self._contact_rows]
 
@@ -287,16 +376,39 @@ class Grasp(System):
         friction: bool = False,
         margin: float = 0.0,
     ) -> Array:
-        """Contact multipliers that give the object a load: least, squeezed, or inside the cones.
+        """Contact multipliers that give the object a load: minimum-norm or inside the cones.
 
-        W f = load. The f of least norm; with `internal` (k,), plus that much of each column of
-        `internal_forces`; with ``friction=True`` the least f whose inequalities all hold by
-        `margin` N. The efforts that produce them are those of `efforts`.
+        W f = load. The torques that produce them are those of `efforts`.
 
-        **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
-        **Returns:** f (rows,), zero for rows that are not contacts. It raises `InputError` if the
-        contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
-        cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
+        Parameters
+        ----------
+        q : array_like, shape (nq,)
+            Configuration.
+        load : array_like, shape (object rates,)
+            Generalized force on the object, for example that of `object_load`.
+        internal : array_like, shape (k,), optional
+            How much of each column of `internal_forces` to add to the f of minimum norm. Default:
+            none.
+        friction : bool, optional
+            Whether to return the f of minimum norm whose inequalities all hold. Default: False.
+        margin : float, optional
+            By how much they hold, N. Default: 0.
+
+        Returns
+        -------
+        ndarray, shape (rows,)
+            Multipliers f, zero for rows that are not contacts.
+
+        Raises
+        ------
+        InputError
+            If the contacts cannot give that load.
+        SingularMatrixError
+            If no forces inside the friction cones do.
+
+        Notes
+        -----
+        **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
         at, wanted = self._one(q), real_array("load", load)
         friction = true_or_false("friction", friction)
@@ -343,9 +455,25 @@ class Grasp(System):
         return inverse_dynamics(self.model, q, v, vdot)[..., self.object_rates]
 
     def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
-        """Efforts tau (..., nv) for a motion with given contact multipliers: ID + (A J)* f.
+        """Joint torques and forces for a motion with given contact multipliers: ID + (A J)* f.
 
-        Zero at the object's rates if f gives the object its load.
+        Zero at the object's velocities if f gives the object its load.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+        vdot : array_like, shape (..., nv)
+            Generalized accelerations, rad/s² or m/s².
+        f : array_like, shape (..., rows)
+            Contact multipliers.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Joint torques and forces.
         """
         q, v, vdot = state_arrays(self.model, q=q, v=v, vdot=vdot)
         given = real_array("f", f)
@@ -414,143 +542,3 @@ def _again(
 
 
 # ---- forces inside friction cones ----------------------------------------------------------------
-
-_GROWTH = 20.0
-_NEWTON = 60
-_GAP = 1e-13  # of the objective, relative to |f|²
-
-
-class Inequality(NamedTuple):
-    """a·f − |C f| ≥ margin, with a (rows,), C (k, rows)."""
-
-    a: Array
-    C: Array
-
-
-def margins(f: Array, cones: Sequence[Inequality]) -> Array:
-    """a·f − |C f| of all inequalities (..., m) for f (..., rows)."""
-    out = [f @ c.a - np.linalg.norm(f @ c.C.T, axis=-1) for c in cones]
-    return np.stack(out, axis=-1) if out else np.zeros((*f.shape[:-1], 0))
-
-
-def least_force(
-    f0: Array, N: Array, cones: Sequence[Inequality], margin: float = 0.0
-) -> tuple[Array, bool]:
-    """The f (rows,) of least norm with all margins at least `margin`, and whether there is one.
-
-    `f0` (rows,), `N` (rows, k) with orthonormal columns. If there is none, the f with the largest
-    worst margin.
-    """
-    f0 = f0 - N @ (N.T @ f0)
-    scale = float(np.abs(f0).max(initial=0.0)) + abs(margin)
-    scale = scale if scale > 0 else 1.0
-    if not cones or not N.shape[1]:
-        return f0, bool((margins(f0, cones) >= margin - 1e-9 * scale).all())
-    problem = _Barrier(f0 / scale, N, cones, margin / scale)
-    z, inside = problem.inside()
-    if inside:
-        z = problem.shortest(z)
-    f = scale * (problem.f0 + N @ z)
-    return f, inside or bool((margins(f, cones) >= margin - 1e-9 * scale).all())
-
-
-class _Barrier:
-    """The problem in units of its forces; y = [z, s], s raises all margins in the first phase."""
-
-    def __init__(self, f0: Array, N: Array, cones: Sequence[Inequality], margin: float) -> None:
-        self.f0, self.N, self.margin, self.cones = f0, N, margin, cones
-        self.k = N.shape[1]
-        # rows of [a; C] on y, and their constants
-        self.slopes = [np.vstack([c.a @ N, c.C @ N]) for c in cones]
-        self.starts = [np.concatenate([[c.a @ f0 - margin], c.C @ f0]) for c in cones]
-        self.degree = sum(2 if len(x) > 1 else 1 for x in self.starts)
-
-    def inside(self) -> tuple[Array, bool]:
-        """z with all margins above 0 (relative to those asked for), or the best one found."""
-        worst = min(float(x[0] - np.linalg.norm(x[1:])) for x in self.starts)
-        if worst > 1e-9:
-            return np.zeros(self.k), True
-        y = np.zeros(self.k + 1)
-        y[-1] = 1.0 - min(worst, 0.0)
-        weight = 1.0
-        for _ in range(40):
-            y = self._minimise(y, weight, phase=1, stop=-1e-3)
-            if y[-1] < 0:
-                return y[:-1], True
-            if self.degree / weight < 1e-12:
-                break
-            weight *= _GROWTH
-        return y[:-1], False
-
-    def shortest(self, z: Array) -> Array:
-        """The least |f| from a z inside."""
-        weight = 1.0
-        for _ in range(40):
-            z = self._minimise(z, weight, phase=2)
-            size = float(self.f0 @ self.f0 + z @ z)
-            if self.degree / weight < _GAP * max(size, 1e-12):
-                break
-            weight *= _GROWTH
-        return z
-
-    def _terms(self, y: Array, weight: float, phase: int) -> tuple[float, Array, Array] | None:
-        """Value, gradient and Hessian of weight · objective + barrier; None outside."""
-        n = len(y)
-        z, s = (y[:-1], y[-1]) if phase == 1 else (y, 0.0)
-        g, B = np.zeros(n), np.zeros((n, n))
-        if phase == 1:
-            # s, and a little |z|² so that the best point is unique and z stays bounded
-            value = weight * (s + 1e-9 * float(z @ z))
-            g[:-1], g[-1] = 2e-9 * weight * z, weight
-            B[:-1, :-1] = 2e-9 * weight * np.eye(self.k)
-        else:
-            value = 0.5 * weight * float(z @ z)
-            g[:], B[:] = weight * z, weight * np.eye(n)
-        for start, slope in zip(self.starts, self.slopes, strict=True):
-            x = start + slope @ z
-            rows = slope
-            if phase == 1:
-                x = x + s * np.eye(len(x))[0]
-                rows = np.column_stack([slope, np.eye(len(x))[0]])
-            if x[0] <= 0:
-                return None
-            if len(x) == 1:
-                value -= float(np.log(x[0]))
-                along = rows[0] / x[0]
-                g -= along
-                B += np.outer(along, along)
-                continue
-            length = float(np.linalg.norm(x[1:]))
-            depth = (x[0] - length) * (x[0] + length)
-            if depth <= 0:
-                return None
-            value -= float(np.log(depth))
-            sign = np.ones(len(x))
-            sign[1:] = -1.0
-            along = rows.T @ (sign * x) * (2.0 / depth)
-            g -= along
-            B += np.outer(along, along) - (2.0 / depth) * (rows.T * sign) @ rows
-        return value, g, B
-
-    def _minimise(self, y: Array, weight: float, phase: int, stop: float | None = None) -> Array:
-        for _ in range(_NEWTON):
-            terms = self._terms(y, weight, phase)
-            assert terms is not None, "the barrier method left the cones"
-            value, g, B = terms
-            lift = 1e-14 * np.trace(B) / len(y)
-            step = -np.linalg.solve(B + lift * np.eye(len(y)), g)
-            decrease = -float(g @ step)
-            if decrease < 1e-16:
-                break
-            size = 1.0
-            while size > 1e-12:
-                new = self._terms(y + size * step, weight, phase)
-                if new is not None and new[0] <= value - 0.1 * size * decrease + 1e-15 * abs(value):
-                    break
-                size *= 0.5
-            else:
-                break
-            y = y + size * step
-            if stop is not None and y[-1] < stop:
-                break
-        return y

@@ -26,12 +26,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """Estimated base parameters, and how well they are known.
+    """Estimated base parameters, and how accurate they are.
 
-    `base`, the estimated combinations; `values` (nb,); `covariance` (nb, nb) of the errors of
-    `values`; `noise` (nv,), the standard deviation of the efforts of every degree of freedom that
-    the data show; `condition`, the condition number of the weighted regressor with columns of norm
-    one, about 10 … 100 for a well-chosen motion.
+    Parameters
+    ----------
+    base : BaseParameters
+        The estimated combinations.
+    values : ndarray, shape (nb,)
+        Their values.
+    covariance : ndarray, shape (nb, nb)
+        Of the errors of `values`.
+    noise : ndarray, shape (nv,)
+        Standard deviation of the joint torques of every degree of freedom that the data show.
+    condition : float
+        Condition number of the weighted regressor with columns of norm one, about 10 … 100 for a
+        well-chosen motion.
     """
 
     base: BaseParameters
@@ -64,17 +73,30 @@ class Identification:
         return np.sqrt(np.einsum("...ij,jk,...ik->...i", Y, self.covariance, Y))
 
     def model(self, guess: Model | None = None, *, prior: float = 1.0) -> Model:
-        """The most likely model whose bodies can exist.
+        """The most likely physically consistent model.
 
-        Base parameters leave open how the inertias are spread over the bodies, and noise makes some
-        of the obvious choices ones that no rigid body has. Here every body has positive mass and
-        moments that fulfil the triangle inequality, the base parameters are those of the data
+        Base parameters leave open how the inertias are distributed over the bodies, and noise can
+        make the obvious choices inertias that no rigid body has. Here every body has positive mass
+        and moments that fulfil the triangle inequality, the base parameters are those of the data
         within their covariance, and the parameters that the data leave open are close to the guess.
 
-        **Arguments:** `guess`, a model of the same geometry with inertias of about the right size
-        (default: the one the base parameters were made of); `prior`, how uncertain its inertias
-        are, as a fraction. **Returns:** a model, with armature and damping if they were estimated;
-        Coulomb friction has no place in a model. **Source:** Wensing, Kim and Slotine 2018.
+        Parameters
+        ----------
+        guess : Model, optional
+            A model of the same geometry with inertias of about the right size. Default: the one the
+            base parameters were made of.
+        prior : float, optional
+            How uncertain its inertias are, as a fraction. Default: 1.
+
+        Returns
+        -------
+        Model
+            With armature and damping if they were estimated; Coulomb friction has no place in a
+            model.
+
+        Notes
+        -----
+        **Source:** Wensing, Kim and Slotine 2018.
         """
         guess = guess or self.base.model
         p = physical_parameters(self.base, self.values, self.covariance, guess, prior)
@@ -101,19 +123,40 @@ def identify(
     *,
     noise: ArrayLike | None = None,
 ) -> Identification:
-    """Estimate the base parameters from samples of a motion and the joint efforts.
+    """Estimate the base parameters from samples of a motion and the joint torques.
 
-    Weighted least squares: the π_base that minimises Σ (tau − Y_base π_base)² / noise². Where the
-    noise of the efforts is not known it is estimated from the residuals of an unweighted fit, one
-    number for every degree of freedom, and again from the weighted one. The covariance is that of
-    independent errors of the efforts; errors of q, v and vdot are not in it, so filter these well.
+    The covariance is that of independent errors of the torques; errors of q, v and vdot are not in
+    it, so filter these well.
 
-    **Arguments:** `base`, from `base_parameters`; `q` (..., nq), `v`, `vdot`, `tau` (..., nv), any
-    number of samples; `noise`, standard deviation of tau, a number or (nv,). **Returns:**
-    `Identification`. Data that cannot tell the base parameters apart raise `SingularMatrixError`
-    with the names of those.
-    **Cost:** O(samples · nv · nb²). **Source:** theory/sensitivities 8; Gautier 1997.
+    Parameters
+    ----------
+    base : BaseParameters
+        From `base_parameters`.
+    q : array_like, shape (..., nq)
+        Configurations, any number of samples.
+    v, vdot, tau : array_like, shape (..., nv)
+        Velocities, accelerations, and joint torques and forces.
+    noise : float or array_like, shape (nv,), optional
+        Standard deviation of tau. Default: estimated from the residuals of an unweighted fit, one
+        number for every degree of freedom, and again from the weighted one.
 
+    Returns
+    -------
+    Identification
+        The estimate.
+
+    Raises
+    ------
+    SingularMatrixError
+        If the data cannot tell base parameters apart, with their names.
+
+    Notes
+    -----
+    Weighted least squares: the π_base that minimises Σ (tau − Y_base π_base)² / noise². **Cost:**
+    O(samples · nv · nb²). **Source:** theory/sensitivities 8; Gautier 1997.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm, rng = pp.examples.planar_arm(2), np.random.default_rng(0)
@@ -156,7 +199,7 @@ def _samples(base: BaseParameters, Y: Array, tau: Array) -> tuple[Array, Array]:
         )
     Y, tau = Y.reshape(-1, nv, nb), tau.reshape(-1, nv)
     if not (np.isfinite(Y).all() and np.isfinite(tau).all()):
-        raise InputError("the samples contain numbers that are not finite; leave these samples out")
+        raise InputError("the samples contain numbers that are not finite; remove these samples")
     if len(Y) * nv <= nb:
         raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
     return Y, tau

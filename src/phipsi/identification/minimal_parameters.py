@@ -30,12 +30,22 @@ class JointColumns(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """A minimal set of parameters: π_base = `combinations` @ π determines all joint efforts.
+    """A minimal set of parameters: π_base = `combinations` @ π determines all joint torques.
 
-    `model`; `options`, which columns of friction and armature there are; `columns` (nb,), the
-    parameters of π each base parameter begins with; `combinations` (nb, p), 1 in those columns and
-    the weights of the parameters that cannot be distinguished from it; `parameters` (p,), the names
-    of π; `unidentifiable`, the names of those without any effect.
+    Parameters
+    ----------
+    model : Model
+        The model it was made of.
+    options : JointColumns
+        Which columns of friction and armature there are.
+    columns : ndarray of int, shape (nb,)
+        The parameter of π that each base parameter begins with.
+    combinations : ndarray, shape (nb, p)
+        1 in those columns, and the weights of the parameters that cannot be distinguished from it.
+    parameters : tuple of str, length p
+        The names of π.
+    unidentifiable : tuple of str
+        The names of those without any effect.
     """
 
     model: Model
@@ -71,13 +81,23 @@ class BaseParameters:
         return regressor(self.model, q, v, vdot, **self.options)[..., self.columns]
 
     def complete(self, values: ArrayLike, guess: Model | None = None) -> Array:
-        """Parameters π (p,) that have these base parameters, as close as possible to a guess.
+        """Parameters π that have given base parameters, as close as possible to a guess.
 
         Closeness is measured in units of each body's own mass, m l and m l², with l its radius of
-        gyration about the origin. `guess` is a model (default: the one the set was made of).
+        gyration about the origin.
 
-        **Arguments:** `values` (nb,). **Returns:** (p,), in the order of `parameters`; its first
-        10 n numbers are what `Model.with_inertial_parameters` takes.
+        Parameters
+        ----------
+        values : array_like, shape (nb,)
+            Base parameters.
+        guess : Model, optional
+            Default: the model that the set was made of.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            In the order of `parameters`; its first 10 n numbers are what
+            `Model.with_inertial_parameters` takes.
         """
         wanted = real_array("values", values)
         if wanted.shape != (len(self),):
@@ -97,8 +117,9 @@ class BaseParameters:
     loops=Refusal(
         "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
         "forces: other parameters can be identified than with free joints",
-        "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor "
-        "and pp.identification.potential_energy_regressor.",
+        "The energies are linear in the parameters there too: "
+        "pp.identification.kinetic_energy_regressor and "
+        "pp.identification.potential_energy_regressor.",
     ),
     flexible=Refusal(
         "efforts of flexible bodies also depend on the invariants of their modes, which "
@@ -116,18 +137,35 @@ def base_parameters(
     samples: int | None = None,
     seed: np.random.Generator | int = 0,
 ) -> BaseParameters:
-    """Minimal set of parameters that the joint efforts depend on.
+    """Minimal set of parameters that the joint torques depend on (base parameters).
 
+    It depends on the geometry of the model and on gravity, not on its inertias.
+
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    armature, viscous, coulomb : bool, optional
+        As for `regressor`. Default: False.
+    samples : int, optional
+        Number of random states. Default: enough for four times as many rows as columns.
+    seed : int or numpy.random.Generator, optional
+        Seed of the random states. Default: 0.
+
+    Returns
+    -------
+    BaseParameters
+        The set.
+
+    Notes
+    -----
     Y π = Y_base π_base for all motions. The columns of `regressor`, stacked over random motions,
     are made orthogonal in the order base to tip; a column that leaves nothing depends on earlier
-    ones, and its parameter joins theirs with the weights of that dependence.
+    ones, and its parameter joins theirs with the weights of that dependence. **Cost:** O(rows · p²)
+    once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
 
-    **Arguments:** `armature`, `viscous`, `coulomb` as for `regressor`; `samples`, the number of
-    random states (default: enough for four times as many rows as columns), which are drawn with
-    `seed`. **Returns:** `BaseParameters`. It depends on the geometry of the model and on gravity,
-    not on its inertias.
-    **Cost:** O(rows · p²) once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
-
+    Examples
+    --------
     >>> from phipsi.identification import base_parameters
     >>> from phipsi.examples import planar_arm
     >>> base = base_parameters(planar_arm(2))

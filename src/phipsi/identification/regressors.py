@@ -32,7 +32,7 @@ KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
 _NOT_ALL = (
     "its {0} is not a sum over the ten parameters of bodies, but depends on the invariants of "
-    "their modes too. Derivatives by the ten parameters, the invariants held:\n"
+    "their modes too. Derivatives with respect to the ten parameters, with constant invariants:\n"
     "    pp.identification.regressor(model, q, v, vdot)\n"
     "    pp.diff(expr, 'inertia', modes=True)"
 )
@@ -44,8 +44,8 @@ COLUMNS = ("armature", "viscous", "coulomb")
     loops=Refusal(
         "the efforts at its joints also hold the constraint forces, which the parameters do not "
         "determine",
-        "The energies: kinetic_energy_regressor and potential_energy_regressor of "
-        "pp.identification.",
+        "The energies are linear in the parameters there too: kinetic_energy_regressor and "
+        "potential_energy_regressor of pp.identification.",
     ),
     flexible=True,
     rotors=True,
@@ -61,22 +61,48 @@ def regressor(
     coulomb: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Matrix that gives the joint efforts from the inertial parameters of the bodies.
+    """Regressor Y: joint torques from the inertial parameters of the bodies, tau = Y π.
 
-    Y = H φ (regress(α) − cross(V)* regress(V)) with α = φ* (H* vdot + a + gravity): tau = Y π,
-    where π holds [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body in the order of the
-    model, about its origin in body axes; `inertial_parameters` gives the model's own. Column
-    10 k + i of row j is zero unless body k is outboard of joint j. Of a flexible body they are the
-    parameters m, s_0, J_0 of the undeformed one. What its modes add, elastic forces and all other
-    invariants of M(η), does not depend on π: tau = Y π + the rest. So it is with what rotors on
-    skew axes add to the bodies that they are part of.
+    π holds [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body in the order of the model,
+    about its origin in body axes; `inertial_parameters` returns the model's own. Column 10 k + i of
+    row j is zero unless body k is outboard of joint j. With ``armature=True``, Y π is
+    `inverse_dynamics`; without it the armature part is missing.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). `armature` adds one column per degree of
-    freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
-    order behind the others. **Returns:** (..., nv, 10 n), and nv columns more for each option.
-    With ``armature=True``, Y π is `inverse_dynamics`; without it what is armature is missing.
-    **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
+    Of a flexible body they are the parameters m, s_0, J_0 of the undeformed one. What its modes
+    add, elastic forces and all other invariants of M(η), does not depend on π: tau = Y π + the
+    rest. The same holds for what rotors on skew axes add to the bodies that they are part of.
 
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    vdot : array_like, shape (..., nv)
+        Generalized accelerations, rad/s² or m/s².
+    armature : bool, optional
+        Add one column per degree of freedom for rotor inertia, diag(vdot). Default: False.
+    viscous : bool, optional
+        Add columns for viscous friction, diag(v), after these. Default: False.
+    coulomb : bool, optional
+        Add columns for Coulomb friction, diag(sign v), after these. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv, 10 n)
+        The regressor, and nv columns more for each option.
+
+    Notes
+    -----
+    Y = H φ (regress(α) − cross(V)* regress(V)) with α = φ* (H* vdot + a + gravity). **Cost:** one
+    sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
+
+    Examples
+    --------
     >>> from phipsi.identification import inertial_parameters, regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
@@ -111,14 +137,33 @@ def inertial_parameters(
     """The parameters of a model that its equations of motion are linear in.
 
     [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body, about its origin in body axes, with
-    Jxy the entry of the matrix (minus the product of inertia); kg, kg·m and kg·m². Then, where
-    asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
-    says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse. What
-    the model's rotors behind gears add to moments and armature is contained. Of flexible bodies
-    they are those of the undeformed ones.
+    Jxy the entry of the matrix (minus the product of inertia); kg, kg·m and kg·m².
+    `Model.with_inertial_parameters` is the inverse. What the model's rotors behind gears add to
+    moments and armature is included. Of flexible bodies they are those of the undeformed ones.
 
-    **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    armature : bool, optional
+        Append the armature of every degree of freedom. Default: False.
+    viscous : bool, optional
+        Append the viscous damping, after these. Default: False.
+    coulomb : bool, optional
+        Append the Coulomb friction, after these, which a model does not contain and is 0. Default:
+        False.
 
+    Returns
+    -------
+    ndarray, shape (10 n,)
+        The parameters, and nv more for each option.
+
+    Notes
+    -----
+    **Source:** theory/sensitivities 8.
+
+    Examples
+    --------
     >>> from phipsi.identification import inertial_parameters
     >>> from phipsi.examples import planar_arm
     >>> inertial_parameters(planar_arm(1)).round(3)
@@ -145,9 +190,21 @@ def parameter_names(
 ) -> tuple[str, ...]:
     """Names of the columns of `regressor`, such as "hand.mcx" or "wrist.armature".
 
-    **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
-    "base.viscous[0]".
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    armature, viscous, coulomb : bool, optional
+        As for `regressor`. Default: False.
 
+    Returns
+    -------
+    tuple of str
+        One name per column. The degrees of freedom of a joint with several are numbered,
+        "base.viscous[0]".
+
+    Examples
+    --------
     >>> from phipsi.identification import parameter_names
     >>> from phipsi.examples import planar_arm
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
@@ -182,12 +239,31 @@ def kinetic_energy_regressor(
 ) -> Array:
     """Row that gives the kinetic energy from the inertial parameters.
 
-    ½ regress(V)* V: ½ V* M V = (½ regress(V)* V)* π. With `armature`, ½ v² for every degree of
-    freedom behind it.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    armature : bool, optional
+        Append ½ v² for every degree of freedom. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
+    Returns
+    -------
+    ndarray, shape (..., 10 n)
+        The row, or with armature (..., 10 n + nv).
 
+    Notes
+    -----
+    ½ regress(V)* V: ½ V* M V = (½ regress(V)* V)* π. **Cost:** one base-to-tip sweep, O(N).
+    **Source:** theory/sensitivities 8.
+
+    Examples
+    --------
     >>> from phipsi.identification import inertial_parameters
     >>> from phipsi.identification import kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
@@ -208,12 +284,29 @@ def kinetic_energy_regressor(
 def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 
-    −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for
-    the moments of inertia.
+    Zero for the moments of inertia.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 10 n)
+        The row.
+
+    Notes
+    -----
+    −g · (m p + R m c) of every body, with p and R its position and rotation in the world. **Cost:**
+    one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+
+    Examples
+    --------
     >>> from phipsi.identification import inertial_parameters
     >>> from phipsi.identification import potential_energy_regressor
     >>> from phipsi.examples import planar_arm

@@ -30,10 +30,22 @@ PULL, PULL_AGAIN = 1e-1, 1e-3  # of the rest posture at first, and for elements 
 class IKResult:
     """The result of `inverse_kinematics`.
 
-    **Attributes:** `q` (..., nq), the best configurations; `converged` (...), whether all targets
-    are met within the tolerances; `position_error` (..., T) in m and `rotation_error` (..., T) in
-    rad, per target in the order of `targets`, NaN where a target does not ask for it; `iterations`
-    (...), steps taken in all attempts; `attempts` (...), 1 plus the restarts used; `targets`.
+    Parameters
+    ----------
+    q : ndarray, shape (..., nq)
+        The best configurations.
+    converged : ndarray of bool, shape (...)
+        Whether all targets are met within the tolerances.
+    position_error : ndarray, shape (..., T)
+        m, per target in the order of `targets`, NaN where a target has no position.
+    rotation_error : ndarray, shape (..., T)
+        rad, in the same way.
+    iterations : ndarray of int, shape (...)
+        Steps taken in all attempts.
+    attempts : ndarray of int, shape (...)
+        1 plus the restarts used.
+    targets : tuple
+        The points, as they were passed.
     """
 
     q: Array

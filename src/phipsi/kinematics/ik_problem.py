@@ -152,7 +152,7 @@ def _weights(
         out[points.index(point)] = pair
     out[:, 0] *= turns
     if not out.any():
-        raise InputError("all targets have weight 0, so nothing is asked for")
+        raise InputError("all targets have weight 0, so there is nothing to solve")
     return out
 
 

@@ -47,31 +47,66 @@ def inverse_kinematics(
     seed: int = 0,
     on_error: str = "raise",
 ) -> IKResult:
-    """Configurations at which points of the mechanism are where they should be.
+    """Solve inverse kinematics for target poses or positions (damped least squares).
 
-    Minimises ½ Σ |w_R log(R R_goal*)|² + |w_p (p − p_goal)|² over the configurations within the
-    joint limits by damped least squares (Levenberg–Marquardt) on the manifold: each step solves
-    (J* J + λ I) d = −J* e between the bounds with an active set, so that a joint at its limit
-    leaves the others free, and moves by `model.integrate`. J = B* φ* H* and the poses of all
-    elements of a batch come from one call of one program per step; elements that are done drop out.
-    Loops must close: their residuals are rows like those of the targets, and where the targets
-    cannot be met the loops are closed near the compromise.
+    Loops of a `System` are closed: their residuals are rows like those of the targets, and where
+    the targets cannot be met the loops are closed near the compromise. The search finds local
+    minima: a failure does not prove that a target is out of reach.
 
-    **Arguments:** `targets`, point → goal: a point is a body, a frame or (name, offset in m), a
-    goal a `Pose`, poses (..., 4, 4) or only positions (..., 3), in the world; `q0` (..., nq), where
-    to start (moved into the limits), neutral by default; `weights`, point → number or (rotation,
-    position), 1 rad counting as much as 1 m, 0 to ignore; `limits`, whether to keep
-    ``model.lower`` ≤ q ≤ ``model.upper``; `fixed`, joints that stay as in `q0`; `rest` (..., nq), a
-    posture to stay near in whatever the targets leave open; the tolerances in m and rad;
-    `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
-    fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
-    wanted, else 20; `on_error`, "raise" a `ConvergenceError`, whose `result` is the best that was
-    found, or "best" to return it.
-    **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
-    **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
-    a failure does not prove that a target is out of reach.
-    **Source:** Sugihara 2011, IEEE Trans. Robotics 27 (damping).
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    targets : mapping
+        Point → goal. A point is a body, a frame or (name, offset in m); a goal is a `Pose`, poses
+        (..., 4, 4) or only positions (..., 3), in the world.
+    q0 : array_like, shape (..., nq), optional
+        Where to start (moved into the limits). Default: neutral.
+    weights : mapping, optional
+        Point → number or (rotation, position), 1 rad counting as much as 1 m; 0 to ignore. Default:
+        1.
+    limits : bool, optional
+        Whether to keep ``model.lower`` ≤ q ≤ ``model.upper``. Default: True.
+    fixed : iterable of str, optional
+        Joints that stay as in `q0`. Default: none.
+    rest : array_like, shape (..., nq), optional
+        A posture to stay near in the directions that the targets leave free. Default: none.
+    position_tolerance : float, optional
+        m. Default: 1e-6.
+    rotation_tolerance : float, optional
+        rad. Default: 1e-6.
+    max_iterations : int, optional
+        Steps per attempt. Default: 100.
+    restarts : int, optional
+        How many other random initial configurations an element that fails gets. Default: none if
+        `q0` is given, because a solution near it is wanted, else 20.
+    seed : int, optional
+        Seed of the restarts. Default: 0.
+    on_error : {"raise", "best"}, optional
+        Raise a `ConvergenceError`, whose `result` is the best that was found, or return that.
+        Default: "raise".
 
+    Returns
+    -------
+    IKResult
+        q, converged, position_error, rotation_error, iterations and attempts.
+
+    Raises
+    ------
+    ConvergenceError
+        If a target is not met and `on_error` is "raise".
+
+    Notes
+    -----
+    Minimises ½ Σ |w_R log(R R_goal*)|² + |w_p (p − p_goal)|² by Levenberg–Marquardt on the
+    manifold: each step solves (J* J + λ I) d = −J* e between the bounds with an active set, so that
+    a joint at its limit leaves the others free, and moves by `model.integrate`. J = B* φ* H* and
+    the poses of all elements of a batch come from one call of one program per step; elements that
+    have converged are no longer computed. **Cost:** per step O(N) for poses and Jacobian and O(nv³)
+    for the solve. **Source:** Sugihara 2011, IEEE Trans. Robotics 27 (damping).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> result = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
@@ -283,8 +318,8 @@ def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation
     if at_limits:
         lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
     lines.append(
-        "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
-        "best found\ninstead of an error:\n"
+        "They may be out of reach, or the search ended in a local minimum. Try more restarts,\n"
+        "or return the best configuration instead of an error:\n"
         "    inverse_kinematics(…, restarts=50, on_error='best')"
     )
     return "\n".join(lines)

@@ -68,7 +68,7 @@ class Rotors(Attachment, PlainValue):
         others = description.of(cls).records
         if any(other.name == rotor.name for other in others):
             raise ModelError(
-                f"two rotors are called {rotor.name!r}; errors name them, so names must differ."
+                f"two rotors are named {rotor.name!r}; errors name them, so names must be unique."
             )
         if rotor.axis is not None and rotor.on == "parent":
             axis = body.placement.rotation.T @ np.array(rotor.axis)
@@ -131,9 +131,9 @@ class Rotors(Attachment, PlainValue):
         for rotor in other.records:
             if rotor.on == "world" and mount.body != WORLD_NAME:
                 raise ModelError(
-                    f"rotor {rotor.name!r} sits on the world of the mechanism to attach, which "
-                    f"becomes part of the moving body {mount.body!r}. Mount it on a body of its "
-                    f'joint, on="parent" or on="child".'
+                    f"rotor {rotor.name!r} is mounted on the world of the mechanism to attach, "
+                    f"which becomes part of the moving body {mount.body!r}. Mount it on a body of "
+                    'its joint, on="parent" or on="child".'
                 )
         return type(self)([*self.records, *(_renamed(r, mount.prefix) for r in other.records)])
 
@@ -171,9 +171,9 @@ def _without(
         rotor = replace(rotor, on="world", axis=None)
     elif left[0] != 0:
         raise ModelError(
-            f"rotor {rotor.name!r} sits on the {rotor.on} of joint {rotor.joints[0]!r}, which does "
-            f"not move any more, and turns with {rotor.joints[left[0]]!r} as well. Build the "
-            f"mechanism without it, and add a rotor of the joints that are left."
+            f"rotor {rotor.name!r} is mounted on the {rotor.on} of joint {rotor.joints[0]!r}, "
+            f"which no longer moves, and also turns with {rotor.joints[left[0]]!r}. Build the "
+            "mechanism without it, and add a rotor of the remaining joints."
         )
     joints, rows = tuple(rotor.joints[i] for i in left), rotor.rows
     return replace(rotor, joint=joints, ratio=tuple(tuple(row[i] for i in left) for row in rows))

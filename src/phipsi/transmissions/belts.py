@@ -32,15 +32,30 @@ Array = NDArray[Any]
 class Belt(Relations):
     """A belt or chain without slip around pulleys on parallel shafts of one body: n − 1 rows.
 
-    `radii` (m) of the `pulleys`, in the same order; a negative radius: the pulley touches the
-    belt's back and turns against the first one. A crossed belt is a negative radius too.
+    How hard a belt pulls its shafts depends on its tension. With `tension` or `slack_tension`,
+    `joint_reactions` returns the pull on all shafts, and `transmitted` that of each span at both
+    its ends. Without, shafts get torques only.
 
-    How hard a belt pulls its shafts depends on how tight it is. With the `tension` (N) at which it
-    was put on, the mean of the spans' tensions over their lengths, which elastic belts on fixed
-    shafts keep; or with the `slack_tension` (N), the least of them, as a tensioner or the loose
-    side of a chain (0) holds it: `joint_reactions` has the pull on all shafts, and `transmitted`
-    that of each span at both its ends. Without, shafts get efforts only.
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    pulleys : sequence of str
+        The joints of the pulleys.
+    radii : array_like
+        Radii of the pulleys in m, in the same order. A pulley with a negative radius touches the
+        belt's back and turns against the first one; a crossed belt is a negative radius too.
+    tension : float, optional
+        N, at which the belt was put on: the mean of the spans' tensions over their lengths, which
+        elastic belts on fixed shafts keep.
+    slack_tension : float, optional
+        N, the smallest tension of the spans, as a tensioner or the loose side of a chain (0) holds
+        it.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> belt = pp.constraints.Belt(name="belt", pulleys=("motor", "drum"), radii=(0.02, 0.1))
     """
@@ -67,7 +82,7 @@ class Belt(Relations):
         if self.tension is not None and self.slack_tension is not None:
             raise ModelError(
                 f"{self._who()}: give either tension=, the mean of its spans on fixed shafts, or "
-                f"slack_tension=, the least that a tensioner holds."
+                "slack_tension=, the smallest, which a tensioner holds."
             )
         for what in ("tension", "slack_tension"):
             if getattr(self, what) is not None:
@@ -104,7 +119,7 @@ class Belt(Relations):
 
     def _geometry(self, model: Model) -> str:
         """How tight it is."""
-        return "Say how tight the belt is, for example in N:\n    tension=200.0"
+        return "Pass the tension of the belt, for example in N:\n    tension=200.0"
 
 
 # ---- spans ---------------------------------------------------------------------------------------
@@ -256,8 +271,8 @@ def of_pulleys(
         names = [model.body_names[k] for k in bodies]
         raise ModelError(
             f"{who}: no belt runs around pulleys {names} with radii {radii.tolist()} m: one is "
-            f"inside another. Move the joints by their placements, or leave out tension=, which "
-            f"needs to know where the belt is."
+            "inside another. Move the joints by their placements, or remove tension=, which needs "
+            "to know where the belt is."
         )
     loose = untouched(found, radii)
     if loose is not None:

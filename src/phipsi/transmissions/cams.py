@@ -29,15 +29,29 @@ CLOCK = "clock"
 class Cam(Constraint):
     """Any smooth relation between the coordinates of joints, and time: law(q…) = offset, 1 row.
 
-    `law` is a function of the coordinates of `joints`, in their order, and with a `clock` of the
-    time last. It is written in plain arithmetic and NumPy's functions, as laws are (np.where
-    instead of if), and is recorded once: rows and their rates are its derivatives, so it must
-    have two that are continuous. Joints are revolute, prismatic or helical, at most six of them.
-    The multiplier f of the row acts on each joint as the effort −f · ∂law/∂q, and on its bearings
-    not at all: where the surfaces touch is not known, so `joint_reactions` has no side force.
+    The multiplier f of the row acts on each joint as the torque −f · ∂law/∂q, and not on its
+    bearings: the point of contact of the surfaces is unknown, so `joint_reactions` has no side
+    force.
 
-    `clock` names a joint made by `ModelBuilder.add_clock`; a system drives it at rate 1.
+    Parameters
+    ----------
+    law : callable
+        A function of the coordinates of `joints`, in their order, and with a `clock` of the time
+        last. It is written in plain arithmetic and NumPy's functions, as laws are (np.where instead
+        of if), and is traced once: rows and their rates are its derivatives, so it must have two
+        that are continuous.
+    name : str
+        Name of the constraint, unique in its system.
+    joints : sequence of str
+        Revolute, prismatic or helical joints, at most six.
+    offset : float, optional
+        Right-hand side. Default: 0.
+    clock : str, optional
+        A joint made by `ModelBuilder.add_clock`; a system drives it at velocity 1. Default: no
+        time.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder()
@@ -139,7 +153,7 @@ def _recorded(law: Any, names: tuple[str, ...], offset: float, who: str) -> Trac
         if not found.depends_on(j):
             raise ModelError(
                 f"{who} does not depend on the coordinate of joint {name!r}, argument {j + 1}. "
-                f"Leave the joint out of joints=, or use the argument."
+                "Remove the joint from joints=, or use the argument."
             )
     if found.jumps:
         raise ModelError(
@@ -197,10 +211,11 @@ def _joint(model: Model, name: str, who: str) -> Any:
     if name == CLOCK and name not in model.joint_names:
         raise ModelError(
             f"{who} is a function of time, and the model has no clock. Add one to its builder, a "
-            f"joint whose coordinate is the time:\n    builder.add_clock()\n"
-            f"or, to a model that is there:\n"
-            f"    builder = pp.ModelBuilder(); builder.add_clock()\n"
-            f"    model = model.attach(builder.build())"
+            "joint whose coordinate is the time:\n"
+            "    builder.add_clock()\n"
+            "or, to an existing model:\n"
+            "    builder = pp.ModelBuilder(); builder.add_clock()\n"
+            "    model = model.attach(builder.build())"
         )
     return one_coordinate(model, name, who)
 

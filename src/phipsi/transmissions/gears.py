@@ -27,19 +27,37 @@ from phipsi.transmissions.tooth_forces import (
 @final
 @dataclass(frozen=True)
 class Gear(Relations):
-    """Two wheels in mesh, both on one carrier body: 1 row.
+    """Two gear wheels in mesh, both on one carrier body: 1 row.
 
-    Either `ratio`, turns of the driver per turn of the driven joint, negative where they turn
-    against each other by the signs of their joint axes; or `teeth` (driver, driven) for wheels on
-    parallel shafts, whose sense of rotation then follows from the axes: opposite, or the same if
-    the ring is `internal`; or for bevel wheels, on axes that meet, whose sense follows from where
-    on their axes the origins of the joints are.
+    Give either `ratio` or `teeth`. With `module` and `pressure_angle`, `joint_reactions` returns
+    the forces of the teeth on both shafts, and `transmitted` the force itself; the distance of
+    parallel shafts must fit. Without them the shafts get torques only: bearings carry more than it
+    says.
 
-    With the `module`, m of pitch diameter per tooth (of bevel wheels in the middle of the teeth),
-    and the `pressure_angle` (rad), `joint_reactions` has the forces of the teeth on both shafts,
-    and `transmitted` the force itself. The distance of parallel shafts must fit. Without them it
-    has the efforts only: bearings carry more than it says.
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    driver, driven : str
+        Joints of the two wheels.
+    ratio : float, optional
+        Turns of the driver per turn of the driven joint, negative where they turn against each
+        other by the signs of their joint axes.
+    teeth : tuple of (float, float), optional
+        Numbers of teeth (driver, driven). For wheels on parallel shafts the sense of rotation
+        follows from the axes: opposite, or the same if the ring is `internal`; for bevel wheels, on
+        axes that meet, from where on their axes the origins of the joints are.
+    internal : bool, optional
+        Whether one wheel is a ring with internal teeth. Default: False.
+    module : float, optional
+        m of pitch diameter per tooth (of bevel wheels in the middle of the teeth).
+    pressure_angle : float, optional
+        rad.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> shaft, b = pp.SpatialInertia(1.0, (0, 0, 0), 0.1), pp.ModelBuilder(gravity=(0, 0, 0))
     >>> for name in ("motor", "drum"):
@@ -77,7 +95,7 @@ class Gear(Relations):
         if true_or_false(f"{self._who()}: internal", self.internal) and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
-                f"in its sign. Leave one of the two out."
+                "in its sign. Remove one of the two."
             )
         if (self.ratio is None) is (self.teeth is None):
             raise ModelError(
@@ -100,8 +118,8 @@ class Gear(Relations):
                 if self.internal:
                     raise ModelError(
                         f"{self._who()}: the axes of {self.driver!r} and {self.driven!r} are not "
-                        f"parallel, and a ring with teeth inside is on a parallel shaft. Leave out "
-                        f"internal=True."
+                        "parallel, and a ring with teeth inside is on a parallel shaft. Remove "
+                        "internal=True."
                     )
                 sense = pitch_cones(model, self._pair(model), self.teeth, self._who()).sense
             else:
@@ -153,15 +171,34 @@ class Gear(Relations):
 @final
 @dataclass(frozen=True)
 class Planetary(Relations):
-    """Planetary gear: sun, ring and carrier on one housing, coaxial: 1 row (Willis).
+    """Planetary gear: sun, ring and carrier on one housing, coaxial, 1 row (Willis).
 
-    z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
-    `planet`, a joint on the carrier's body, a second row turns it with the sun; its number of teeth
-    is (z_ring − z_sun)/2. Several planets, `planet=("p0", "p1", "p2")`, have a row each. One of the
-    three shafts may be left out by locking it: a joint that is held still (`with_locked`, or welded
-    into the housing and not named: `ring=None`). Shafts get efforts only; the forces of planets
-    that are spaced evenly cancel there, that of one does not.
+    z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0. With a `planet` a second row turns
+    it with the sun; its number of teeth is (z_ring − z_sun)/2. One of the three shafts may be
+    omitted by locking it: a joint that is locked (`with_locked`), or welded into the housing and
+    not named: `ring=None`. Shafts get torques only; the forces of evenly spaced planets cancel
+    there, that of one planet does not.
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    sun : str
+        Joint of the sun.
+    ring : str or None
+        Joint of the ring; None if it is fixed in the housing.
+    carrier : str
+        Joint of the carrier.
+    teeth : tuple of (float, float)
+        Numbers of teeth (sun, ring).
+    planet : str or sequence of str, optional
+        A joint on the carrier's body; several planets, ``planet=("p0", "p1", "p2")``, have a row
+        each.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> gear = pp.constraints.Planetary(
     ...     name="stage", sun="motor", ring=None, carrier="wheel", teeth=(20, 60))
@@ -238,11 +275,24 @@ class Planetary(Relations):
 @final
 @dataclass(frozen=True)
 class Differential(Relations):
-    """Bevel differential: the carrier turns with the mean of the two side shafts: 1 row.
+    """Bevel differential: the carrier turns with the mean of the two side shafts, 1 row.
 
     q_left + q_right = 2 q_carrier, the three joints coaxial on one housing; joints whose axes point
-    the other way count negative. Shafts get efforts only, not the thrust of the bevel wheels.
+    the other way count negative. Shafts get torques only, not the thrust of the bevel wheels.
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    left, right : str
+        Joints of the side shafts.
+    carrier : str
+        Joint of the carrier.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> axle = pp.constraints.Differential(name="axle", left="wl", right="wr", carrier="cage")
     """
@@ -267,10 +317,27 @@ class Differential(Relations):
 class RackPinion(Relations):
     """A pinion of pitch radius `radius` (m) moves a rack: q_rack = radius · q_pinion, 1 row.
 
-    A negative radius: the rack moves against its axis while the pinion turns about its own. With
-    the `pressure_angle` (rad), `joint_reactions` has the forces of the teeth, and `transmitted` the
-    force itself.
+    With the `pressure_angle`, `joint_reactions` returns the forces of the teeth, and `transmitted`
+    the force itself.
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    pinion : str
+        A revolute joint.
+    rack : str
+        A prismatic joint.
+    radius : float
+        Pitch radius in m. If negative, the rack moves against its axis while the pinion turns about
+        its own.
+    pressure_angle : float, optional
+        rad.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> steering = pp.constraints.RackPinion(name="rack", pinion="wheel", rack="bar", radius=0.01)
     """
@@ -309,10 +376,24 @@ class RackPinion(Relations):
 class Screw(Relations):
     """A spindle moves a nut by `lead` (m) per turn: q_nut = lead · q_spindle / 2π, 1 row.
 
-    The spindle is a revolute joint and the nut a prismatic one; signs are those of their axes. On
-    parallel axes a right-hand thread pulls the nut against the axis of the spindle: its lead is
-    negative. (A body that turns and slides at once is on a helical joint and needs no constraint.)
+    (A body that turns and slides at once is on a helical joint and needs no constraint.)
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        As for `Coupling`. Default: 0.
+    spindle : str
+        A revolute joint.
+    nut : str
+        A prismatic joint.
+    lead : float
+        m per turn; signs are those of the joint axes. On parallel axes a right-hand thread pulls
+        the nut against the axis of the spindle: its lead is negative.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> lift = pp.constraints.Screw(name="lift", spindle="motor", nut="table", lead=0.005)
     """

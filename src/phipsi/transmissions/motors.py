@@ -1,4 +1,4 @@
-"""Motors: joints that move as is said, at a constant rate or as a function of time."""
+"""Motors: joints whose motion is prescribed, at a constant rate or as a function of time."""
 
 from __future__ import annotations
 
@@ -22,17 +22,32 @@ from phipsi.user_operators import RateLaw, TracedLaw, traced_law
 @final
 @dataclass(frozen=True, eq=False)
 class Motor(Constraint):
-    """A joint that turns (or slides) as is said, whatever effort that takes: 1 row.
+    """Prescribed joint motion (rheonomic constraint), 1 row.
 
-    Either `rate`, in rad/s or m/s: a number (0 is a brake) or a function of time; or `angle`, a
-    function of time in rad (or m). Functions are written as laws are, and need a clock in the
-    model, ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system
-    drives at rate 1. An angle is a position, so a run does not drift off it; a rate has none. A
-    rate that jumps is an error, and so is an angle with a corner: they would take blows.
+    The joint turns or slides as prescribed, whatever torque that takes: minus its multiplier. Minus
+    the multiplier of the clock's row is the power that all constraints with functions of time bring
+    into the mechanism.
 
-    The effort of the motor is minus its multiplier. Minus the multiplier of the clock's row is the
-    power that all constraints with functions of time bring into the mechanism.
+    Give either `rate` or `angle`. Functions are written as laws are, and need a clock in the model,
+    ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system drives at
+    velocity 1. An angle is a position, so a simulation does not drift off it; a rate has none. A
+    rate that jumps is an error, and so is an angle with a corner: they would require impulses.
 
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    joint : str
+        A joint with one coordinate.
+    rate : float or callable, optional
+        rad/s or m/s: a number (0 is a brake) or a function of time.
+    angle : callable, optional
+        A function of time in rad (or m).
+    clock : str, optional
+        The clock. Default: the one of the model.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
@@ -65,7 +80,7 @@ class Motor(Constraint):
                     f"function of time."
                 )
             if self.clock is not None:
-                raise ModelError(f"{who}: a constant rate needs no clock; leave out clock=.")
+                raise ModelError(f"{who}: a constant rate needs no clock; remove clock=.")
             fill(self, rate=number_of(self.rate))
             return
         fill(self, clock=self.clock or CLOCK)
@@ -143,10 +158,10 @@ def _check_time(function: TracedLaw, who: str, what: str) -> None:
     if jump is not None:
         raise ModelError(
             f"{who}: the {what} jumps from {jump.before:.4g} to {jump.after:.4g} at t = "
-            f"{jump.at:.6g} s. That takes a blow and not a torque, and a run would step over it. "
-            f"Go from one to the other in some time, for example in 20 ms:\n"
-            f"    s = np.clip((t - {jump.at:.6g}) / 0.02, 0, 1)      "
-            f"# then s² (3 − 2 s) goes smoothly from 0 to 1"
+            f"{jump.at:.6g} s. That would require an impulse, and a simulation would step over it. "
+            "Use a ramp, for example of 20 ms:\n"
+            f"    s = np.clip((t - {jump.at:.6g}) / 0.02, 0, 1)      # then s² (3 − 2 s) goes "
+            "smoothly from 0 to 1"
         )
 
 

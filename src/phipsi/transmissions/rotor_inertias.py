@@ -383,10 +383,10 @@ def _elsewhere(mechanism: _Mechanism, coupling: _Sum, c: int, k: int) -> ModelEr
     carrier, body, rotor = mechanism.bodies[c], mechanism.bodies[k], coupling.rotors[-1]
     return ModelError(
         f"rotor {rotor.name!r} on {carrier.name!r} turns also with joint {body.joint_name!r} "
-        f"({body.joint.kind}), which is not at its carrier, and the carrier turns: the moments by "
-        f"which it resists that are those of no inertia of the bodies. If the body between has no "
-        f"mass, both joints are one with a ratio for each of its rates, pp.joints.Universal or "
-        f"pp.joints.Composite. Otherwise make the rotor a body with a relation, which is exact:\n"
+        f"({body.joint.kind}), which is not at its carrier, and the carrier turns: no inertia of "
+        "the bodies describes the moments by which it resists that. If the body between has no "
+        "mass, both joints are one with a ratio for each of its rates, pp.joints.Universal or "
+        "pp.joints.Composite. Otherwise make the rotor a body with a relation, which is exact:\n"
         + own_body(rotor, carrier.name, mechanism.carrier(rotor)[1])
     )
 
@@ -397,12 +397,11 @@ def _crossed(mechanism: _Mechanism, pair: _Sum, k: int, i: int) -> ModelError:
     first, second = (mechanism.bodies[j].joint_name for j in (i, k))
     return ModelError(
         f"rotor {rotor.name!r} couples the joints {first!r} and {second!r} by "
-        f"{float(pair.value):.4g} kg·m², which is the effect of no inertia of their bodies, unless "
-        f"both turn about parallel axes, one on the other, on a body that never turns about them. "
-        f"The rotors "
-        f"of a differential belong together: two that are equal, with opposite ratios for one "
-        f"joint, do not couple; give both in rows, ratio=((n, m), (n, -m)). Otherwise make the "
-        f"rotor a body with a relation, which is exact:\n"
+        f"{float(pair.value):.4g} kg·m², which no inertia of their bodies describes, unless both "
+        "turn about parallel axes, one on the other, on a body that never turns about them. The "
+        "rotors of a differential belong together: two that are equal, with opposite ratios for "
+        "one joint, do not couple; give both in rows, ratio=((n, m), (n, -m)). Otherwise make the "
+        "rotor a body with a relation, which is exact:\n"
         + own_body(rotor, WORLD_NAME if c == WORLD else mechanism.bodies[c].name, u)
     )
 

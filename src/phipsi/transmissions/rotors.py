@@ -213,7 +213,7 @@ def _samples(joint: Joint) -> list[Any]:
 def own_body(rotor: Rotor, carrier: str = "carrier", u: FloatArray | None = None) -> str:
     """Lines that make a rotor a body of its own, with a relation; to paste."""
     axis = "…" if u is None else tuple(float(f"{x:.6g}") + 0.0 for x in u)
-    note = f"    # its mass stays part of {carrier!r}, but not its moments: take them away there"
+    note = f"    # its mass stays part of {carrier!r}, but not its moments: subtract them there"
     lines, couplings = [note], list[str]()
     for n, row in enumerate(rotor.rows, 1):
         name = rotor.name if len(rotor.rows) == 1 else f"{rotor.name}{n}"

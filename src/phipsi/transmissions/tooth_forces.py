@@ -146,7 +146,7 @@ def of_rack(
     if abs(a @ d) > 1e-9:
         raise ModelError(
             f"{who}: the rack slides along the axis of the pinion in part; forces of teeth are "
-            f"those of a rack that slides across it. Leave out pressure_angle=."
+            "those of a rack that slides across it. Remove pressure_angle=."
         )
     n = np.sign(radius) * np.cross(d, a)
     return ToothForce(

@@ -272,7 +272,7 @@ def test_summary_names_loops_mobility_and_redundant_rows():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: c.Spherical(name="", a="link1", b="world"), "must be a text"),
+        (lambda: c.Spherical(name="", a="link1", b="world"), "must be a non-empty string"),
         (lambda: pp.grasping.Point(name="", finger="link1", object="box"), "errors name the con"),
         (lambda: c.Distance(0.0, name="d", a="link1", b="world"), "Spherical"),
         (lambda: c.Revolute((0, 0, 0), name="r", a="link1", b="world"), "not a direction"),
@@ -320,7 +320,7 @@ def test_constraints_compare_by_content():
 def test_a_system_says_where_the_tree_is():
     system = four_bar()
     assert system.nv == system.model.nv
-    with pytest.raises(pp.errors.InputError, match=r"For the tree alone.* give system\.model"):
+    with pytest.raises(pp.errors.InputError, match=r"For the tree alone.* pass system\.model"):
         pp.operational_space_inertia(system, np.zeros(3), ["rocker"])
     assert not hasattr(system, "nonsense")
 
@@ -328,7 +328,7 @@ def test_a_system_says_where_the_tree_is():
 def test_couplings_refuse_joints_of_several_coordinates():
     b = pp.ModelBuilder()
     b.add_body("ball", joint=pp.joints.Spherical(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
-    with pytest.raises(pp.errors.ModelError, match="'ball' is spherical with 3 rates"):
+    with pytest.raises(pp.errors.ModelError, match="'ball' is spherical with 3 degrees of freedom"):
         pp.System(b.build(), [c.Coupling(name="g", joints=["ball"], coefficients=[1])])
 
 
@@ -338,7 +338,7 @@ def test_selections_are_checked():
     assert system.closures.selections == {"P": frozenset({0, 1}), "S": frozenset({2})}
     with pytest.raises(pp.errors.ModelError, match="'link2' is in primary and in secondary"):
         pp.System(model, [], primary=["link1", "link2"], secondary=["link2"])
-    with pytest.raises(pp.errors.ModelError, match="two constraints are called 's'"):
+    with pytest.raises(pp.errors.ModelError, match="two constraints are named 's'"):
         pp.System(model, [c.Spherical(name="s", a="link1", b="world")] * 2)
 
 

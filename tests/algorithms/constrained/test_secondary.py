@@ -10,7 +10,7 @@ from random_models import model_from_parents, random_pose
 from random_systems import admissible, kkt
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.constraint_forces import split
+from phipsi.algorithms.dynamics.secondary_dynamics import split
 
 BENDING = ("revolute", "universal", "spherical", "cylindrical", "helical", "free", "composite")
 

@@ -196,7 +196,7 @@ def test_pictures_are_checked(kind, size, message):
     [
         (Magnet("c", "link9", (1, 0, 0)), r"magnet 'c' is on 'link9', which is not a body"),
         (Magnet("c", "tip", (1, 0, 0)), "'tip' is a frame; use the body it is on"),
-        (Magnet("a", "link1", (1, 0, 0)), "two magnets are called 'a'"),
+        (Magnet("a", "link1", (1, 0, 0)), "two magnets are named 'a'"),
         (Magnet("c", "link1", (1, 0)), r"moment=\(1, 0\) must be three finite numbers"),
     ],
 )

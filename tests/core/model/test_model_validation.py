@@ -38,17 +38,17 @@ def box(*moments, **keywords):
 @pytest.mark.parametrize(
     ("bodies", "frames", "says"),
     [
-        ([("a", {}), ("a", {})], [], ["two bodies are called 'a'", "name='a_2'"]),
+        ([("a", {}), ("a", {})], [], ["two bodies are named 'a'", "name='a_2'"]),
         (
             [("a", {"joint_name": "j"}), ("b", {"joint_name": "j"})],
             [],
-            ["two joints are called 'j'", "joint_name='j_2'"],
+            ["two joints are named 'j'", "joint_name='j_2'"],
         ),
-        ([("a", {})], [("f", "a"), ("f", "a")], ["two frames are called 'f'"]),
+        ([("a", {})], [("f", "a"), ("f", "a")], ["two frames are named 'f'"]),
         ([("a", {})], [("a", "a")], ["'a' is both a body and a frame", "'a_frame'"]),
-        ([("world", {})], [], ["called 'world'", "inertial frame", "'base'"]),
+        ([("world", {})], [], ["named 'world'", "inertial frame", "'base'"]),
         ([("a", {"joint_name": "world"})], [], ["the joint of body 'a'", "'world'"]),
-        ([("a", {})], [("world", "a")], ["a frame is called 'world'"]),
+        ([("a", {})], [("world", "a")], ["a frame is named 'world'"]),
         (
             [("elbow", {}), ("hand", {"parent": "elbwo"})],
             [],
@@ -237,7 +237,7 @@ def test_lookups_explain():
         (lambda: model.body("flange"), "fixed in body 'arm'"),
         (lambda: model.body("plinth"), "fixed in the world"),
         (lambda: model.body("world"), "inertial frame"),
-        (lambda: model.q_slice("arm"), "'arm' is a body; its joint is called 'shoulder'"),
+        (lambda: model.q_slice("arm"), "'arm' is a body; its joint is named 'shoulder'"),
         (lambda: model.joint("flange"), "'flange' is welded"),
         (lambda: model.v_slice("sholder"), "Did you mean 'shoulder'?"),
         (lambda: model.resolve_point("flnge"), "Did you mean 'flange'?"),

@@ -367,12 +367,12 @@ def test_the_moment_of_a_carrier_counts_along_the_axis_of_the_rotor():
 
 def test_two_rotors_of_one_name_are_refused():
     model = elbow().build().with_rotor("motor", joint="lower", ratio=2, moment=1e-3)
-    with pytest.raises(ModelError, match="two rotors are called 'motor'"):
+    with pytest.raises(ModelError, match="two rotors are named 'motor'"):
         model.with_rotor("motor", joint="upper", ratio=2, moment=1e-3)
     other = chain(1, joints=["revolute"])
     other = other.with_rotor("motor", joint="j0", ratio=2, moment=1e-3, on="world")
     with pytest.raises(ModelError, match="both mechanisms have a rotor named 'motor'"):
         model.attach(other)
-    with pytest.raises(ModelError, match="sits on the world of the mechanism to attach"):
+    with pytest.raises(ModelError, match="is mounted on the world of the mechanism to attach"):
         model.attach(other, at="lower", prefix="b_")
     assert fold(other.description).moments.any() == np.False_

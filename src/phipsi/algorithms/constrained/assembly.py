@@ -181,7 +181,7 @@ def project_position(
 
     Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
     vanishes with the error and keeps directions out that only the drift makes look independent
-    (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while the loops
+    (theory/closed-chains 6). Nonholonomic rows ask for no step: wheels roll while the loops
     close. `moving` are the rates that may change; the other joints stay where they are.
     ``inertia(q)`` (n, nv, nv) stands for the mass matrix.
     """
@@ -231,8 +231,9 @@ def why_open(
     if at_limits:
         lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
     lines.append(
-        "The bodies may be too short or the limits too narrow to close it, or the start is too far "
-        "off.\nOther starts, and without joint limits:\n"
+        "The bodies may be too short or the limits too narrow to close it, or the initial "
+        "configuration is too far off.\n"
+        "Try random initial configurations, or no joint limits:\n"
         "    system.assemble(q0, restarts=20)      system.assemble(q0, limits=False)\n"
         "error.result is the best configuration found."
     )
@@ -283,9 +284,10 @@ def rate_errors(at: ConstraintMetric, v: Array) -> str:
         for i in np.flatnonzero(bad[element])
     ]
     return (
-        f"the prescribed rates contradict each other or the loops: no motion has\n    "
-        f"{', '.join(names)}.\nThese rows depend on each other there; system.mobility(q).redundant "
-        f"names rows that the others imply."
+        "the prescribed velocities contradict each other or the loops: no motion has\n"
+        f"    {', '.join(names)}.\n"
+        "These rows depend on each other there; system.mobility(q).redundant names rows that the "
+        "others imply."
     )
 
 

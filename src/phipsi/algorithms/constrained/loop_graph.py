@@ -190,10 +190,10 @@ def _constraint(joint: c.GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Co
     (a, X_a), (b, X_b) = ends
     if make is None:
         raise ModelError(
-            f"joint {joint.name!r} ({joint.joint.kind}) between {a!r} and {b!r} closes a loop in "
-            f"which every joint is of a kind that has no constraint rows "
-            f"({', '.join(sorted(k.__name__ for k in AS_CONSTRAINT))} have). Split it into such "
-            f"joints with massless bodies between them."
+            f"joint {joint.name!r} ({joint.joint.kind}) between {a!r} and {b!r} closes a loop, and "
+            "no joint of that loop has a type that can be a constraint "
+            f"({', '.join(sorted(k.__name__ for k in AS_CONSTRAINT))} can). Split it into such "
+            "joints with massless bodies between them."
         )
     if joint.limits is not None or np.any(joint.armature) or np.any(joint.damping):
         raise ModelError(
@@ -256,7 +256,7 @@ def _checked(
     names = [joint.name for joint in graph_joints]
     for name in names:
         if names.count(name) > 1:
-            raise ModelError(f"two joints are called {name!r}; each needs a name of its own.")
+            raise ModelError(f"two joints are named {name!r}; names must be unique.")
     for name in [cut] if isinstance(cut, str) else cut:
         if name not in names:
             raise ModelError(

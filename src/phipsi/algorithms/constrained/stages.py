@@ -112,9 +112,8 @@ class ArticulatedCache:
         """
         if model.has_more_rows:
             raise InputError(
-                "what is kept of bodies between changes are blocks of six rows, and bodies of this "
-                "mechanism deform or have rotors on skew axes. Use pp.forward_dynamics and "
-                "pp.constraint_impulse."
+                "incremental dynamics (system.stages) does not support flexible bodies or rotors "
+                "on skew axes. Use pp.forward_dynamics and pp.constraint_impulse."
             )
         stale = self._stale(model, q)
         if stale:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.loop_graph import open_graph
-from phipsi.algorithms.kinematics.step_coordinates import StepCoordinates
-from phipsi.core.backends import state_arrays
-from phipsi.core.constraints import Constraint, names_of
+from phipsi.algorithms.constrained.loop_search import LoopSearch
+from phipsi.core.constraints import Constraint
 from phipsi.core.model import (
     Closure,
     Description,
@@ -23,11 +21,10 @@ from phipsi.core.model import (
     as_list,
     closure_set,
     fill,
-    flat_batch,
     loop_bodies,
     read_only,
 )
-from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
+from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.views import view
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
@@ -35,49 +32,54 @@ if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, no
     from phipsi.algorithms.constrained.stages import Stages
     from phipsi.core.constraints import GraphJoint
 
+
 Array = NDArray[Any]
-POSITION_TOLERANCE = 1e-10
-"""Largest residual (rad, m) of an assembled or projected configuration."""
 
 
-@final
-@dataclass(frozen=True)
-class Mobility:
-    """How many ways a system can move at one configuration.
-
-    **Attributes:** `rates`, nv of the tree; `rows`, of the constraints; `rank`, how many rows are
-    independent; `mobility`, rates − rank; `grubler`, rates − rows, the count on paper; `redundant`,
-    the names of rows that the others imply; `smallest`, the smallest singular value that counts as
-    independent, relative to the largest: near 0 the configuration is close to a singular one.
-    """
-
-    rates: int
-    rows: int
-    rank: int
-    mobility: int
-    grubler: int
-    redundant: tuple[str, ...]
-    smallest: float
-
-
-class System(Model):
-    """A mechanism with loops: a model with constraints between its bodies.
+class System(LoopSearch, Model):
+    """A mechanism with closed kinematic loops: a model with constraints between its bodies.
 
     The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. A system is a `Model`: it
     has the bodies, joints, names and coordinates of its tree `system.model`, and changed copies
-    keep the constraints. Functions that take a model take a system too, or reject it: answers
-    about the given motion are those of the tree; those that constraint forces would change are
-    rejected with the reason.
+    keep the constraints. Functions that take a model take a system too, or reject it: answers about
+    a given motion are those of the tree; answers that constraint forces would change are rejected
+    with the reason.
 
-    **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `contacts`,
-    which shapes may touch, `pp.Contacts(model)`; `primary`, `secondary`, names of bodies: a
-    selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only one is given, the other is the
-    rest); `stages`, those of a system this one differs from: what
-    the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
-    **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
-    (rows,), what A J v must be: zero except for `ClosureRowTable` with rates; `stages`, which also
-    counts the steps executed, see `phipsi.algorithms.constrained.stages`.
+    Parameters
+    ----------
+    model : Model
+        A tree or forest.
+    constraints : iterable of Constraint, optional
+        Constraints from `phipsi.constraints`. Default: none.
+    contacts : Contacts, optional
+        Which shapes may touch, ``pp.Contacts(model)``. Default: none.
+    primary : sequence of str, optional
+        Names of bodies selected by the operators ``A["P"]``. Default: all that are not secondary.
+    secondary : sequence of str, optional
+        Names of bodies selected by the operators ``Lambda["S"]``. Default: all that are not
+        primary.
+    stages : Stages, optional
+        Those of a system that this one differs from: `system.stages.dynamics` and `impulse` then do
+        not compute again what the two have in common. Default: new ones.
 
+    Attributes
+    ----------
+    model : Model
+        The tree without constraints.
+    constraints : tuple of Constraint
+        The constraints.
+    closures : ClosureSet
+        Their resolved rows.
+    row_names : tuple of str
+        Names of the constraint rows.
+    rates : ndarray, shape (rows,)
+        What A J v must be: zero except for constraints that prescribe velocities.
+    stages : Stages
+        Incremental dynamics, which also counts the steps executed; see
+        `phipsi.algorithms.constrained.stages`.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
     >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -150,16 +152,34 @@ class System(Model):
         gravity: ArrayLike = (0, 0, -9.81),
         cut: Iterable[str] = (),
     ) -> System:
-        """A system from bodies and all their joints, loops included.
+        """A system from bodies and all their joints, closed loops included.
 
         A spanning tree is found that keeps the joints with few degrees of freedom; the others are
         cut and become constraints of the same name, listed in `cut_joints` and in `summary()`.
-        Bodies that nothing joins to the world float on a free joint.
+        Bodies that no joint connects to the world float on a free joint.
 
-        **Arguments:** `bodies`, name → inertia, each in a frame of its own; `joints`,
-        `constraints.GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
+        Parameters
+        ----------
+        bodies : mapping of str to SpatialInertia
+            Inertia of each body by name, in a frame of the body's own.
+        joints : sequence of GraphJoint
+            The joints, `constraints.GraphJoint`, in any order.
+        gravity : array_like, shape (3,), optional
+            Acceleration of gravity in world axes, m/s². Default: (0, 0, −9.81).
+        cut : iterable of str, optional
+            Names of joints to be cut rather than others. Default: none.
+
+        Returns
+        -------
+        System
+            The system; its constraints are the joints that were cut.
+
+        Notes
+        -----
         **Cost:** O(bodies + joints · log joints).
 
+        Examples
+        --------
         >>> import phipsi as pp
         >>> rod, z = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), (0, 0, 1)
         >>> def hinge(name, a, b):
@@ -185,13 +205,25 @@ class System(Model):
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
     ) -> System:
-        """The system with some joints held still, as `Model.with_locked`, with the same stages.
+        """The system with some joints locked, as `Model.with_locked`, with the same stages.
 
         Bodies keep their names, and constraints their ends on them. Couplings keep the joints that
-        are left; constraints between bodies that no longer move against each other are gone.
+        remain; constraints between bodies that no longer move against each other are removed.
 
-        **Arguments:** `joints`, names; `q`, a configuration (nq,), or joint → coordinates.
+        Parameters
+        ----------
+        joints : str or iterable of str
+            Names of the joints to lock.
+        q : array_like, shape (nq,), or mapping of str to array_like
+            A configuration, or the coordinates of each locked joint.
 
+        Returns
+        -------
+        System
+            The reduced system.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> arm = pp.examples.planar_arm(4)
         >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -261,12 +293,23 @@ class System(Model):
     # ---- rows ---------------------------------------------------------------------------------
 
     def residual(self, q: ArrayLike) -> Array:
-        """How far each row is from being satisfied, g(q).
+        """How far each constraint row is from being satisfied, g(q).
 
-        Zero where the loops are closed; rad (small angles) and m. Rows that bind velocities only
-        have the residual 0.
+        Zero where the loops are closed; rad (small angles) and m. Nonholonomic rows have the
+        residual 0.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., rows)
+            The residuals.
+
+        Notes
+        -----
         **Cost:** one sweep for the poses, O(N + rows). **Source:** theory/closed-chains 2.
         """
         flat, batch = self._flat(q)
@@ -274,20 +317,44 @@ class System(Model):
         return values.reshape(*batch, self.n_rows)
 
     def jacobian(self, q: ArrayLike) -> Array:
-        """G = A J: rates v → rates of the rows.
+        """The constraint Jacobian G = A J: generalized velocities v → velocities of the rows.
 
         It is exactly the derivative of `residual` along v, also where the loops are open.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., rows, nv).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., rows, nv)
+            The Jacobian.
+
+        Notes
+        -----
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
         return self.rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """d/dt(A J) v: accelerations of the rows at vdot = 0; the papers' U is its negative.
+        """Accelerations of the rows at vdot = 0: d/dt(A J) v, the negative of the papers' U.
 
-        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., rows).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, rad/s or m/s.
+
+        Returns
+        -------
+        ndarray, shape (..., rows)
+            The accelerations that the velocities alone cause.
+
+        Notes
+        -----
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
         """
         flat, batch, rates = self._flat_state(q, v)
@@ -295,150 +362,18 @@ class System(Model):
 
     # ---- configurations -----------------------------------------------------------------------
 
-    def assemble(
-        self,
-        q0: ArrayLike | None = None,
-        *,
-        fixed: Iterable[str] = (),
-        limits: bool = True,
-        tolerance: float = POSITION_TOLERANCE,
-        max_iterations: int = 200,
-        restarts: int = 0,
-        seed: int = 0,
-    ) -> Array:
-        """A configuration at which all loops are closed, near a rough one.
-
-        Levenberg–Marquardt in the mass metric, within the joint limits: light parts move rather
-        than heavy ones. A closure that would be satisfied only turned over (a hinge with its axes
-        against each other) does not count as closed.
-
-        **Arguments:** `q0` (..., nq), neutral by default; `fixed`, joints that stay as in `q0`;
-        `limits`, whether to keep the joints' limits; `tolerance`, largest residual in rad and m;
-        `restarts`, how many random starts (drawn with `seed`) an element gets that fails.
-        **Returns:** q (..., nq). If there is none nearby it raises a `ConvergenceError` that names
-        the loop, its bodies and the gap; its `result` is the best q found.
-        **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
-        **Source:** theory/closed-chains 10.
-        """
-        from phipsi.algorithms.constrained.assembly import search, why_open
-
-        start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
-        _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
-        clocks = [c.clock for c in self.constraints if c.clock is not None]
-        held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
-        limits = true_or_false("limits", limits)
-        options: Any = dict(fixed=held, limits=limits, tolerance=tolerance)
-        options["max_iterations"] = max_iterations
-        start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
-        q, closed = search(self.rows, start, **options)
-        steps = StepCoordinates(self.model, held, limits)
-        for attempt in range(restarts):
-            left = np.flatnonzero(~closed)
-            if not left.size:
-                break
-            draws = self.model.random_configuration(
-                np.random.default_rng([seed, attempt]), (len(q),)
-            )
-            begin = start[left].copy()
-            begin[:, steps.moving_q] = draws[left][:, steps.moving_q]
-            found, met = search(self.rows, begin, **options)
-            better = met | (self._gap(found) < self._gap(q[left]))
-            q[left[better]], closed[left] = found[better], met
-        answer = q.reshape(*batch, self.model.nq)
-        if not closed.all():
-            worst = int(np.flatnonzero(~closed)[0])
-            raise ConvergenceError(
-                why_open(
-                    self.rows, q[worst], tolerance, steps, failed=int((~closed).sum()), count=len(q)
-                ),
-                answer,
-            )
-        return answer
-
-    def project(
-        self, q: ArrayLike, v: ArrayLike, *, tolerance: float = POSITION_TOLERANCE
-    ) -> tuple[Array, Array]:
-        """The nearest configuration on the constraints, and the nearest rates that keep them.
-
-        q ⊕ dq with dq = −ℳ⁻¹ G* S⁺ g repeated, then v − ℳ⁻¹ G* S⁺ (G v − rates), G = A J and
-        S = G ℳ⁻¹ G*: both nearest in the mass metric. The velocity projection is also the jump
-        when constraints are switched on: it conserves momentum and adds no energy.
-
-        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (q, v) of the same shapes. It
-        raises a `ConvergenceError` if there is no closed configuration near q (see `assemble`), or
-        if the prescribed rates contradict each other.
-        **Cost:** two to three singular value decompositions, O(rows² nv).
-        **Source:** theory/closed-chains 10 and 11.
-        """
-        from phipsi.algorithms.constrained.assembly import (
-            project_position,
-            project_velocity,
-            rate_errors,
-            why_open,
-        )
-
-        flat, batch, rates = self._flat_state(q, v, real=True)
-        _check_search(tolerance=tolerance)
-        found, closed, at = project_position(self.rows, flat, tolerance)
-        if not closed.all():
-            worst = int(np.flatnonzero(~closed)[0])
-            text = why_open(self.rows, found[worst], tolerance)
-            raise ConvergenceError(text, found.reshape(*batch, self.model.nq))
-        new = project_velocity(at, rates)
-        wrong = rate_errors(at, new)
-        if wrong:
-            raise ConvergenceError(wrong, found.reshape(*batch, self.model.nq))
-        return found.reshape(*batch, self.model.nq), new.reshape(*batch, self.model.nv)
-
-    def is_turned_over(self, q: ArrayLike) -> Array:
-        """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
-        from phipsi.algorithms.constrained.constraint_metric import turned_over
-
-        flat, batch = self._flat(q, real=True)
-        _, found = self.rows.residual(flat, self.rows.poses(flat))
-        return np.asarray(turned_over(found, self.rows).any(axis=-1)).reshape(batch)
-
-    def mobility(self, q: ArrayLike, *, tolerance: float | None = None) -> Mobility:
-        """Degrees of freedom at a configuration (nq,), and which rows the others imply.
-
-        The rank is that of G in the mass metric, each row divided by the size it would have if
-        nothing in it cancelled. Singular values below `tolerance` of the largest are zero; by
-        default it is 1e-9, and more where the loops are open.
-        **Source:** theory/closed-chains 2 and 6.
-        """
-        from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-
-        flat, batch = self._flat(q, real=True)
-        if batch:
-            raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
-        if tolerance is not None:
-            _check_search(tolerance=tolerance)
-        at = ConstraintMetric(self.rows, flat, tolerance)
-        rank, nv = int(at.rank[0]), self.model.nv
-        chosen = set(at.independent_rows())
-        spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
-        smallest = float(at.smallest[0]) if rank else 0.0
-        return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
-
-    def redundant_rows(self, q: ArrayLike) -> tuple[str, ...]:
-        """Names of rows that the others imply at a configuration (nq,).
-
-        Forces in them are not determined by rigid bodies; accelerations are. It is
-        ``mobility(q).redundant``.
-
-        >>> import phipsi as pp
-        >>> arm = pp.examples.planar_arm(3)
-        >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-        >>> four_bar = pp.System(arm, [pin])
-        >>> four_bar.redundant_rows(four_bar.assemble([1.0, -1.0, -1.5]))
-        ('pin.tilt_x', 'pin.tilt_y', 'pin.z')
-        """
-        return self.mobility(q).redundant
-
     def summary(self, q: ArrayLike | None = None) -> str:
-        """Constraints, bodies of each loop, mobility and redundant rows, as text.
+        """Constraints, bodies of each loop, mobility and redundant rows, as a string.
 
-        With `q` (nq,) the mobility is counted there, else at the assembly nearest to neutral.
+        Parameters
+        ----------
+        q : array_like, shape (nq,), optional
+            Where the mobility is counted. Default: the assembled configuration nearest to neutral.
+
+        Returns
+        -------
+        str
+            The summary, one line per constraint.
         """
         model = self.model
         lines = [
@@ -459,7 +394,8 @@ class System(Model):
                 q, where = self.assemble(), "at the assembly nearest to neutral"
             except ConvergenceError:
                 lines.append(
-                    "mobility at a configuration: give one, summary(q); neutral q is far off"
+                    "mobility at a configuration: pass one, summary(q); the loops cannot be closed "
+                    "near neutral q"
                 )
                 return "\n".join(lines)
         found = self.mobility(q)
@@ -476,21 +412,6 @@ class System(Model):
         return self.closures.closures[int(self.closures.row_closure[row])]
 
     # ---- helpers ------------------------------------------------------------------------------
-
-    def _gap(self, q: Array) -> Array:
-        _, found = self.rows.residual(q, self.rows.poses(q))
-        return np.square(self.rows.strict_residual(q, found)).sum(axis=-1)
-
-    def _flat(self, q: ArrayLike, *, real: bool = False) -> tuple[Array, tuple[int, ...]]:
-        (array,) = state_arrays(self.model, real=real, q=q)
-        return flat_batch(array, array.shape[:-1]), array.shape[:-1]
-
-    def _flat_state(
-        self, q: ArrayLike, v: ArrayLike, *, real: bool = False
-    ) -> tuple[Array, tuple[int, ...], Array]:
-        at, rates = state_arrays(self.model, real=real, q=q, v=v)
-        batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1])
-        return flat_batch(at, batch), batch, flat_batch(rates, batch)
 
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]
@@ -523,16 +444,6 @@ def _again(
     return system
 
 
-def _check_search(**options: Any) -> None:
-    """Reject numbers with which a search would end before it begins."""
-    for name, value in options.items():
-        counts = name != "tolerance"
-        fits = is_whole(value) if counts else is_real(value)
-        if not fits or not (value >= 0 if counts else 0 < value < np.inf):
-            kind = "a number of at least 0" if counts else "a finite number above 0"
-            raise InputError(f"{name}={value!r} must be {kind}")
-
-
 def _checked(constraints: Any) -> tuple[Constraint, ...]:
     if not isinstance(constraints, (Constraint, Iterable)):
         raise InputError(
@@ -550,8 +461,8 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
             )
         if c.name in seen:
             raise ModelError(
-                f"two constraints are called {c.name!r}; rows and loops are reported by name, so "
-                f"each needs its own."
+                f"two constraints are named {c.name!r}; rows and loops are reported by name, so "
+                "names must be unique."
             )
         seen.add(c.name)
     return listed
@@ -576,7 +487,7 @@ def _check_contacts(contacts: Any, model: Model) -> None:
         )
     if contacts.model != model:
         raise InputError(
-            "contacts= are those of another model; take them for this one:\n"
+            "contacts= belongs to another model. Make it for this one:\n"
             "    pp.System(model, contacts=pp.Contacts(model))"
         )
 

@@ -103,7 +103,8 @@ def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot:
         )
         raise InputError(
             f"{name} does not keep the constraints: row {system.row_names[row]!r} is off by "
-            f"{most:.4g} ({what}). No efforts produce such a motion. The nearest one that does:\n"
+            f"{most:.4g} ({what}). No joint torques produce such a motion. The nearest motion that "
+            "keeps them:\n"
             f"    {fix}"
         )
 
@@ -144,12 +145,13 @@ def _check_driven(
     advice = (
         f"Actuate one of these joints too, for example {best!r}, or"
         if best
-        else "The modes of bodies have no drive:"
+        else "Modes of flexible bodies cannot be actuated:"
     )
     raise InputError(
-        f"{names} cannot drive this motion: nothing acts along the admissible motion\n    {shown}\n"
-        f"(rates relative to each other), which needs {float(needs):.4g} (N·m or N along it). "
-        f"{advice} ask for the motion that the mechanism makes there without them."
+        f"{names} cannot drive this motion: none of them acts along the admissible motion\n"
+        f"    {shown}\n"
+        f"(velocities relative to each other), which needs {float(needs):.4g} (N·m or N along it). "
+        f"{advice} pass the motion that the mechanism makes there without drives."
     )
 
 
@@ -170,5 +172,5 @@ def _weights(model: Model, weights: ArrayLike | None) -> Array:
         return np.ones(model.nv)
     values = as_floats("weights", weights)
     if values.shape != (model.nv,) or not (np.isfinite(values).all() and (values > 0).all()):
-        raise InputError(f"weights must be ({model.nv},), one number above 0 per rate")
+        raise InputError(f"weights must be ({model.nv},), one number above 0 per degree of freedom")
     return values

@@ -47,13 +47,34 @@ def _momentum_matrix_dot_with_modes() -> Expr:
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def com_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint rates → velocity of the mass centre, m/s in world axes.
+    """Jacobian of the center of mass: generalized velocities → its velocity, m/s in world axes.
 
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., 3, nv)
+        The Jacobian.
+
+    Raises
+    ------
+    ModelError
+        If the model has no mass.
+
+    Notes
+    -----
     The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
+    **Cost:** O(N) for each row. **Source:** theory/open-chains 6 and 12.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., 3, nv). A model without mass raises
-    `ModelError`. **Cost:** O(N) for each row. **Source:** theory/open-chains 6 and 12.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.centroidal.com_jacobian(pp.examples.planar_arm(2), [0.0, 0.0])[1]
     array([1.  , 0.25])
@@ -68,14 +89,31 @@ def com_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> 
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint rates → momentum about the mass centre.
+    """Centroidal momentum matrix: generalized velocities → momentum about the center of mass.
 
-    to_com total M φ* H*, momentum moved from the world's origin to the mass centre: times v it is
-    ``momentum(…, about="com")``. World axes, [angular; linear], without armature.
+    Times v it is ``momentum(…, about="com")``. World axes, [angular; linear], without armature.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 6 and 12.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 6, nv)
+        The matrix.
+
+    Notes
+    -----
+    to_com total M φ* H*, momentum moved from the world's origin to the center of mass. **Cost:**
+    O(N) for each of six rows. **Source:** theory/open-chains 6 and 12.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.centroidal.momentum_matrix(pp.examples.planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
@@ -91,13 +129,32 @@ def momentum_matrix_dot(
 ) -> Array:
     """Time derivative of the centroidal momentum matrix.
 
-    d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
-    which itself moves at the velocity total M V / m. With flexible bodies M changes too. World
-    axes, [angular; linear].
+    World axes, [angular; linear].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 4.3.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 6, nv)
+        The derivative.
+
+    Notes
+    -----
+    d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the center of mass,
+    which itself moves at the velocity total M V / m. With flexible bodies M changes too. **Cost:**
+    O(N) for each of six rows. **Source:** theory/open-chains 4.3.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pp.centroidal.momentum_matrix_dot(arm, [0.0], [2.0])[:, 0].round(12) + 0

@@ -1,21 +1,8 @@
-"""Effects of constraints: multipliers, forces at closures, impulses, the matrix of the rows.
-
-Forward dynamics may be solved for a small secondary system, the primary one reflected into it. With
-primary P and secondary S in separate trees, rows 1 that involve P, rows 2 inside S, and
-L = (A_P Λ A_P*)⁻¹ on rows 1 (theory/closed-chains 4),
-
-    [ ℳ_S + G₁* L G₁   G₂* ] [v̇_S]   [ T_S − G₁* L r₁ ]
-    [ G₂                0  ] [ f₂ ] = [ U₂            ],    r₁ = A_P J v̇_free − U₁,   G = A_S J
-
-    f₁ = L (r₁ + G₁ v̇_S),    v̇_P = v̇_free − ℳ⁻¹ J* A_P* f₁
-
-S moves with its own inertia and that of the primary system, as felt through the rows. L falls into
-blocks, one per tree of P that rows connect: one per arm.
-"""
+"""Effects of constraints: multipliers, forces at closures, impulses, the matrix of the rows."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -23,36 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
-from phipsi.algorithms.constrained.row_rank import DEPENDENT
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     FORMS,
     HINGE_LOADS,
     IMPULSE,
-    ROW_DRIFT,
     ROW_MATRIX,
     VELOCITY_CHANGE,
-    body_forces,
     forward,
     forward_with_rows,
-    free_load,
     hinges_and_motion,
     loaded,
     through_hinges,
 )
+from phipsi.algorithms.dynamics.secondary_dynamics import secondary_dynamics
 from phipsi.core.backends import (
     CONTRADICTION,
     CallOptions,
     Calls,
     Program,
-    natural_square,
     state_arrays,
 )
 from phipsi.core.compiler import NamedForm, compile, evaluate, program_of
-from phipsi.core.expressions import Expr
-from phipsi.core.model import Model, entries_of, supports, tree_of
-from phipsi.core.operators import A, J, Lambda, Udot, mass_matrix
+from phipsi.core.model import Model, supports, tree_of
+from phipsi.core.operators import A
 from phipsi.core.spatial import ARRAYS
-from phipsi.errors import InputError, SingularMatrixError, one_of
+from phipsi.errors import InputError, one_of
 from phipsi.support import fields_in_line
 
 Array = NDArray[Any]
@@ -64,7 +46,14 @@ _ROW_MATRIX = NamedForm(ROW_MATRIX, "dense")
 class Dynamics(NamedTuple):
     """One solution of the equations of motion, ℳ vdot + bias + (A J)* f = tau with A J vdot = U.
 
-    `vdot` and `tau` (..., nv), and the constraint multipliers `f` (..., rows): given or found.
+    Parameters
+    ----------
+    vdot : ndarray, shape (..., nv)
+        Generalized accelerations.
+    tau : ndarray, shape (..., nv)
+        Joint torques and forces.
+    f : ndarray, shape (..., rows)
+        Constraint multipliers.
     """
 
     vdot: Array
@@ -76,7 +65,15 @@ class Dynamics(NamedTuple):
 
 
 class Impulse(NamedTuple):
-    """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
+    """Velocities after an impact, and its impulses.
+
+    Parameters
+    ----------
+    v : ndarray, shape (..., nv)
+        Generalized velocities after the impact.
+    p : ndarray, shape (..., rows)
+        Impulses of the constraint rows, N·s and N·m·s.
+    """
 
     v: Array
     p: Array
@@ -88,9 +85,13 @@ class Impulse(NamedTuple):
 class Reactions(NamedTuple):
     """Forces [moment (N·m); force (N)] that pass through joints and closures.
 
-    `joints` (..., bodies, 6): that of the parent on each body, at the body's origin in body axes.
-    `closures` (..., frames, 6): that of each closure on the body of each of its frames, at the
-    frame's origin in its axes, in the order of `model.closures.points.names`.
+    Parameters
+    ----------
+    joints : ndarray, shape (..., bodies, 6)
+        Force of the parent on each body, at the body's origin in body axes.
+    closures : ndarray, shape (..., frames, 6)
+        Force of each closure on the body of each of its frames, at the frame's origin in its axes,
+        in the order of `model.closures.points.names`.
     """
 
     joints: Array
@@ -129,9 +130,7 @@ def motion_and_multipliers(
         return vdot, np.zeros((*vdot.shape[:-1], 0))
     if isinstance(algorithm, str) and algorithm == "secondary":
         loads = tuple(x for x in (row_acceleration, f_ext) if x is not None)
-        solve = partial(
-            _secondary_dynamics, system, row_acceleration is not None, f_ext is not None
-        )
+        solve = partial(secondary_dynamics, system, row_acceleration is not None, f_ext is not None)
         return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
     program, extras = _program(system, f_ext, row_acceleration, algorithm)
     if plain:
@@ -143,8 +142,8 @@ def reject_row_acceleration(row_acceleration: ArrayLike | None) -> None:
     """Reject accelerations along constraint rows where there are no rows."""
     if row_acceleration is not None and np.size(row_acceleration):
         raise InputError(
-            "row_acceleration= is the acceleration along constraint rows, and this mechanism has "
-            "no rows: it would have no effect. Leave it out, or give the constraints:\n"
+            "row_acceleration= has no effect: it is the acceleration along constraint rows, and "
+            "the mechanism has no constraints. Remove it, or add the constraints:\n"
             "    pp.System(model, constraints)"
         )
 
@@ -164,12 +163,44 @@ def constraint_forces(
 
     ℳ vdot = tau − bias − (A J)* f: the mechanism exerts f on the closure. In N along linear and N·m
     about angular rows, in the order of `model.row_names`. Redundant rows leave the distribution of
-    f among them undetermined (it would need elastic bodies); the one of least norm is returned.
+    f among them statically indeterminate (it would need elastic bodies); the minimum-norm one is
+    returned.
 
-    **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
-    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J.
-    **Source:** SOA eq. 0.23; theory/closed-chains 6.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
+        none.
+    row_acceleration : array_like, shape (..., rows), optional
+        Rate of the velocities that rows prescribe. Default: zero.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., rows)
+        The multipliers.
+
+    See Also
+    --------
+    forward_dynamics : The accelerations.
+    joint_reactions : Whole forces in joints and closures.
+
+    Notes
+    -----
+    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J. **Source:** SOA
+    eq. 0.23; theory/closed-chains 6.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pin = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
@@ -294,16 +325,34 @@ def constraint_impulse(
 ) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    row_velocity : array_like, shape (..., rows), optional
+        Velocity along each row after the impact. Default: what the system prescribes, which is zero
+        except for `Motor` and `Rows` with rates.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    Impulse
+        v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
+
+    Notes
+    -----
     ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = `row_velocity`. It is the projection of v on the
     constraints in the mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A
-    Λ A* p.
+    Λ A* p. **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains
+    11.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `row_velocity` (..., rows), the velocity along
-    each row after the impact, by default what the system prescribes: zero, except for `Motor` and
-    `Rows` with rates.
-    **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
-    **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> weld = pp.constraints.Coupling(name="lock", joints=[arm.joint_names[1]], coefficients=[1])
@@ -328,13 +377,29 @@ def constraint_impulse(
 
 @supports(loops=True, flexible=True, rotors=True)
 def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """A Λ A*: constraint multipliers → accelerations of the rows.
+    """Delassus matrix A Λ A*: constraint multipliers → accelerations of the rows.
 
-    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., rows, rows), symmetric, semidefinite where rows
-    are redundant. **Cost:** O(N + rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+    Returns
+    -------
+    ndarray, shape (..., rows, rows)
+        The matrix; symmetric, and semidefinite where rows are redundant.
 
+    Notes
+    -----
+    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹. **Cost:** O(N +
+    rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (2, 0, 0)))
@@ -403,170 +468,3 @@ def _status(at: ConstraintMetric, gap: Array) -> Array:
     """0, or that of the row that is furthest from the motions that the others allow."""
     row, amount = at.contradicted(gap)
     return np.where(amount > 0, CONTRADICTION + 8 * (row + 1), 0)
-
-
-# ---- the secondary system ------------------------------------------------------------------------
-
-SINGULAR = DEPENDENT**2
-"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is rejected."""
-
-_REFLECTED = A["P"] @ Lambda @ A["P"].T
-_BACK = mass_matrix.inv @ J.T @ A["P"].T
-
-
-@cache
-def _secondary_terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
-    """v̇ of the free trees, T, and r = A_P J v̇_free − U."""
-    load = free_load(body_forces(external))
-    free = mass_matrix.inv @ load
-    gap = A["P"] @ J @ free + ROW_DRIFT
-    return free, load, gap - Udot if prescribed else gap
-
-
-def _secondary_dynamics(
-    system: Model, prescribed: bool, external: bool, q: Array, v: Array, tau: Array, *loads: Array
-) -> tuple[Array, Array]:
-    """Accelerations (..., nv) and multipliers (..., rows), solving for the secondary system.
-
-    `loads`, U̇ if it is prescribed, then external forces, if there are any. It raises
-    `SingularMatrixError` where A_P Λ A_P* is singular: the primary system then cannot give way
-    along some rows, whose multipliers only the whole system determines.
-    **Cost:** O(N) sweeps, O(rows) small blocks for separate arms, O(nv_S³).
-    **Source:** SOA, below eq. 0.35; theory/closed-chains 4.
-    """
-    mine = split(system)
-    program = compile(_secondary_terms(external, prescribed), system)
-    free, load, gap = program(q, v, tau, *reversed(loads))  # type: ignore[misc]
-    batch = free.shape[:-1]
-    q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
-    rates, one, two = mine.rates, mine.outer, mine.inner
-    G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
-    solve = _BlockwiseInverse(system, mine, q)
-    n = len(rates)
-    columns = np.zeros((system.model.nv, n))
-    columns[rates, np.arange(n)] = 1.0
-    own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
-    G1 = G[..., one, :]
-    reflected = solve(gap[..., one, None])
-    back = np.swapaxes(G1, -1, -2)
-    right = load[..., rates] - (back @ reflected)[..., 0], -gap[..., two]
-    moved, held = _blockwise(system, mine, q, own + back @ solve(G1), right)
-    f = np.zeros((*batch, system.closures.n_rows))
-    f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
-    f[..., two] = held
-    vdot = free - compile(_BACK, system)(q, f)
-    vdot[..., rates] = moved
-    return vdot, f
-
-
-class _SystemSplit:
-    """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
-
-    def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
-        model, closures = system.model, system.closures
-        self.rates = entries_of(s for i, s in enumerate(model.v_slices) if i in S)
-        root = _roots(model)
-        trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
-        for point, row in zip(closures.link_point, closures.link_row, strict=True):
-            body = closures.points.body[int(point)]
-            if body in P:
-                trees[int(row)].add(root[body])
-        self.outer = np.array([i for i, x in enumerate(trees) if x], dtype=int)
-        self.inner = np.array([i for i, x in enumerate(trees) if not x], dtype=int)
-        # rows that share a tree of P are in one block; `blocks` are places among `outer`
-        label = list(range(len(self.outer)))
-        seen: dict[int, int] = {}
-        for k, row in enumerate(self.outer):
-            for tree in trees[int(row)]:
-                first = seen.setdefault(tree, k)
-                old, new = label[k], label[first]
-                label = [new if x == old else x for x in label]
-        groups = sorted(set(label), key=label.index)
-        self.blocks = [np.flatnonzero(np.array(label) == g) for g in groups]
-
-
-class _BlockwiseInverse:
-    """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
-
-    def __init__(self, system: Model, mine: _SystemSplit, q: Array) -> None:
-        matrix = compile(_REFLECTED, system, mode="dense")(q)
-        size = np.sqrt(_natural_squares(system, q))
-        self._parts: list[tuple[Array, Array]] = []
-        for block in mine.blocks:
-            rows = mine.outer[block]
-            part, own = matrix[..., rows[:, None], rows], size[..., rows]
-            low = np.linalg.eigvalsh(part / (own[..., :, None] * own[..., None, :]))[..., 0]
-            if (low < SINGULAR).any():
-                names = ", ".join(repr(system.closures.row_names[int(i)]) for i in rows[:8])
-                raise SingularMatrixError(
-                    f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
-                    f"system cannot give way along all of the rows {names} (smallest eigenvalue "
-                    f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
-                    f"has fewer degrees of freedom than the contact has rows. Leave "
-                    f"algorithm=None, which solves for the rows of the whole system."
-                )
-            self._parts.append((block, part))
-
-    def __call__(self, right: Array) -> Array:
-        """L x for columns (..., rows 1, k)."""
-        out = np.zeros_like(right)
-        for block, part in self._parts:
-            out[..., block, :] = np.linalg.solve(part, right[..., block, :])
-        return out
-
-
-def split(system: Model) -> _SystemSplit:
-    """The split of a system into primary and secondary; rejects one whose trees mix them."""
-    chosen = system.closures.selections
-    if "P" not in chosen or not chosen["S"]:
-        raise InputError(
-            "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
-            "    pp.System(model, constraints, secondary=['box'])      or pp.grasping.Grasp(…)"
-        )
-    model, P, S = system.model, chosen["P"], chosen["S"]
-    for i, parent in enumerate(model.parent):
-        if parent >= 0 and (i in S) != (parent in S):
-            raise InputError(
-                f"algorithm='secondary': joint {model.joint_names[i]!r} joins body "
-                f"{model.body_names[i]!r} of the {'secondary' if i in S else 'primary'} system to "
-                f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
-                f"Primary and secondary must be separate trees, joined by constraints."
-            )
-    return system.cached(_SystemSplit, lambda: _SystemSplit(system, P, S))
-
-
-def _roots(model: Model) -> list[int]:
-    out: list[int] = []
-    for i, parent in enumerate(model.parent):
-        out.append(i if parent < 0 else out[parent])
-    return out
-
-
-def _natural_squares(system: Model, q: Array) -> Array:
-    """How large the diagonal of A_P Λ A_P* (..., rows) would be if nothing in it cancelled."""
-    points = range(len(system.closures.points))
-    own = compile(Lambda, system, mode="blocks", blocks=[(p, p) for p in points])(q)
-    rows = compile(A["P"], system, mode="dense")(q)
-    z = rows.reshape(*rows.shape[:-1], len(points), 6)
-    squares = natural_square(z, np.stack(list(own), axis=-3)[..., None, :, :, :]).sum(axis=-1)
-    return np.where(squares > 0, squares, 1.0)
-
-
-def _blockwise(
-    system: Model,
-    mine: _SystemSplit,
-    q: Array,
-    inertia: Array,
-    right: tuple[Array, Array],
-) -> tuple[Array, Array]:
-    """x and f of inertia x + G* f = load, G x = wanted, with the least f and the rows inside S."""
-    load, wanted = right
-    if not len(mine.inner):
-        return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
-    rows, inner = rows_of(system), mine.inner
-    used = np.isin(np.arange(rows.n_rows), inner)
-    at = ConstraintMetric(rows, q, rows_used=used, rates_used=mine.rates, inertia=inertia)
-    asked = np.zeros((len(q), rows.n_rows))
-    asked[:, inner] = wanted
-    x, f, _ = at.accelerations(at.unconstrained(load), asked)
-    return x, f[:, inner]

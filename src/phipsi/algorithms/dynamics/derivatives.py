@@ -48,7 +48,17 @@ Array = NDArray[Any]
 
 
 class EffortDerivatives(NamedTuple):
-    """Derivatives of joint efforts, (..., nv, nv) each."""
+    """Derivatives of joint torques and forces with respect to q, v and vdot.
+
+    Parameters
+    ----------
+    by_q : ndarray, shape (..., nv, nv)
+        ∂τ/∂q, along the directions of v.
+    by_v : ndarray, shape (..., nv, nv)
+        ∂τ/∂v.
+    by_vdot : ndarray, shape (..., nv, nv)
+        ∂τ/∂v̇, the mass matrix.
+    """
 
     by_q: Array
     by_v: Array
@@ -59,7 +69,17 @@ class EffortDerivatives(NamedTuple):
 
 
 class AccelerationDerivatives(NamedTuple):
-    """Derivatives of joint accelerations, (..., nv, nv) each."""
+    """Derivatives of joint accelerations with respect to q, v and tau.
+
+    Parameters
+    ----------
+    by_q : ndarray, shape (..., nv, nv)
+        ∂v̇/∂q, along the directions of v.
+    by_v : ndarray, shape (..., nv, nv)
+        ∂v̇/∂v.
+    by_tau : ndarray, shape (..., nv, nv)
+        ∂v̇/∂τ.
+    """
 
     by_q: Array
     by_v: Array
@@ -97,8 +117,9 @@ _OF_ACCELERATIONS = NamedForm(forward_dynamics_operators, "dense", AccelerationD
 
 @supports(
     loops=Refusal(
-        "which efforts a motion needs depends on which joints are driven",
-        "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
+        "which torques a motion needs depends on which joints are actuated",
+        "Use the derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, "
+        "tau)",
     ),
     flexible=True,
     rotors=True,
@@ -110,21 +131,41 @@ def inverse_dynamics_derivatives(
     vdot: ArrayLike,
     **options: Unpack[CallOptions],
 ) -> EffortDerivatives:
-    """Derivatives of the joint efforts that a motion needs, by q, v and vdot.
+    """Derivatives of inverse dynamics with respect to q, v and vdot.
 
+    Column k of `by_q` is the change of tau when only degree of freedom k moves, in the direction of
+    its velocity: for joints with quaternions the derivative is along v, nv columns.
+
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    vdot : array_like, shape (..., nv)
+        Generalized accelerations, rad/s² or m/s².
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    EffortDerivatives
+        `by_q`, `by_v`, `by_vdot`, (..., nv, nv) each.
+
+    Notes
+    -----
     With f = φ (M α + b) and 2 B = −cross(V)* M − M cross(V) − cross_force(M V):
 
         ∂τ/∂q = H φ (M φ* X + 2 B φ* Y) − H φ̃ cross_force(f) H* + dH{f}
         ∂τ/∂v = H φ (M φ* X' + 2 B φ* H*),     ∂τ/∂v̇ = ℳ,
 
-    X, X', Y memoryless. Column k of the first is the change of tau when only dof k moves, in the
-    direction of its rate: for joints with quaternions the derivative is along v, nv columns.
+    X, X', Y memoryless. **Cost:** O(N · depth); with flexible bodies O(N) for each degree of
+    freedom. **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** `by_q`, `by_v`, `by_vdot`,
-    (..., nv, nv) each.
-    **Cost:** O(N · depth); with flexible bodies O(N) for each degree of freedom.
-    **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
-
+    Examples
+    --------
     >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
     >>> by_q, by_v, by_vdot = inverse_dynamics_derivatives(planar_arm(2), [0, 0.5], [1, 0], [0, 0])
@@ -144,20 +185,44 @@ def forward_dynamics_derivatives(
     tau: ArrayLike,
     **options: Unpack[CallOptions],
 ) -> AccelerationDerivatives:
-    """Derivatives of the joint accelerations that efforts cause, by q, v and tau.
+    """Derivatives of forward dynamics with respect to q, v and tau.
 
-    ∂v̇/∂q = −ℳ⁻¹ ∂τ/∂q, ∂v̇/∂v = −ℳ⁻¹ ∂τ/∂v at the accelerations of forward dynamics, and
-    ∂v̇/∂τ = ℳ⁻¹. Derivatives by q are along the joint rates, nv columns. With constraints they are
-    those of the formula for vdot, along all joint rates: motions that break the loops included.
-    Along δq, δv that keep them they are the derivatives of the motion.
+    Derivatives with respect to q are along the generalized velocities, nv columns. With constraints
+    they are those of the formula for vdot, along all directions of v: motions that break the loops
+    included. Along δq, δv that keep the loops closed they are the derivatives of the motion.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `threads`, `out`, `on_error` as for a
-    compiled program. **Returns:** `by_q`, `by_v`, `by_tau`, (..., nv, nv) each. A joint
-    with nothing to move raises `SingularHingeError`.
-    **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹; with constraints
-    O(nv³ + rows³) per configuration.
-    **Source:** theory/sensitivities 5 (E13); theory/closed-chains 11 (C32).
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    AccelerationDerivatives
+        `by_q`, `by_v`, `by_tau`, (..., nv, nv) each.
+
+    Raises
+    ------
+    SingularHingeError
+        If a joint has no inertia to move.
+
+    Notes
+    -----
+    ∂v̇/∂q = −ℳ⁻¹ ∂τ/∂q, ∂v̇/∂v = −ℳ⁻¹ ∂τ/∂v at the accelerations of forward dynamics, and ∂v̇/∂τ =
+    ℳ⁻¹. **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹; with constraints
+    O(nv³ + rows³) per configuration. **Source:** theory/sensitivities 5 (E13); theory/closed-chains
+    11 (C32).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> by_q, by_v, by_tau = pp.forward_dynamics_derivatives(arm, [0, 0], [0, 0], [0, 0])

@@ -66,13 +66,20 @@ def _coriolis(modal: bool) -> Expr:
 _COUPLED = (
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
 )
-_INSTEAD = "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
+_INSTEAD = "Use the equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
 
 
 class Innovations(NamedTuple):
-    """Efforts and rates in the coordinates that diagonalise the mass matrix, both normalised.
+    """Joint forces and velocities in the coordinates that diagonalise the mass matrix, normalised.
 
-    `epsilon` (..., nv) and `nu` (..., nv): ν* ν is twice the kinetic energy, ν* ε the power.
+    ν* ν is twice the kinetic energy, ν* ε the power.
+
+    Parameters
+    ----------
+    epsilon : ndarray, shape (..., nv)
+        Normalised joint torques and forces ε, in W/J^½.
+    nu : ndarray, shape (..., nv)
+        Normalised velocities ν, in J^½.
     """
 
     epsilon: Array
@@ -89,16 +96,36 @@ _INNOVATIONS = NamedForm((EPSILON, NU), "apply", Innovations)
 def innovations(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, **options: Unpack[CallOptions]
 ) -> Innovations:
-    """Normalised innovations of the efforts and of the rates: the diagonal coordinates.
+    """Normalised innovations of joint forces and velocities: the diagonal coordinates.
 
-    With ℓ = (I + H φ K) D½, so that ℳ = ℓ ℓ*: ε = ℓ⁻¹ tau = D½⁻¹ (I − H ψ K) tau and
-    ν = ℓ* v = D½* (I + H φ K)* v. The equations of motion are ν̇ + μ = ε with ν* μ = 0. They are not
-    the ε and ν = D⁻¹ ε inside forward dynamics. Units: ν in J^½, ε in W/J^½.
+    The equations of motion in these coordinates are ν̇ + μ = ε with ν* μ = 0. They are not the ε
+    and ν = D⁻¹ ε inside forward dynamics. Units: ν in J^½, ε in W/J^½.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv).
-    **Returns:** `Innovations` (epsilon, nu), each (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    Innovations
+        `Innovations` (epsilon, nu), each (..., nv).
+
+    Notes
+    -----
+    With ℓ = (I + H φ K) D½, so that ℳ = ℓ ℓ*: ε = ℓ⁻¹ tau = D½⁻¹ (I − H ψ K) tau and ν = ℓ* v = D½*
+    (I + H φ K)* v. **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm, q, v = pp.examples.planar_arm(2), [0.0, 0.5], [1.0, -2.0]
     >>> nu = pp.diagonal_dynamics.innovations(arm, q, v, [0.0, 0.0]).nu
@@ -110,13 +137,30 @@ def innovations(
 
 @supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)
 def rates(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint rates from normalised innovations.
+    """Generalized velocities from normalised ones, the inverse of `innovations`.
 
-    v = ℓ⁻* ν = (I − H ψ K)* D½⁻* ν, the inverse of what `innovations` does with v.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    nu : array_like, shape (..., nv)
+        Normalised velocities ν = ℓ* v, in J^½.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** v (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        Generalized velocities v.
 
+    Notes
+    -----
+    v = ℓ⁻* ν = (I − H ψ K)* D½⁻* ν. **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm, q = pp.examples.planar_arm(2), [0.0, 0.5]
     >>> nu = pp.diagonal_dynamics.innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu
@@ -128,16 +172,34 @@ def rates(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptio
 
 @supports(loops=Refusal(_COUPLED, _INSTEAD), flexible=True, rotors=True)
 def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Coriolis term of the diagonalised equations of motion.
+    """Coriolis term μ of the diagonalised equations of motion, ν̇ + μ(q, ν) = ε.
 
-    In the coordinates ν = ℓ* v with ℳ = ℓ ℓ*, ℓ = (I + H φ K) D½, the equations of motion are
-    ν̇ + μ(q, ν) = ε, with ε = ℓ⁻¹ (tau − gravity forces): every equation has its own unit mass.
-    μ = ℓ⁻¹ c − (dℓ*/dt) v, where dℓ/dt comes from the derivatives of P, D, G and ψ along v. It is
-    quadratic in ν and does no work: ν* μ = 0.
+    In the coordinates ν = ℓ* v with ℳ = ℓ ℓ*, ℓ = (I + H φ K) D½ and ε = ℓ⁻¹ (tau − gravity
+    forces), every equation has its own unit mass. μ is quadratic in ν and does no work: ν* μ = 0.
 
-    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** μ (..., nv) in W/J^½.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    nu : array_like, shape (..., nv)
+        Normalised velocities ν = ℓ* v, in J^½.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        The Coriolis term μ, in W/J^½.
+
+    Notes
+    -----
+    μ = ℓ⁻¹ c − (dℓ*/dt) v, where dℓ/dt comes from the derivatives of P, D, G and ψ along v.
     **Cost:** O(N). **Source:** MC sec. 6 corrected; theory/sensitivities 9 (E21), 6 (E15).
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> nu = [0.3, -0.2]
     >>> mu = pp.diagonal_dynamics.coriolis(pp.examples.planar_arm(2), [0.0, 0.5], nu)
@@ -151,8 +213,9 @@ def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOp
 
 @supports(
     loops=Refusal(
-        "its rates are not independent, so the determinant is not that of the motions it can make",
-        "That one, with a basis N of these motions:\n"
+        "its velocities are not independent, so the determinant is not that of its admissible "
+        "motions",
+        "With a basis N of the admissible motions:\n"
         "    N = scipy.linalg.null_space(system.jacobian(q))\n"
         "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
     ),
@@ -162,11 +225,27 @@ def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOp
 def log_det_mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Logarithm of the determinant of the mass matrix.
 
-    log det ℳ = Σ log det D(k), because the innovations factor I + H φ K has determinant one.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (...), the logarithm of the number in SI units.
+    Returns
+    -------
+    ndarray, shape (...)
+        The logarithm of the determinant in SI units.
+
+    Notes
+    -----
+    log det ℳ = Σ log det D(k), because the innovations factor I + H φ K has determinant one.
     **Cost:** one tip-to-base sweep, O(N). **Source:** theory/open-chains 13.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> round(float(pp.diagonal_dynamics.log_det_mass_matrix(arm, [0.0, 0.0])), 4)

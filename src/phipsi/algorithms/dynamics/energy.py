@@ -32,13 +32,30 @@ _ELASTIC = NamedForm(ELASTIC_ENERGY)
 def kinetic_energy(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:
-    """Kinetic energy, rotors included.
+    """Kinetic energy in J, rotors and armature included.
 
-    ½ v* ℳ v = ½ V* M V + ½ v* Jr v, in J.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (...).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** MC sec. 6.
+    Returns
+    -------
+    ndarray, shape (...)
+        The energy, J.
 
+    Notes
+    -----
+    ½ v* ℳ v = ½ V* M V + ½ v* Jr v. **Cost:** one base-to-tip sweep, O(N). **Source:** MC sec. 6.
+
+    Examples
+    --------
     >>> from phipsi import kinetic_energy
     >>> from phipsi.examples import planar_arm
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
@@ -49,13 +66,33 @@ def kinetic_energy(
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Potential energy of gravity, 0 when the mass centre is at the world's origin.
+    """Potential energy of gravity in J; 0 when the center of mass is at the world's origin.
 
-    −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (...).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+    Returns
+    -------
+    ndarray, shape (...)
+        The energy, J.
 
+    See Also
+    --------
+    elastic_energy : Energy of deformed flexible bodies.
+
+    Notes
+    -----
+    −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. **Cost:**
+    one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+
+    Examples
+    --------
     >>> from phipsi import potential_energy
     >>> from phipsi.examples import planar_arm
     >>> float(potential_energy(planar_arm(1), [1.5707963267948966]))
@@ -68,13 +105,29 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=UNAFFECTED)
 def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Energy stored in the deformation of flexible bodies.
+    """Energy in J stored in the deformation of flexible bodies; 0 for rigid bodies.
 
-    ½ η* K_e η, with the modal coordinates η of all bodies. In J; 0 for rigid bodies.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (...).
-    **Cost:** one loop over the bodies, O(N). **Source:** theory/flexible-bodies 2.
+    Returns
+    -------
+    ndarray, shape (...)
+        The energy, J.
 
+    Notes
+    -----
+    ½ η* K_e η, with the modal coordinates η of all bodies. **Cost:** one loop over the bodies,
+    O(N). **Source:** theory/flexible-bodies 2.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> beam = pp.FlexibleInertia.beam(2.0, 1.5, EI=100.0, modes=0)
     >>> builder = pp.ModelBuilder()
@@ -91,13 +144,34 @@ def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
 
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Mass centre of the whole mechanism.
+    """Center of mass of the whole mechanism.
 
-    c from total M total* = [[·, m c~], [−m c~, m I]], in m from the world's origin, world axes.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., 3). A model without mass raises `ModelError`.
-    **Cost:** one base-to-tip sweep, O(N). **Source:** MM eq. 2.
+    Returns
+    -------
+    ndarray, shape (..., 3)
+        Position in m from the world's origin, in world axes.
 
+    Raises
+    ------
+    ModelError
+        If the model has no mass.
+
+    Notes
+    -----
+    c from total M total* = [[·, m c~], [−m c~, m I]]. **Cost:** one base-to-tip sweep, O(N).
+    **Source:** MM eq. 2.
+
+    Examples
+    --------
     >>> from phipsi import center_of_mass
     >>> from phipsi.examples import planar_arm
     >>> center_of_mass(planar_arm(2), [0.0, 0.0])
@@ -122,12 +196,33 @@ def momentum(
 ) -> Array:
     """Total momentum of the bodies, with rotors behind gears and without armature.
 
-    total M V about the world's origin; ``about="com"`` moves it to the mass centre. World axes,
-    [angular (kg·m²/s), linear (kg·m/s)].
+    World axes, [angular (kg·m²/s), linear (kg·m/s)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `about`, "origin" or "com". **Returns:** (..., 6).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 12.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    about : {"origin", "com"}, optional
+        About the world's origin or about the center of mass. Default: "origin".
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 6)
+        The momentum.
+
+    Notes
+    -----
+    total M V about the world's origin; ``about="com"`` moves it to the center of mass. **Cost:**
+    one base-to-tip sweep, O(N). **Source:** theory/open-chains 12.
+
+    Examples
+    --------
     >>> from phipsi import momentum
     >>> from phipsi.examples import planar_arm
     >>> momentum(planar_arm(1), [0.0], [3.0]).round(12)

@@ -10,12 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms import dynamics
 from phipsi.algorithms.dynamics.dynamics_expressions import (
-    BIAS_FORCES,
     FORWARD_DYNAMICS,
-    GRAVITY_FORCES,
     INVERSE_DYNAMICS,
-    MASS_MATRIX_INVERSE,
-    OPERATIONAL_SPACE_INERTIA,
     TREE_FORMS,
     forward,
     inverse,
@@ -26,8 +22,8 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.core.backends import CallOptions, Calls, Program, in_order, state_arrays
 from phipsi.core.compiler import NamedForm, compile, evaluate, program_at, program_of
 from phipsi.core.expressions import Expr
-from phipsi.core.model import UNAFFECTED, Model, PointSet, Refusal, mechanism_of, supports, tree_of
-from phipsi.core.operators import B, mass_matrix as mass_matrix_operator
+from phipsi.core.model import Model, PointSet, mechanism_of, supports, tree_of
+from phipsi.core.operators import B
 from phipsi.errors import InputError, one_of, true_or_false
 
 if TYPE_CHECKING:
@@ -60,9 +56,6 @@ _PLAIN_INVERSE, _PLAIN_FORWARD = NamedForm(INVERSE_DYNAMICS), NamedForm(FORWARD_
 _EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (
     NamedForm(loaded(form, True)) for form in (inverse, forward)
 )
-_MASS_MATRIX = NamedForm(mass_matrix_operator, "dense")
-_MASS_MATRIX_INVERSE = NamedForm(MASS_MATRIX_INVERSE, "dense")
-_BIAS_FORCES, _GRAVITY_FORCES = NamedForm(BIAS_FORCES), NamedForm(GRAVITY_FORCES)
 # Where `program_of` and `program_at` keep the programs of trees. A system with constraints has none
 # of them, because its way is another one.
 _PLAIN_REACTIONS, _EXTERNAL_REACTIONS = (
@@ -161,28 +154,68 @@ def inverse_dynamics(
     return_multipliers: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array | Dynamics:
-    """Joint efforts that a motion needs (recursive Newton–Euler).
+    """Joint torques and forces that a motion needs (recursive Newton–Euler).
 
-    tau = H φ [M φ* (H* vdot + a + gravity) + b − f_ext + B f0] + Jr vdot. In N·m for turning and N
-    for sliding joints, in the directions of v.
+    In N·m for revolute and N for prismatic joints, in the directions of v.
 
-    With constraints, tau = ID(q, v, vdot) + (A J)* f: only the part along admissible motions
-    matters, Z* tau = Z* ID with Z = null(A J), so the efforts depend on which joints have a drive.
-    They are zero at the others; where there are more drives than degrees of freedom they minimise
-    Σ weights · tau², and f is the least one with that tau.
+    With constraints, only the part of tau along admissible motions matters, so tau depends on which
+    joints are actuated. It is zero at the others; where there are more actuated joints than degrees
+    of freedom it minimises Σ weights · tau², and f has minimum norm among the multipliers with that
+    tau.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv), which must keep the constraints; `f_ext`
-    (..., n, 6), the force on each body at its origin in body axes, [moment; force]; `points` with
-    `f0` (..., nC, 6), the papers' forces exerted by the mechanism at the points, in world axes;
-    `actuated`, names of the joints that have a drive (default: all); `weights` (nv,), above 0, what
-    an effort costs (default: 1); `return_multipliers`, whether to return f too; `threads`, `out`,
-    `on_error` as for a compiled program.
-    **Returns:** tau (..., nv), or with `return_multipliers` (vdot, tau, f). It raises `InputError`
-    if v or vdot break the constraints, or if the drives do not suffice: it then names the joints of
-    the motion that lacks one, and how much.
-    **Cost:** two sweeps, O(N); with constraints or `actuated` O(nv³), dense.
-    **Source:** SOA eq. 0.1; MM eq. 6–12; theory/closed-chains 2 (KKT).
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, which must keep the constraints.
+    vdot : array_like, shape (..., nv)
+        Generalized accelerations, which must keep the constraints.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
+        none.
+    points : sequence, optional
+        Points at which `f0` acts, as for `jacobian`. Default: none.
+    f0 : array_like, shape (..., nC, 6), optional
+        Forces exerted by the mechanism at `points` (the papers' sign), in world axes, [moment;
+        force].
+    actuated : sequence of str, optional
+        Names of the joints that have a drive. Default: all.
+    weights : array_like, shape (nv,), optional
+        Cost of each joint torque, above 0. Default: 1.
+    return_multipliers : bool, optional
+        Whether to return the multipliers too. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    tau : ndarray, shape (..., nv)
+        Joint torques and forces, or with `return_multipliers` a `Dynamics` (vdot, tau, f).
+
+    Raises
+    ------
+    InputError
+        If v or vdot break the constraints, or if the actuated joints do not suffice: the error then
+        names the joints of the motion that lacks a drive, and how much is missing.
+
+    See Also
+    --------
+    forward_dynamics : The accelerations that torques cause.
+    gravity_forces : The torques that hold the mechanism still.
+
+    Notes
+    -----
+    tau = H φ [M φ* (H* vdot + a + gravity) + b − f_ext + B f0] + Jr vdot. With constraints, tau =
+    ID(q, v, vdot) + (A J)* f and Z* tau = Z* ID with Z = null(A J).
+
+    **Cost:** two sweeps, O(N); with constraints or `actuated` O(nv³), dense. **Source:** SOA eq.
+    0.1; MM eq. 6–12; theory/closed-chains 2 (KKT).
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pp.inverse_dynamics(arm, [0.0], [0.0], [0.0])            # hold a rod of 1 kg and 1 m
@@ -250,33 +283,79 @@ def forward_dynamics(
     return_multipliers: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array | Dynamics:
-    """Joint accelerations that efforts cause.
+    """Joint accelerations from joint torques and forces (forward dynamics).
 
+    vdot = ℳ⁻¹ (tau − bias + external forces), computed in O(N) without forming ℳ. With constraints
+    the accelerations obey them. Where rows are redundant vdot is unique, and f is one of the
+    possible multipliers: zero on rows that follow from others (`constraint_forces` gives the
+    minimum-norm ones).
+
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
+        none.
+    points : sequence, optional
+        Points at which `f0` acts, as for `jacobian`. Default: none.
+    f0 : array_like, shape (..., nC, 6), optional
+        Forces exerted by the mechanism at `points` (the papers' sign), in world axes, [moment;
+        force].
+    algorithm : str, optional
+        A form of the papers, evaluated exactly as written: "FD1" … "FD4" for trees; "A-F", "0.37",
+        "RCCFD1" … "RCCFD3" and "secondary" with constraints. Default: None, the fastest form.
+    row_acceleration : array_like, shape (..., rows), optional
+        U̇, the rate of the velocities that rows prescribe. Default: zero.
+    return_multipliers : bool, optional
+        Whether to return the multipliers too. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    vdot : ndarray, shape (..., nv)
+        Joint accelerations in rad/s² and m/s² in the directions of v, or with `return_multipliers`
+        a `Dynamics` (vdot, tau, f).
+
+    Raises
+    ------
+    SingularHingeError
+        If a joint has no inertia to move.
+
+    See Also
+    --------
+    inverse_dynamics : The torques of a given motion.
+    constraint_forces : The multipliers of the constraints.
+    hybrid_dynamics : Some accelerations prescribed, the others computed.
+
+    Notes
+    -----
     vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext + B f0]), which the compiler turns into
-    the innovations form. With `algorithm`, one of the papers' four forms exactly as written, with
-    a' = a + gravity, w = b − f_ext + B f0 and W = I − H ψ K:
+    the innovations form. The papers' four forms, with a' = a + gravity, w = b − f_ext + B f0 and W
+    = I − H ψ K:
 
         FD1  vdot = W* D⁻¹ W (tau − H φ [M φ* a' + w])
         FD2  ν = D⁻¹ W (tau − H φ [M φ* a' + w]),  vdot = W* ν,  and  α = ψ* H* ν + φ* a'
         FD3  vdot = W* D⁻¹ (tau − H ψ [K tau + M φ* a' + w])
         FD4  vdot = W* D⁻¹ (W tau − H ψ̃ P a' − H ψ w) − K* ψ* π̄* a' − G* a'
 
-    FD4 in body axes is the articulated-body algorithm. With constraints the accelerations obey
-    them, ℳ vdot = tau − bias − (A J)* f with A J vdot = U, U = Udot − d/dt(A J) v, and the papers'
-    forms are "A-F", "0.37", "RCCFD1" … "RCCFD3", and "secondary": solve for the small secondary
-    system, with the primary one reflected into it. Where rows are redundant vdot is unique, and f
-    is one of the possible ones: zero on rows that follow from others (`constraint_forces` gives the
-    least). Units rad/s² and m/s², in the directions of v.
+    FD4 in body axes is the articulated-body algorithm. With constraints, ℳ vdot = tau − bias − (A
+    J)* f with A J vdot = U, U = Udot − d/dt(A J) v. "secondary" solves for the small secondary
+    system, with the primary one reflected into it.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
-    `inverse_dynamics`; `algorithm`, None or the name of a form; `row_acceleration` (..., rows),
-    Udot, the rate of prescribed rates; `return_multipliers`, whether to return them too; `threads`,
-    `out`, `on_error` as for a compiled program. **Returns:** vdot (..., nv), or with
-    `return_multipliers` (vdot, tau, f). A joint with nothing to move raises `SingularHingeError`.
     **Cost:** three sweeps, O(N); with constraints five, and the elimination of the rows: O(rows)
-    for loops of separate trees, O(rows³) where all are coupled.
-    **Source:** MM sec. VII; 88-11 sec. 4–5; SOA steps A–F; 88-11 Part II RCCFD2.
+    for loops of separate trees, O(rows³) where all are coupled. **Source:** MM sec. VII; 88-11 sec.
+    4–5; SOA steps A–F; 88-11 Part II RCCFD2.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pp.forward_dynamics(arm, [0.0], [0.0], [0.0])            # a rod released: 3 g / 2 l
@@ -348,148 +427,6 @@ def _with_constraints(
     )
 
 
-@supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
-def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint-space mass matrix.
-
-    ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
-    joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints. For a
-    `System` it is the ℳ of ℳ vdot + bias + (A J)* f = tau, of all rates of its tree: ½ v* ℳ v is
-    the kinetic energy.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
-    **Cost:** O(N²) for the N² entries. **Source:** SOA eq. 0.7; MM eq. 22, 28–33.
-
-    >>> from phipsi import mass_matrix
-    >>> from phipsi.examples import planar_arm
-    >>> mass_matrix(planar_arm(2), [0.0, 0.0]).round(4)
-    array([[2.6667, 0.8333],
-           [0.8333, 0.3333]])
-    """
-    return evaluate(_MASS_MATRIX, mass_matrix, model, (q,), options)
-
-
-@supports(
-    loops=Refusal(
-        "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
-        "into accelerations",
-        "Accelerations that efforts cause, and their derivatives by the efforts:\n"
-        "    pp.forward_dynamics(system, q, v, tau)\n"
-        "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
-    ),
-    flexible=True,
-    rotors=True,
-)
-def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Inverse of the joint-space mass matrix, without forming the mass matrix.
-
-    ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K): joint efforts → joint accelerations.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv). A joint with nothing to move raises
-    `SingularHingeError`.
-    **Cost:** O(N²) for the N² entries. To solve with ℳ for a few right-hand sides compile
-    ``mass_matrix.inv`` itself, O(N) each. **Source:** SOA Lemma 0.3; MM eq. 46.
-
-    >>> from phipsi import mass_matrix_inverse
-    >>> from phipsi.examples import planar_arm
-    >>> mass_matrix_inverse(planar_arm(2), [0.0, 0.0]).round(4)
-    array([[ 1.7143, -4.2857],
-           [-4.2857, 13.7143]])
-    """
-    return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
-
-
-@supports(
-    loops=Refusal(
-        "constraint forces resist too, so that the points feel heavier than they would on the tree",
-        "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
-    ),
-    flexible=True,
-    rotors=True,
-)
-def operational_space_inertia(
-    model: Model,
-    q: ArrayLike,
-    points: Sequence[Any],
-    *,
-    axes: str = "world",
-    **options: Unpack[CallOptions],
-) -> Array:
-    """Inertia felt at points: accelerations of the points → forces at them.
-
-    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be
-    on any bodies of the tree. One 6×6 block per pair of points, [angular; linear], in kg·m², kg·m
-    and kg.
-
-    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
-    **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
-    independently) it raises `SingularMatrixError`; J ℳ⁻¹ J* itself always exists, as
-    ``compile(Lambda, …)``.
-    **Cost:** O(N) per column and O(nC³). **Source:** SOA eq. 0.34; MC eq. 19–20.
-
-    >>> from phipsi import operational_space_inertia
-    >>> from phipsi.examples import seven_joint_arm
-    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
-    >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
-    (6, 6)
-    """
-    return program_at(
-        OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
-    ).evaluate((q,), options)
-
-
-@supports(
-    loops=Refusal(
-        "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are "
-        "not the efforts that it needs at vdot = 0",
-        "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
-    ),
-    flexible=True,
-    rotors=True,
-)
-def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
-
-    C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions
-    of v.
-
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.14; 88-11 eq. 3.20–3.21.
-
-    >>> from phipsi import bias_forces
-    >>> from phipsi.examples import planar_arm
-    >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
-    array([13.215,  0.5  ])
-    """
-    return evaluate(_BIAS_FORCES, bias_forces, model, (q, v), options)
-
-
-@supports(
-    loops=Refusal(
-        "which efforts hold it against gravity depends on which joints are driven: constraint "
-        "forces carry a part of the weight",
-        "Say which joints have a drive:\n"
-        "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
-    ),
-    flexible=True,
-    rotors=True,
-)
-def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint efforts that hold the mechanism still against gravity.
-
-    H φ M φ* gravity, the gradient of `potential_energy`. In N·m and N, in the directions of v.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** 88-11 eq. 3.21.
-
-    >>> from phipsi import gravity_forces
-    >>> from phipsi.examples import planar_arm
-    >>> gravity_forces(planar_arm(2), [0.0, 0.0])
-    array([19.62 ,  4.905])
-    """
-    return evaluate(_GRAVITY_FORCES, gravity_forces, model, (q,), options)
-
-
 @supports(loops=True, flexible=True, rotors=True)
 def joint_reactions(
     model: Model,
@@ -501,23 +438,47 @@ def joint_reactions(
     row_acceleration: ArrayLike | None = None,
     **options: Unpack[CallOptions],
 ) -> Reactions:
-    """Whole force that passes through every joint and every closure in forward dynamics.
+    """Joint reaction forces: whole forces through every joint and closure in forward dynamics.
 
+    Row k of `joints` is the force exerted by the parent on body k, at O(k), in body axes, [moment
+    (N·m), force (N)]. It contains the torque of the actuator: H f = tau − Jr vdot. The rotor of a
+    geared motor is part of the body that carries it. `closures` are the forces −A* λ of the
+    closures on their frames. Where rows are redundant, rigid bodies determine only some components
+    of the reactions, and those of the minimum-norm λ are returned.
+
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N, in the directions of v.
+    f_ext : array_like, shape (..., n, 6), optional
+        External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
+        none.
+    row_acceleration : array_like, shape (..., rows), optional
+        Rate of the velocities that rows prescribe, as for `forward_dynamics`. Default: zero.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    Reactions
+        `joints` (..., n, 6), `closures` (..., frames, 6) at each frame in its axes, in the order of
+        `model.closures.points.names`; a tree has none.
+
+    Notes
+    -----
     f = φ [M φ* (H* vdot + a + gravity) + b − f_ext + B A* λ] with vdot in the form FD3, and with
-    the multipliers λ of `constraint_forces` where there are constraints. Row k of `joints` is the
-    force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
-    the actuator effort in it: H f = tau − Jr vdot. The rotor of a geared motor is part of the body
-    that carries it. `closures` are the forces −A* λ of the closures
-    on their frames. Where rows are redundant only some components of the reactions are determined
-    by rigid bodies, and those of the least λ are returned.
+    the multipliers λ of `constraint_forces` where there are constraints. **Cost:** four sweeps,
+    O(N); with constraints that of `constraint_forces` and two sweeps. **Source:**
+    theory/open-chains 11.1.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
-    `inverse_dynamics`; `row_acceleration` as for `forward_dynamics`.
-    **Returns:** `Reactions`: `joints` (..., n, 6), `closures` (..., frames, 6) at each frame in its
-    axes, in the order of `model.closures.points.names`; a tree has none.
-    **Cost:** four sweeps, O(N); with constraints that of `constraint_forces` and two sweeps.
-    **Source:** theory/open-chains 11.1.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pp.joint_reactions(arm, [0.0], [0.0], [4.905]).joints.round(3)     # at rest: the weight

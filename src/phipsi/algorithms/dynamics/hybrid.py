@@ -128,7 +128,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
     if flags.dtype != np.bool_ or flags.ndim == 0 or flags.shape[-1] != model.nv:
         raise InputError(
             f"prescribed must be names of joints, or booleans of shape (..., {model.nv}) that are "
-            f"True where the acceleration is given; it is {kind_of(prescribed)} of "
+            f"True where the acceleration is prescribed; it is {kind_of(prescribed)} of "
             f"{flags.dtype}, shape {flags.shape}"
         )
     return np.where(flags, 0.0, 1.0)
@@ -145,21 +145,47 @@ def hybrid_dynamics(
     prescribed: Sequence[str] | Mapping[str, ArrayLike] | ArrayLike,
     **options: Unpack[CallOptions],
 ) -> Dynamics:
-    """Accelerations and efforts when some joints' accelerations are prescribed.
+    """Hybrid dynamics: accelerations and torques when some joints' accelerations are prescribed.
 
-    With S = unprescribed, v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse
-    dynamics. With nothing prescribed this is forward dynamics, with everything prescribed inverse
-    dynamics. Constraints act on the joints that are left: prescribed accelerations must agree with
-    them.
+    With no joint prescribed this is forward dynamics, with all of them inverse dynamics.
+    Constraints act on the other joints: prescribed accelerations must agree with them.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `vdot` (..., nv), read where the acceleration is
-    given; `tau` (..., nv), read where the effort is; `prescribed`, names of joints, a mapping from
-    them to their accelerations (`vdot` is then None), or booleans (..., nv) that are true where the
-    acceleration is given. **Returns:** (vdot, tau, f), all of them. It raises `InputError` where
-    the prescribed accelerations contradict the constraints.
-    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed);
-    with constraints O(nv³). **Source:** theory/closed-chains 11 (hinge k locked).
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    vdot : array_like, shape (..., nv), or None
+        Accelerations, read at prescribed joints.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, read at all other joints.
+    prescribed : sequence of str, mapping or array_like
+        Names of joints; a mapping from joints to their accelerations (`vdot` is then None); or
+        booleans (..., nv) that are true where the acceleration is prescribed.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    Dynamics
+        (vdot, tau, f), all of them.
+
+    Raises
+    ------
+    InputError
+        If the prescribed accelerations contradict the constraints.
+
+    Notes
+    -----
+    With S = unprescribed, v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by
+    inverse dynamics. **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S*
+    + prescribed); with constraints O(nv³). **Source:** theory/closed-chains 11 (hinge k locked).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> elbow = arm.joint_names[1]                        # the elbow is kept straight
@@ -189,8 +215,8 @@ def _accelerations(
     if not isinstance(prescribed, Mapping):
         if vdot is None:
             raise InputError(
-                "prescribed names joints whose accelerations are given, so vdot is needed. Give "
-                "it, or both at once:  prescribed={'elbow': 0.0}"
+                "prescribed lists joints, so vdot must hold their accelerations. Pass vdot, or "
+                "both at once:  prescribed={'elbow': 0.0}"
             )
         return vdot
     if vdot is not None:
@@ -209,8 +235,8 @@ def _accelerations(
 def _one_mask(mask: Array) -> Array:
     if mask.ndim > 1:
         raise InputError(
-            "with constraints the same joints are prescribed in a whole batch: give their names, "
-            f"or booleans of shape ({mask.shape[-1]},)"
+            "with constraints, the same joints must be prescribed in a whole batch: pass their "
+            f"names, or booleans of shape ({mask.shape[-1]},)"
         )
     return mask
 
@@ -236,9 +262,9 @@ def _check_agreement(model: Model, row: Array, amount: Array) -> None:
     if amount.any():
         worst = int(amount.argmax())
         raise InputError(
-            f"the prescribed accelerations contradict the constraints: row "
+            "the prescribed accelerations contradict the constraints: row "
             f"{model.row_names[row[worst]]!r} would accelerate by {float(amount[worst]):.4g}, and "
-            f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints, or "
-            f"accelerations that keep the loops closed:\n"
-            f"    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"
+            "the other joints cannot compensate for it. Prescribe fewer joints, or accelerations "
+            "that keep the loops closed:\n"
+            "    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"
         )

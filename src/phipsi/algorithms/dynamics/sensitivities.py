@@ -112,22 +112,42 @@ def _by_rates(modal: bool) -> Expr:
 
 
 _DERIVATIVES = (
-    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
+    "Use the derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
 )
-_MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
+_MOVES_ALONE = (
+    "no joint of a loop moves alone, which a derivative with respect to one degree of freedom "
+    "assumes"
+)
 
 
 @supports(loops=Refusal(_MOVES_ALONE, _DERIVATIVES), flexible=True, rotors=True)
 def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Derivatives of the mass matrix by all degrees of freedom.
+    """Derivatives of the mass matrix with respect to all degrees of freedom.
 
-    L_k ℳ = X + X* with X = (Ḣ − H φ E_φ cross(s)*) φ M φ* H*, s = H* of dof k: entry [i, j, k] is
-    the rate of change of ℳ[i, j] when dof k moves with unit rate. Symmetric in i, j.
+    Entry [i, j, k] is the rate of change of ℳ[i, j] when degree of freedom k moves with unit
+    velocity. Symmetric in i, j.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv), the derivative on the last axis.
-    **Cost:** O(N² · depth) for the N³ entries.
-    **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., nv, nv, nv)
+        The derivatives, with the degree of freedom k on the last axis.
+
+    Notes
+    -----
+    L_k ℳ = X + X* with X = (Ḣ − H φ E_φ cross(s)*) φ M φ* H*, s = H* of dof k. **Cost:** O(N² ·
+    depth) for the N³ entries. **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
+
+    Examples
+    --------
     >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
@@ -142,8 +162,8 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
 
 @supports(
     loops=Refusal(
-        "the rates of its joints depend on each other, and constraint forces take part in the "
-        "Coriolis forces",
+        "the velocities of its joints depend on each other, and constraint forces contribute to "
+        "the Coriolis forces",
         _DERIVATIVES,
     ),
     flexible=True,
@@ -152,19 +172,36 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
 def christoffel_symbols(
     model: Model, q: ArrayLike, v: ArrayLike | None = None, **options: Unpack[CallOptions]
 ) -> Array:
-    """Christoffel symbols: the Coriolis forces as a quadratic form of the rates.
+    """Christoffel symbols: the Coriolis forces as a quadratic form of the velocities.
 
-    C[i, j, k] = ½ ∂²c_i / ∂v_j ∂v_k with c = H φ (M φ* a + b): symmetric in j and k, and
-    Σ C[i, j, k] v_j v_k is the bias force without gravity, also where v are quasi-velocities. For
-    joints with q̇ = v they are ½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk). Given `v`, contracted once:
-    Σ_k C[i, j, k] v_k = ½ ∂c_i/∂v_j.
+    C[i, j, k] = ½ ∂²c_i / ∂v_j ∂v_k with c = H φ (M φ* a + b): symmetric in j and k, and Σ C[i, j,
+    k] v_j v_k is the bias force without gravity, also where v are quasi-velocities. For joints with
+    q̇ = v they are ½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk).
 
-    **Arguments:** `q` (..., nq); `v` (..., nv) or None. **Returns:** (..., nv, nv, nv), or with v
-    (..., nv, nv).
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv), optional
+        Velocities to contract with once: Σ_k C[i, j, k] v_k = ½ ∂c_i/∂v_j. Default: no contraction.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv, nv, nv)
+        The symbols, or with v the contracted matrix (..., nv, nv).
+
+    Notes
+    -----
     **Cost:** O(N² · depth) for the N³ entries; O(N · depth²) and the writing of them on trees that
-    branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
+    branch, where all degrees of freedom of a level are computed at once; contracted O(N · depth).
     **Source:** MS eq. 5.53–5.55; theory/sensitivities 2.2 (E8), 3 (E6).
 
+    Examples
+    --------
     >>> from phipsi.algorithms.dynamics.sensitivities import christoffel_symbols
     >>> from phipsi.examples import planar_arm
     >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
@@ -185,8 +222,8 @@ def christoffel_symbols(
 
 @supports(
     loops=Refusal(
-        "constraint forces take part in the Coriolis forces, which have no matrix of the tree "
-        "alone",
+        "constraint forces contribute to the Coriolis forces, which no matrix of the tree alone "
+        "describes",
         _DERIVATIVES,
     ),
     flexible=True,
@@ -195,16 +232,35 @@ def christoffel_symbols(
 def coriolis_matrix(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:
-    """The Coriolis matrix of Levi-Civita: dℳ/dt − 2 C is skew.
+    """The Coriolis matrix of the Levi-Civita connection: dℳ/dt − 2 C is skew-symmetric.
 
-    C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with
-    B = −½ (cross(V)* M + M cross(V) + cross_force(M V)). C v is the bias force without gravity,
-    and dℳ/dt = C + C*, for every type of joint. With modes the derivatives of M and of the ports
-    are in it; elastic forces and their damping are not.
+    C v is the bias force without gravity, and dℳ/dt = C + C*, for every type of joint. With
+    flexible bodies the derivatives of M and of the ports are included; elastic forces and their
+    damping are not.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
-    **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., nv, nv)
+        The Coriolis matrix C.
+
+    Notes
+    -----
+    C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with B = −½ (cross(V)* M + M cross(V) +
+    cross_force(M V)). **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.sensitivities.coriolis_matrix(arm, [0.0, 0.5], [1.0, 1.0]).round(4)
@@ -218,16 +274,37 @@ def coriolis_matrix(
 def mass_matrix_inverse_sensitivity(
     model: Model, q: ArrayLike, **options: Unpack[CallOptions]
 ) -> Array:
-    """Derivatives of the inverse of the mass matrix by all degrees of freedom.
+    """Derivatives of the inverse of the mass matrix with respect to all degrees of freedom.
 
-    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹ = C_k* F_k + F_k* C_k, of rank 12 at most: for dof k of body i
-    F_k is block row i of φ M φ* H* ℳ⁻¹ (6 × nv), C_k that of cross(s_k) E_φ* φ* H* ℳ⁻¹ − Ḣ_k* ℳ⁻¹.
-    Entry [i, j, k] is the derivative of ℳ⁻¹[i, j] by dof k.
+    Entry [i, j, k] is the derivative of ℳ⁻¹[i, j] with respect to degree of freedom k.
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv). A joint with nothing to move
-    raises `SingularHingeError`.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv, nv, nv)
+        The derivatives.
+
+    Raises
+    ------
+    SingularHingeError
+        If a joint has no inertia to move.
+
+    Notes
+    -----
+    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹ = C_k* F_k + F_k* C_k, of rank 12 at most: for dof k of body i F_k is
+    block row i of φ M φ* H* ℳ⁻¹ (6 × nv), C_k that of cross(s_k) E_φ* φ* H* ℳ⁻¹ − Ḣ_k* ℳ⁻¹.
     **Cost:** O(N³) for the N³ entries. **Source:** theory/sensitivities 6 (E14, E17).
 
+    Examples
+    --------
     >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
@@ -262,7 +339,8 @@ def _of_inverse(model: Model, q: Array) -> Array:
 
 @supports(
     loops=Refusal(
-        "its rates are not independent, so the determinant is not that of the motions it can make"
+        "its velocities are not independent, so the determinant is not that of its admissible "
+        "motions"
     ),
     flexible=True,
     rotors=True,
@@ -272,16 +350,35 @@ def log_det_mass_matrix_gradient(
 ) -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
+    The torque of the Fixman potential ½ kT log det ℳ is −½ kT times this gradient. Where v are
+    quasi-velocities the gradient is along the directions of v.
+
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    wrt : {"q", "inertia"}, optional
+        With respect to the configuration or to the inertial parameters. Default: "q".
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        The gradient, in the directions of v; by inertial parameters (..., n, 10), in the order of
+        `inertial_parameters`.
+
+    Notes
+    -----
     g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
-    inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
-    v are quasi-velocities it is the gradient of the determinant with respect to v. By the inertial
-    parameters it is inertia_trace(Υ): tr(Υ(k) ∂M(k)/∂π).
+    inverse, no derivative of P. With respect to the inertial parameters it is inertia_trace(Υ):
+    tr(Υ(k) ∂M(k)/∂π). **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8
+    (E19).
 
-    **Arguments:** `q` (..., nq); `wrt` "q" or "inertia".
-    **Returns:** (..., nv), in the directions of v; by inertial parameters (..., n, 10), in the
-    order of `inertial_parameters`.
-    **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8 (E19).
-
+    Examples
+    --------
     >>> from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
@@ -295,7 +392,7 @@ def log_det_mass_matrix_gradient(
 
 @supports(
     loops=Refusal(
-        "constraint forces resist too, so that the points feel heavier than they would on the tree",
+        "constraint forces resist too, so the points have more inertia than on the tree alone",
         _DERIVATIVES,
     ),
     flexible=True,
@@ -309,15 +406,40 @@ def operational_space_inertia_sensitivity(
     axes: str = "world",
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Derivatives of the inertia felt at points by all degrees of freedom.
+    """Derivatives of the operational-space inertia with respect to all degrees of freedom.
 
-    L_k Λ⁻¹ = −Λ⁻¹ (L_k Λ) Λ⁻¹ with Λ = J ℳ⁻¹ J*.
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    points : sequence
+        Names of bodies or frames, or pairs (name, offset) with the offset in m in the axes of the
+        body or frame.
+    axes : {"world", "body", "spatial"}, optional
+        At the point in world axes; at the point in the axes of the named body or frame; or at the
+        world's origin in world axes. Default: "world".
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
-    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
-    **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
-    **Cost:** O(N) for every pair of a row and a column, and O(nC³) per dof.
-    **Source:** theory/sensitivities 6 (E14).
+    Returns
+    -------
+    ndarray, shape (..., 6 nC, 6 nC, nv)
+        The derivatives.
 
+    Raises
+    ------
+    SingularMatrixError
+        If J lacks row rank.
+
+    Notes
+    -----
+    L_k Λ⁻¹ = −Λ⁻¹ (L_k Λ) Λ⁻¹ with Λ = J ℳ⁻¹ J*. **Cost:** O(N) for every pair of a row and a
+    column, and O(nC³) per dof. **Source:** theory/sensitivities 6 (E14).
+
+    Examples
+    --------
     >>> from phipsi import sensitivities
     >>> from phipsi.examples import seven_joint_arm
     >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]

@@ -67,17 +67,36 @@ def poses(
     points: Points | PointSet | None = None,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Poses in the world: of every body, or of the points given.
+    """Poses in the world (forward kinematics): of every body, or of given points.
 
+    Homogeneous matrices ``[[R, p], [0, 1]]``: R turns components in body or frame axes into world
+    components, p is the origin in m, world axes.
+
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    points : sequence, optional
+        Names of bodies, of frames or "world", or pairs (name, offset in m in the axes of that
+        frame). ``model.frames`` gives every frame. Default: every body.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., len(points), 4, 4)
+        The poses, or (..., n, 4, 4) of all bodies.
+
+    Notes
+    -----
     X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses, and X_WF = X_WB X_BF of
-    a frame F fixed in body B. Homogeneous matrices ``[[R, p], [0, 1]]``: R turns components in body
-    or frame axes into world components, p is the origin in m, world axes.
+    a frame F fixed in body B. **Cost:** one base-to-tip sweep and one product per point.
+    **Source:** theory/open-chains 2.
 
-    **Arguments:** `q` (..., nq); `points`, names of bodies, frames or "world", or (name, offset);
-    every body by default, ``model.frames`` for every frame.
-    **Returns:** (..., len(points), 4, 4), or (..., n, 4, 4) of all bodies.
-    **Cost:** one base-to-tip sweep and one product per point. **Source:** theory/open-chains 2.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.poses(arm, [0.0, 0.5])[1, :3, 3]
@@ -103,17 +122,39 @@ def velocities(
     axes: str = "body",
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Spatial velocities: of every body, or of the points given.
+    """Spatial velocities: of every body, or of given points.
 
-    V = φ* H* v, and V_F = B* V with B carrying the points. Measured in the world, at the origin of
-    the body or frame, in its own axes (``axes="body"``), in world axes ("world"), or at the world's
-    origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
+    Relative to the world, [angular (rad/s), linear (m/s)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, names of bodies, frames or "world", or
-    (name, offset); every body by default, ``model.frames`` for every frame.
-    **Returns:** (..., len(points), 6), or (..., n, 6) of all bodies.
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1 and 0.18.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    points : sequence, optional
+        Names of bodies, of frames or "world", or pairs (name, offset in m in the axes of that
+        frame). ``model.frames`` gives every frame. Default: every body.
+    axes : {"body", "world", "spatial"}, optional
+        At the origin of the body or frame in its own axes; there in world axes; or at the world's
+        origin in world axes. Default: "body".
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., len(points), 6)
+        The velocities, or (..., n, 6) of all bodies.
+
+    Notes
+    -----
+    V = φ* H* v, and V_F = B* V with B carrying the points. **Cost:** one base-to-tip sweep.
+    **Source:** SOA eq. 0.1 and 0.18.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0])[1]
@@ -142,20 +183,44 @@ def accelerations(
     classical: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """True accelerations, without gravity: of every body, or of the points given.
+    """Spatial accelerations, without gravity: of every body, or of given points.
 
-    A = φ* (H* vdot + a), and A_F = B* A with B carrying the points: the time derivative of the body
-    components of V, at the origin of the body or frame in its own axes (``axes="body"``), the same
-    in world axes ("world"), or at the world's origin in world axes ("spatial"). With
-    ``classical=True`` the linear part is the acceleration of the point itself, A + s with
-    s = [0; ω × v], the papers' α; in world axes that is d²p/dt² and equals J vdot + J̇ v.
-    [angular (rad/s²), linear (m/s²)].
+    The time derivative of the components of V, [angular (rad/s²), linear (m/s²)].
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `points`, names of bodies, frames or
-    "world", or (name, offset); every body by default, ``model.frames`` for every frame.
-    **Returns:** (..., len(points), 6), or (..., n, 6) of all bodies.
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; theory/open-chains 4.3.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    vdot : array_like, shape (..., nv)
+        Generalized accelerations, rad/s² or m/s².
+    points : sequence, optional
+        Names of bodies, of frames or "world", or pairs (name, offset in m in the axes of that
+        frame). ``model.frames`` gives every frame. Default: every body.
+    axes : {"body", "world", "spatial"}, optional
+        At the origin of the body or frame in its own axes; there in world axes; or at the world's
+        origin in world axes. Default: "body".
+    classical : bool, optional
+        Whether the linear part is the acceleration of the point itself, A + s with s = [0; ω × v],
+        the papers' α; in world axes that is d²p/dt² and equals J vdot + J̇ v. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., len(points), 6)
+        The accelerations, or (..., n, 6) of all bodies.
+
+    Notes
+    -----
+    A = φ* (H* vdot + a), and A_F = B* A with B carrying the points. **Cost:** one base-to-tip
+    sweep. **Source:** SOA eq. 0.2 and 0.18; theory/open-chains 4.3.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm, q, v, vdot = pp.examples.planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]
     >>> pp.accelerations(arm, q, v, vdot, classical=True)[1]
@@ -189,16 +254,37 @@ def jacobian(
     axes: str = "world",
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Jacobian of points: joint rates → motions of the points.
+    """Geometric Jacobian of points: generalized velocities → velocities of the points.
 
-    J = B* φ* H*. Six rows per point, [angular (rad/s); linear (m/s)]: at the point in world axes
-    (``axes="world"``), at the point in the axes of the body or frame named ("body"), or at the
-    world's origin in world axes ("spatial").
+    Six rows per point, [angular (rad/s); linear (m/s)].
 
-    **Arguments:** `q` (..., nq); `points`, ``[(body_or_frame, offset), …]`` or names, offsets in m
-    in the axes of the body or frame. **Returns:** (..., 6 nC, nv).
-    **Cost:** O(N) per row or column, whichever are fewer. **Source:** SOA eq. 0.16–0.18.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    points : sequence
+        Names of bodies or frames, or pairs (name, offset) with the offset in m in the axes of the
+        body or frame.
+    axes : {"world", "body", "spatial"}, optional
+        At the point in world axes; at the point in the axes of the named body or frame; or at the
+        world's origin in world axes. Default: "world".
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 6 nC, nv)
+        The Jacobian.
+
+    Notes
+    -----
+    J = B* φ* H*. **Cost:** O(N) per row or column, whichever are fewer. **Source:** SOA eq.
+    0.16–0.18.
+
+    Examples
+    --------
     >>> from phipsi import jacobian
     >>> from phipsi.examples import planar_arm
     >>> jacobian(planar_arm(2), [0.0, 0.0], [("link2", (1, 0, 0))])[[2, 4]]
@@ -221,18 +307,43 @@ def jacobian_dot(
 ) -> Array:
     """Time derivative of the Jacobian of points, or its product with v.
 
-    J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ*
-    (and Ė{H* v}* of the ports of flexible bodies). It is the derivative of the components that
-    `jacobian` returns with the same `axes`. With ``times_v=True`` J̇ v = Ḃ* V + B* φ* a, the
-    acceleration of the points that the rates alone cause: in world axes the classical one at
-    vdot = 0, without gravity, [angular (rad/s²); linear (m/s²)].
+    It is the derivative of the components that `jacobian` returns with the same `axes`. With
+    ``times_v=True`` it is J̇ v, the acceleration of the points that the velocities alone cause: in
+    world axes the classical one at vdot = 0, without gravity, [angular (rad/s²); linear (m/s²)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`; `times_v`,
-    whether J̇ v is asked for.
-    **Returns:** (..., 6 nC, nv), 1/s times the units of J, or J̇ v (..., 6 nC).
-    **Cost:** O(N) per row or column, whichever are fewer; of J̇ v one base-to-tip sweep.
-    **Source:** theory/open-chains 4.3 and 6; MM sec. V.A.
+    Parameters
+    ----------
+    model : Model
+        A tree or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities, rad/s or m/s.
+    points : sequence
+        Names of bodies or frames, or pairs (name, offset) with the offset in m in the axes of the
+        body or frame.
+    axes : {"world", "body", "spatial"}, optional
+        At the point in world axes; at the point in the axes of the named body or frame; or at the
+        world's origin in world axes. Default: "world".
+    times_v : bool, optional
+        Whether to return J̇ v instead of J̇. Default: False.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
 
+    Returns
+    -------
+    ndarray, shape (..., 6 nC, nv)
+        1/s times the units of J, or J̇ v (..., 6 nC).
+
+    Notes
+    -----
+    J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ* (and
+    Ė{H* v}* of the ports of flexible bodies); J̇ v = Ḃ* V + B* φ* a. **Cost:** O(N) per row or
+    column, whichever are fewer; of J̇ v one base-to-tip sweep. **Source:** theory/open-chains 4.3
+    and 6; MM sec. V.A.
+
+    Examples
+    --------
     >>> from phipsi import jacobian_dot
     >>> from phipsi.examples import planar_arm
     >>> arm, q, v, tip = planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))]

@@ -48,7 +48,7 @@ class Cell(NamedTuple):
 
 
 def cell_at(i: Array, j: Array, b: Placed) -> Cell:
-    """The cell of point (i, j) of the grid, whole numbers."""
+    """The cell of point (i, j) of the grid, integers."""
     rows, columns = b.shape.size
     h = called(_heights_of(b.shape), np.stack([i, j]))
     dx, dy = b.p[0], b.p[1]

@@ -73,9 +73,9 @@ CONVEX = (
 """Pairs without a formula of their own: those of all convex shapes."""
 FORMULAS |= {kinds: convex_pair(kinds) for kinds in CONVEX}
 LONG = (*CONVEX, ("Box", "Box"), ("Capsule", "Box"), ("Capsule", "Capsule"))
-"""Pairs whose formula takes much longer than a test of their bounding balls."""
+"""Pairs whose formula takes much longer than a test of their bounding spheres."""
 REACH = 10
-"""In steps, pairs are left out whose bounding balls are this many margins apart."""
+"""In steps, pairs are left out whose bounding spheres are this many margins apart."""
 NOWHERE = (INACTIVE, 3**-0.5, 0.0, 0.0)  # gap, normal and points of pairs that are left out
 _SIZES = (1, 3, 3, 3, 1)  # numbers of gap, normal, points and weight
 
@@ -99,7 +99,7 @@ def slot_geometry(
     """Gaps, normals and points of the slots at one configuration.
 
     **Arguments:** `X` (len(contacts.bodies), 4, 4), poses of these bodies in the world, as an array
-    or traced; `within` (m), leave out pairs whose bounding balls are farther apart, if their
+    or traced; `within` (m), leave out pairs whose bounding spheres are farther apart, if their
     formula takes long, and with `every` of all kinds but planes, height fields and pairs that are
     the only ones of their kinds: their slots have no contact. **Returns:** `Slots` of the same
     kind. The normal points from b to a, the gap is normal · (x_a − x_b); `INACTIVE` for a slot
@@ -203,7 +203,7 @@ def pair_graph(
 ) -> tuple[list[Node], Node | None]:
     """The slots of any pair of the group of `first`, and whether it is farther than `within`.
 
-    Their inputs are "row", the numbers of both shapes and their bounding balls, and "X_a" and
+    Their inputs are "row", the numbers of both shapes and their bounding spheres, and "X_a" and
     "X_b" (4, 4), poses of the bodies that move. The fifth result, if there is one, are weights.
     `turned`, whether a shape of side a or b of the group is turned in its body; `within`, a
     length, traced or not, or None: never far.

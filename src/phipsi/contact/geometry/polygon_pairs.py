@@ -287,7 +287,7 @@ class _Face(NamedTuple):
 def _features(
     kinds: Kinds, corners: tuple[int, int], pair: RelativeShapes, n: Any, near: Any
 ) -> list[ContactCandidate]:
-    """Contacts of all corners of the polygon, in the axes of a; those that are not there last."""
+    """Contacts of all corners of the polygon, in the axes of a; absent ones last."""
     M = np.stack([*across(n), n])
     P = _face(whole_face(kinds[0], pair.p_a, -n, corners[0]), -n, M)
     Q = _face(pair.t + whole_face(kinds[1], pair.p_b, n @ pair.Q, corners[1]) @ pair.Q.T, n, M)

@@ -10,7 +10,7 @@ Sliding and spinning share a group (sliding weakens the resistance to spinning);
 own. A row of dry friction in a joint is a group with a known bound.
 
 **Scaled** problems have y = p/σ, z = σ u, so that groups are round: |y_g| ≤ c_g y_n. Rows without a
-coefficient and rows of contacts that are not there have σ = 0; they are dead: y = 0.
+coefficient and rows of absent contacts have σ = 0; they are dead: y = 0.
 
 **Source:** theory/contact 2 (K2, K3), 5.
 """
@@ -35,7 +35,7 @@ ROWS = {"normal": "n", "point": "12n", "torsion": "s12n", "rolling": "abs12n"}
 """Rows of a contact by its kind: rolling about t1, t2 (a, b), spin (s), t1, t2 (1, 2), normal."""
 
 INACTIVE = 1e9
-"""A contact whose s is at least this (m/s) is not there."""
+"""A contact whose s is at least this (m/s) is absent."""
 
 ACCEPTED = 1e-10
 """Residual (m/s) of a problem that counts as solved, also where less was asked for."""
@@ -161,7 +161,7 @@ class ContactProblem:
 
     **Attributes:** `layout`; `W` (..., n, n) symmetric, positive semidefinite; `b` (..., n), the
     velocities of the rows without impulses; `s` (..., n_heads) m/s, at least `INACTIVE` for a
-    contact that is not there; `coefficients` (..., n) of the rows, those of `p ≥ 0` being ignored.
+    absent contact; `coefficients` (..., n) of the rows, those of `p ≥ 0` being ignored.
     """
 
     layout: ContactProblemLayout

@@ -47,8 +47,8 @@ def solve(
     **Arguments:** `start` (..., n), impulses of the last step: fewer iterations, and bodies at rest
     stay at rest. `tolerance` of the residual in m/s, at which Newton's method ends; what is below
     `ACCEPTED`, or rounding beside |W| |p| + |b|, counts as solved as well. **Returns:** arrays with
-    the leading axes of the problem. Each problem gets the same bits in every batch. `status`
-    reports those that were not solved; nothing is raised.
+    the leading axes of the problem. The result of each problem is bitwise identical in every batch.
+    `status` reports those that were not solved; nothing is raised.
 
     **Cost:** 4–8 factorisations of n × n. **Source:** theory/contact 5.
     """

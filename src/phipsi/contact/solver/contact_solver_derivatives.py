@@ -101,7 +101,7 @@ class _Derivatives(Primitive):
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Not available."""
-        raise NotImplementedError("the adjoint of contacts has no adjoint")
+        raise NotImplementedError("second derivatives through contacts are not supported")
 
     def solved(
         self,

@@ -67,7 +67,7 @@ class Delassus(Primitive):
     def vjp(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """By Λ: C* w C; by rows: (w + w*) C Λ; w is zero where a slot is not there."""
+        """By Λ: C* w C; by rows: (w + w*) C Λ; w is zero where a slot is absent."""
         w = weights[0]
         if w is None:
             return [None] * len(args)

@@ -1,8 +1,8 @@
 """Contact problems in memory of a machine: scaled, with their cones and residuals.
 
 Lanes are problems that have the same contacts; a contact that a lane does not have adds zeros to
-its sums, so that a lane gets the same bits in any company. Rows of a contact follow each other, the
-normal first.
+its sums, so that the result of a lane is bitwise identical in any company. Rows of a contact follow
+each other, the normal first.
 
 **Source:** theory/contact 5.
 """

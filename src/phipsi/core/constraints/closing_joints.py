@@ -119,7 +119,17 @@ class _JointConstraint(Constraint):
 @final
 @dataclass(frozen=True)
 class Weld(_JointConstraint):
-    """The two joint frames coincide: 6 rows."""
+    """Weld closure: the two joint frames coincide, 6 rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+    """
 
     binds = "all", "all"
 
@@ -127,7 +137,27 @@ class Weld(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Spherical(_JointConstraint):
-    """The two points coincide: 3 rows. Rotations of the joint frames do not matter."""
+    """Spherical closure (ball joint): the two points coincide, 3 rows.
+
+    Rotations of the joint frames do not matter.
+
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> pp.System(arm, [pin]).row_names
+    ('pin.x', 'pin.y', 'pin.z')
+    """
 
     binds = "none", "all"
 
@@ -135,7 +165,29 @@ class Spherical(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Revolute(_JointConstraint):
-    """Only rotation about `axis` is free: 5 rows."""
+    """Revolute closure (hinge): only rotation about `axis` is free, 5 rows.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        In the joint frame of `a`. Default: z.
+    axis_b : array_like, shape (3,), optional
+        In the joint frame of `b`. Default: `axis`.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> pp.System(arm, [pin]).n_rows
+    5
+    """
 
     axis: ArrayLike = (0, 0, 1)
     axis_b: ArrayLike | None = None
@@ -145,7 +197,19 @@ class Revolute(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Prismatic(_JointConstraint):
-    """Only sliding along `axis` is free: 5 rows."""
+    """Prismatic closure: only sliding along `axis` is free, 5 rows.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        In the joint frames. Default: z.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+    """
 
     axis: ArrayLike = (0, 0, 1)
     binds, along = ("all", "xy"), ("axis",)
@@ -154,7 +218,21 @@ class Prismatic(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Cylindrical(_JointConstraint):
-    """Rotation about and sliding along `axis` are free: 4 rows."""
+    """Cylindrical closure: rotation about and sliding along `axis` are free, 4 rows.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        In the joint frame of `a`. Default: z.
+    axis_b : array_like, shape (3,), optional
+        In the joint frame of `b`. Default: `axis`.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+    """
 
     axis: ArrayLike = (0, 0, 1)
     axis_b: ArrayLike | None = None
@@ -164,9 +242,22 @@ class Cylindrical(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Universal(_JointConstraint):
-    """Rotation about `axis1`, fixed in `a`, and `axis2`, fixed in `b`: 4 rows.
+    """Universal-joint closure: rotation about two axes is free, 4 rows.
 
-    The angle between the axes is the one of their numbers, as for a universal joint of a tree.
+    The angle between the axes is the one of their components, as for a universal joint of a tree.
+
+    Parameters
+    ----------
+    axis1 : array_like, shape (3,), optional
+        Fixed in `a`. Default: x.
+    axis2 : array_like, shape (3,), optional
+        Fixed in `b`. Default: y.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
     """
 
     axis1: ArrayLike = (1, 0, 0)
@@ -178,8 +269,8 @@ class Universal(_JointConstraint):
         first, second = cast(Axis, self.axis1), cast(Axis, self.axis2)
         if np.linalg.norm(np.cross(first, second)) < 1e-8:
             raise ModelError(
-                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
-                f"between them is not a cross, and one rotation is left. Use a revolute:\n"
+                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross is "
+                "degenerate and only one rotation is free. Use a revolute joint:\n"
                 f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
                 f"b={self.b!r})"
             )
@@ -189,7 +280,21 @@ class Universal(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Planar(_JointConstraint):
-    """Sliding in the plane perpendicular to `normal` and turning about it are free: 3 rows."""
+    """Planar closure: sliding in a plane and turning about its normal are free, 3 rows.
+
+    Parameters
+    ----------
+    normal : array_like, shape (3,), optional
+        Normal of the plane in the joint frame of `a`. Default: z.
+    normal_b : array_like, shape (3,), optional
+        In the joint frame of `b`. Default: `normal`.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+    """
 
     normal: ArrayLike = (0, 0, 1)
     normal_b: ArrayLike | None = None
@@ -199,7 +304,19 @@ class Planar(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class PointOnLine(_JointConstraint):
-    """The point of `b` stays on the line through the point of `a` along `axis`: 2 rows."""
+    """Point-on-line closure: the point of `b` stays on a line fixed in `a`, 2 rows.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        Direction of the line through the point of `a`. Default: z.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+    """
 
     axis: ArrayLike = (0, 0, 1)
     binds, along = ("none", "xy"), ("axis",)
@@ -208,7 +325,27 @@ class PointOnLine(_JointConstraint):
 @final
 @dataclass(frozen=True)
 class Distance(_JointConstraint):
-    """The two points stay `length` (m) apart, like the ends of a massless rod: 1 row."""
+    """Distance closure: the two points stay `length` apart, like the ends of a massless rod, 1 row.
+
+    Parameters
+    ----------
+    length : float, optional
+        m. Default: 1.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> rod = pp.constraints.Distance(1.5, name="rod", a="tip", b=("world", (1, 1, 0)))
+    >>> pp.System(arm, [rod]).n_rows
+    1
+    """
 
     length: float = 1.0
     binds = "none", "distance"
@@ -230,7 +367,24 @@ class Distance(_JointConstraint):
 
 
 def z_along(axis: Axis) -> Pose:
-    """The smallest rotation that takes z to the axis."""
+    """The smallest rotation that takes z to an axis.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,)
+        The axis.
+
+    Returns
+    -------
+    Pose
+        The rotation, without translation.
+
+    Examples
+    --------
+    >>> from phipsi.constraints import z_along
+    >>> z_along((1, 0, 0)).apply((0, 0, 1)).round(12).tolist()
+    [1.0, 0.0, 0.0]
+    """
     x, y, z = axis
     if x == 0 and y == 0:
         return Pose() if z > 0 else Pose(np.diag([1.0, -1.0, -1.0]))
@@ -253,9 +407,21 @@ Place = str | tuple[str, Any]
 class GraphJoint:
     """A joint between two bodies of a graph, or a body and "world".
 
-    `a` and `b` are names, or pairs (name, offset or `Pose`): the joint frame on each side, in the
-    frame in which the body's inertia is given. At zero coordinates the two frames coincide.
-    `limits`, `armature` and `damping` as for `ModelBuilder.add_body`; a joint that is cut has none.
+    At zero coordinates the two joint frames coincide.
+
+    Parameters
+    ----------
+    name : str
+        Name of the joint.
+    joint : Joint
+        A joint from `phipsi.joints`.
+    a, b : str or tuple
+        Names, or pairs (name, offset or `Pose`): the joint frame on each side, in the frame in
+        which the body's inertia is given.
+    limits : tuple of array_like, optional
+        As for `ModelBuilder.add_body`; a joint that is cut has none.
+    armature, damping : array_like, optional
+        As for `ModelBuilder.add_body`; a joint that is cut has none.
     """
 
     name: str
@@ -283,12 +449,22 @@ class GraphJoint:
 @final
 @dataclass(frozen=True, eq=False)
 class Rows(Constraint):
-    """General rows A V = rates on the motions of points: rolling, knife edges, prescribed speeds.
+    """General velocity constraints A V = rates on points, for rolling and knife edges.
 
-    `points` as for `jacobian`; `A` (rows, 6 · points), constant, on their motions [angular;
-    linear], in world axes or (``axes="body"``) in the axes of each point's body or frame; `rates`,
-    constant numbers, one or one per row. They bind velocities only: there is no position to
-    assemble, so their residual is 0.
+    They are nonholonomic: there is no position to assemble, so their residual is 0.
+
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    points : sequence
+        As for `jacobian`.
+    A : array_like, shape (rows, 6 · points)
+        Constant coefficients of the motions [angular; linear] of the points.
+    rates : array_like, optional
+        Right-hand side, constant numbers, one or one per row. Default: 0.
+    axes : {"world", "body"}, optional
+        World axes, or the axes of each point's body or frame. Default: "world".
     """
 
     name: str = field(kw_only=True)

@@ -76,10 +76,21 @@ class Constraint(ABC):
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
     ) -> Constraint | None:
-        """The same constraint with joints locked; None if there is no motion left for it to bind.
+        """The same constraint with joints locked; None if it constrains nothing any more.
 
-        **Arguments:** `model`, without the locked joints; `locked`, joint → its coordinates;
-        `before`, the model with them.
+        Parameters
+        ----------
+        model : Model
+            The model without the locked joints.
+        locked : mapping of str to array_like
+            The coordinates of each locked joint.
+        before : Model
+            The model with them.
+
+        Returns
+        -------
+        Constraint or None
+            The constraint on the reduced model.
         """
         hosts = {end_of(model, side, "end", repr(self.name))[0] for side in self.sides()}
         return None if len(hosts) == 1 else self
@@ -89,8 +100,8 @@ def check_name(name: Any, kind: str) -> None:
     """Reject names that are not a text."""
     if not isinstance(name, str) or not name:
         raise ModelError(
-            f"{kind}: name={name!r} must be a text that is not empty; reports and errors name "
-            f"the constraint by it."
+            f"{kind}: name={name!r} must be a non-empty string; reports and errors name the "
+            "constraint by it."
         )
 
 
@@ -170,8 +181,8 @@ def one_coordinate(model: Model, name: str, who: str) -> JointView:
         raise ModelError(f"{who}: {error}") from error
     if not isinstance(view.joint, _ONE_COORDINATE):
         raise ModelError(
-            f"{who}: joint {name!r} is {view.joint.kind} with {view.joint.nv} rates; "
-            f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
+            f"{who}: joint {name!r} is {view.joint.kind} with {view.joint.nv} degrees of freedom; "
+            "a coupling relates single coordinates and takes revolute, prismatic and helical "
             f"joints. Split {name!r} into such joints with massless bodies between them."
         )
     check_rigid_sides(model, view.index, who)

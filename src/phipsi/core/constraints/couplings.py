@@ -142,15 +142,24 @@ class Relations(Constraint):
     def transmitted(self, system: Any, poses: ArrayLike, f: ArrayLike) -> Transmitted:
         """The forces between its parts: at pitch points, or of the spans of a belt.
 
-        Their moments about the axes are the efforts of the rows; what is across the axes, bearings
-        carry, and `joint_reactions` has it.
+        Their moments about the axes are the torques of the rows; bearings carry what is across the
+        axes, which `joint_reactions` returns. Where the geometry is not given, the error says what
+        to add.
 
-        **Arguments:** `system` with this constraint; `poses` (..., bodies, 4, 4), `pp.poses`; `f`
-        (..., rows), multipliers of all rows of the system.
-        **Returns:** `bodies` (k names), `places` and `forces` (..., k, 3), world axes, m and N. A
-        gear has one force and its negative; a belt two per span.
+        Parameters
+        ----------
+        system : System
+            The system with this constraint.
+        poses : array_like, shape (..., bodies, 4, 4)
+            Poses of the bodies, `pp.poses`.
+        f : array_like, shape (..., rows)
+            Multipliers of all rows of the system.
 
-        Where the geometry is not given, the error says what to add.
+        Returns
+        -------
+        Transmitted
+            `bodies` (k names), `places` and `forces` (..., k, 3), world axes, m and N. A gear has
+            one force and its negative; a belt two per span.
         """
         model, closures = system.model, system.closures
         mine = [i for i, x in enumerate(closures.closures) if x.name == self.name]
@@ -159,8 +168,8 @@ class Relations(Constraint):
         found = self.shaft_forces(model)
         if not found:
             raise ModelError(
-                f"{self._who()}: its row gives the efforts on the joints; where the parts touch is "
-                f"not known. {self._geometry(model)}"
+                f"{self._who()}: the forces between its parts need geometry that was not given; "
+                f"its row determines the joint torques only. {self._geometry(model)}"
             )
         first = int(np.flatnonzero(closures.row_closure == mine[0])[0])
         X, rows = as_floats("poses", poses), as_floats("f", f)
@@ -293,12 +302,30 @@ class PartlyLocked(Relations):
 @final
 @dataclass(frozen=True)
 class Coupling(Relations):
-    """Any linear relation: Σ coefficient · q = offset over joints of one coordinate, 1 row.
+    """Any linear relation of joint coordinates: Σ coefficient · q = offset, 1 row.
 
     ``Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50))``: the motor turns 50
-    times as fast. The joints may be revolute, prismatic or helical. A matrix of coefficients (rows,
-    joints) is as many relations at once, as gear trains and differentials of any kind make; then
-    `offset` is one number, or one per row.
+    times as fast. A matrix of coefficients gives several relations at once, as gear trains and
+    differentials of any kind need.
+
+    Parameters
+    ----------
+    name : str
+        Name of the constraint, unique in its system.
+    offset : array_like, optional
+        Right-hand side, one number, or one per row. Default: 0.
+    joints : sequence of str
+        Names of revolute, prismatic or helical joints.
+    coefficients : array_like, shape (joints,) or (rows, joints)
+        Coefficients of the coordinates.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> gear = pp.constraints.Coupling(name="gear", joints=arm.joint_names, coefficients=(1, -50))
+    >>> pp.System(arm, [gear]).mobility([0.0, 0.0]).mobility
+    1
     """
 
     joints: Sequence[str] = field(kw_only=True)
@@ -317,7 +344,9 @@ class Coupling(Relations):
                 f"of a matrix."
             )
         if len(set(names)) < len(names):
-            raise ModelError(f"{who}: a joint is listed twice in {list(names)}; add the numbers.")
+            raise ModelError(
+                f"{who}: a joint is listed twice in {list(names)}; add up its coefficients."
+            )
         matrix = numbers.reshape(-1, len(names))
         offsets = numbers_of(self.offset, f"{who}: offset")
         if (
@@ -331,8 +360,8 @@ class Coupling(Relations):
             )
         if np.linalg.matrix_rank(matrix) < len(matrix):
             raise ModelError(
-                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} depend on each "
-                f"other; leave out those that the others imply."
+                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} are linearly "
+                "dependent; remove those that the others imply."
             )
         kept = tuple(map(tuple, matrix.tolist())) if numbers.ndim == 2 else tuple(numbers.tolist())
         fill(self, joints=names, coefficients=kept)

@@ -31,7 +31,7 @@ def surely_numbers(value: list[Any] | tuple[Any, ...] | NDArray[Any]) -> bool:
 def as_numbers(name: str, value: Any) -> NDArray[Any]:
     """The numbers as float64, complex128, or objects that are numbers of some other kind.
 
-    Truth values, text, dates and masked entries are not numbers.
+    Booleans, strings, dates and masked entries are not numbers.
     """
     try:
         a = np.asarray(value)
@@ -116,11 +116,11 @@ def is_mapping(x: object) -> TypeGuard[Mapping[Any, Any]]:
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough, and small enough for a counter."""
+    """An integer that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+        raise InputError(f"{name}={value!r} must be an integer of at least {least}")
     if value >= 2**63:
-        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
+        raise InputError(f"{name}={value!r} must be below 2**63, the limit of 64-bit integers")
     return int(value)
 
 
@@ -146,8 +146,8 @@ def _reject_masked(name: str, value: Any, depth: int) -> None:
             masked: NDArray[np.bool_] = np.ma.getmaskarray(value)
             index = [int(i) for i in np.argwhere(masked)[0]]
             raise InputError(
-                f"{name} is masked at index {index}, so there is no number to compute with. Leave "
-                f"those elements out, or say what they are:  {name}.filled(0.0)"
+                f"{name} is masked at index {index}, so it has no value. Remove those elements, or "
+                f"fill them:  {name}.filled(0.0)"
             )
     elif depth > 1 and is_list(value):
         for x in value:

@@ -130,9 +130,28 @@ class AttachedData:
     ) -> Self:
         """Return the same mechanism with one more shape, as `ModelBuilder.add_shape` gives it.
 
-        **Arguments:** `body`, a body or a frame, or "world"; `placement`, the pose of the shape in
-        it; the others as for `add_shape`.
+        Parameters
+        ----------
+        name : str
+            Unique name of the shape.
+        body : str
+            A body or a frame, or "world".
+        shape : Shape
+            A shape from `phipsi.shapes`.
+        placement : Pose, optional
+            Pose of the shape's frame in the body. Default: the identity.
+        material : Material, optional
+            Surface. Default: the material that `Contacts` is given.
+        group, mask : int, optional
+            Bits, as for `add_shape`. Default: 1 and all bits.
 
+        Returns
+        -------
+        Model
+            The mechanism with the shape.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> robot = pp.examples.quadruped()
         >>> robot = robot.with_shape("toe", "front_left_foot", pp.shapes.Sphere(0.02))
@@ -164,11 +183,26 @@ class AttachedDataBuilder:
     ) -> None:
         """Give a body, or "world", a shape with which it touches others.
 
-        **Arguments:** `name`, of its own; `shape`, from `phipsi.shapes`; `placement`, the pose of
-        the shape's frame in the body; `material`, by default the one that `Contacts` is given;
-        `group` and `mask`, bits: two shapes may touch if the group of each has a bit in common with
-        the mask of the other. A shape has no inertia.
+        A shape has no inertia.
 
+        Parameters
+        ----------
+        name : str
+            Unique name of the shape.
+        body : str
+            A body or a frame, or "world".
+        shape : Shape
+            A shape from `phipsi.shapes`.
+        placement : Pose, optional
+            Pose of the shape's frame in the body. Default: the identity.
+        material : Material, optional
+            Surface. Default: the material that `Contacts` is given.
+        group, mask : int, optional
+            Bits: two shapes may touch if the group of each has a bit in common with the mask of the
+            other. Default: 1 and all bits.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> builder = pp.ModelBuilder()
         >>> body = builder.add_body("ball", inertia=pp.SpatialInertia(mass=1.0))
@@ -194,26 +228,45 @@ class AttachedDataBuilder:
     ) -> None:
         """Add the rotor of a motor that drives a joint through a gear, with its exact effect.
 
-        The rotor turns against its carrier `ratio` times as fast as the joint moves: it adds
-        ratio² · moment to the inertia at the joint, as armature does, and the moments, inertial and
-        gyroscopic, by which a spinning rotor acts on the body that carries it. On the axis of the
-        joint it costs nothing.
+        The rotor turns relative to its carrier `ratio` times as fast as the joint moves: it adds
+        ratio² · moment to the inertia at the joint, as armature does, and the inertial and
+        gyroscopic moments by which a spinning rotor acts on the body that carries it. On the axis
+        of the joint it costs nothing. The rotor is symmetric about its axis.
 
-        **Arguments:** `name`, of its own, for errors; `joint`, of one rate, or of several of which
-        only one turns (cylindrical, planar); `ratio`, positive if rotor and joint turn in the same
-        sense about `axis` (rad/m if the joint slides); `moment` about its axis, kg·m²;
-        `axis`, in the axes of the carrier, by default that of the joint; `on`, the "parent" or the
-        "child" of the joint, or "world", where a rotor is armature and nothing else; `inertia`, at
-        rest in the frame of its carrier, which is added to that of the carrier; None if the
-        carrier's contains it already. The rotor is symmetric about its axis.
-
-        With several joints, ``joint=("pitch", "roll"), ratio=(n, m)``, it turns at n v(pitch) +
-        m v(roll), and `on` and `axis` are those of the first. Rows of ratios are equal rotors: a
+        With several joints, ``joint=("pitch", "roll"), ratio=(n, m)``, it turns at n v(pitch) + m
+        v(roll), and `on` and `axis` are those of the first. Rows of ratios are equal rotors: a
         differential is ``ratio=((n, m), (n, -m))``. What the rotors of a model do to each pair of
-        joints together must be that of constant inertias (docs/gears.md). A single joint with
-        several rates (universal, composite) takes a ratio for each, in any rows, and needs `axis`.
+        joints together must equal the effect of constant inertias (docs/gears.md). A single joint
+        with several velocities (universal, composite) takes a ratio for each, in any rows, and
+        needs `axis`.
+
+        Parameters
+        ----------
+        name : str
+            Unique name, for errors.
+        joint : str or sequence of str
+            A joint with one velocity, or with several of which only one turns (cylindrical,
+            planar).
+        ratio : array_like
+            Rotor speed per joint speed; positive if rotor and joint turn in the same sense about
+            `axis` (rad/m if the joint slides).
+        moment : float
+            Moment of inertia about the rotor's axis, kg·m².
+        axis : array_like, shape (3,), optional
+            In the axes of the carrier. Default: the axis of the joint.
+        on : {"parent", "child", "world"}, optional
+            Carrier of the rotor: a side of the joint, or "world", where a rotor is only armature.
+            Default: "parent".
+        inertia : SpatialInertia, optional
+            Inertia of the rotor at rest in the frame of its carrier, which is added to that of the
+            carrier. Default: None, the carrier's contains it already.
+
+        Notes
+        -----
         **Source:** theory/flexible-bodies 8.
 
+        Examples
+        --------
         >>> import phipsi as pp
         >>> builder, disk = pp.ModelBuilder(), pp.SpatialInertia(1.0, (0, 0, 0), 1.0)
         >>> _ = builder.add_body("upper", inertia=disk)

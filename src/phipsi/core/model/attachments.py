@@ -63,8 +63,13 @@ _ROWS, _COLUMNS = [5, 2, 0, 1, 0, 1, 2, 0, 0, 1], [5, 4, 5, 3, 0, 1, 2, 1, 2, 2]
 class Weld:
     """Bodies on fixed joints become part of others.
 
-    **Attributes:** `hosts`, by the name of every body and "world", the body that it is part of from
-    now on and its pose there; `joints`, those that are gone.
+    Parameters
+    ----------
+    hosts : mapping of str to (str, Pose)
+        By the name of every body and "world": the body that it is part of from now on, and its pose
+        there.
+    joints : container of str
+        Names of the joints that are removed.
     """
 
     hosts: Mapping[str, tuple[str, Pose]]
@@ -81,10 +86,18 @@ class Weld:
 @final
 @dataclass(frozen=True)
 class Removal:
-    """Bodies, their joints and the frames on them are taken away.
+    """Bodies, their joints and the frames on them are removed.
 
-    **Attributes:** `stays`, whether a body or "world" does; `bodies` and `joints`, names of those
-    that go; `frames`, the body of each frame.
+    Parameters
+    ----------
+    stays : callable
+        ``stays(body) -> bool``: whether a body or "world" stays.
+    bodies : container of str
+        Names of the bodies that are removed.
+    joints : container of str
+        Names of the joints that are removed.
+    frames : mapping of str to str
+        The body of each frame.
     """
 
     stays: Callable[[str], bool]
@@ -102,8 +115,14 @@ class Removal:
 class Mount:
     """A mechanism becomes part of another one, its world fixed in a body of that.
 
-    **Attributes:** `prefix`, before all of its names; `body`, of the other mechanism, or "world";
-    `pose`, of its world in that body.
+    Parameters
+    ----------
+    prefix : str
+        Prefix of all of its names.
+    body : str
+        A body of the other mechanism, or "world".
+    pose : Pose
+        Pose of its world in that body.
     """
 
     prefix: str
@@ -134,9 +153,19 @@ def _placed(record: Any, new: dict[str, Any], X: Pose) -> Any:
 class Picture:
     """A solid that pages draw on a body, beside the body itself.
 
-    **Attributes:** `body`, a body, a frame or "world"; `kind`, with the meaning of `size` in m:
-    "box" (edges), "sphere" (radius), "cylinder" and "capsule" (radius, length along z), "ellipsoid"
-    (half axes); `placement`, its pose in the body; `color`, red, green and blue from 0 to 1.
+    Parameters
+    ----------
+    body : str
+        A body, a frame or "world".
+    kind : {"box", "sphere", "cylinder", "capsule", "ellipsoid"}
+        What it is.
+    size : tuple of float
+        In m: edges of a box; radius of a sphere; radius and length along z of a cylinder or
+        capsule; radii of an ellipsoid.
+    placement : Pose, optional
+        Its pose in the body. Default: the identity.
+    color : tuple of float, optional
+        Red, green and blue from 0 to 1. Default: that of the body.
     """
 
     body: str
@@ -177,12 +206,15 @@ class Described(Protocol):
 
 
 class Attachment:
-    """What a feature hangs on a mechanism: a frozen value, empty if it is made without arguments.
+    """Data of a feature that is attached to a mechanism: a frozen value, empty without arguments.
 
-    Two with the same content are equal. The methods say what becomes of it when the mechanism
-    changes; those of the base leave it as it is.
+    Two attachments with the same content are equal. The methods say what becomes of it when the
+    mechanism changes; those of the base class leave it as it is.
 
-    **Attributes:** `keys`, its fields in a stored model, on the level of "bodies".
+    Attributes
+    ----------
+    keys : tuple of str
+        Its fields in a stored model, on the level of "bodies".
     """
 
     __slots__ = ()
@@ -214,9 +246,21 @@ class Attachment:
     def add_inertia(
         self, description: Described, matrices: FloatArray, armature: FloatArray
     ) -> Mapping[int, RateRows]:
-        """Add to the inertia matrices (n, 6, 6) and the armature (nv,).
+        """Add to the inertia matrices and the armature, in place.
 
-        **Returns:** by the body outboard of a joint, what is no constant inertia.
+        Parameters
+        ----------
+        description : Description
+            The mechanism.
+        matrices : ndarray, shape (n, 6, 6)
+            Inertia matrices of the bodies.
+        armature : ndarray, shape (nv,)
+            Armature.
+
+        Returns
+        -------
+        mapping of int to RateRows
+            By the body outboard of a joint: inertia that is not a constant matrix.
         """
         return {}
 
@@ -224,12 +268,28 @@ class Attachment:
         """Raise an error if the momentum of bodies is not that of all there is."""
 
     def joint_forces(self, model: Any, f: Any, q: Any, v: Any, vdot: Any, V: Any, A: Any) -> Any:
-        """The forces (..., n, 6) of parents on bodies, of the inertias that it adds.
+        """The forces of parents on bodies, of the inertias that the attachment adds.
 
         `f` are those of the equations of motion, which count an inertia where `add_inertia` put it;
         what passes through a joint is that of the parts where they are.
 
-        **Arguments:** `q`, `v`, `vdot` and the motions `V`, `A` (..., n, 6) of the bodies.
+        Parameters
+        ----------
+        model : Model
+            The mechanism.
+        f : ndarray, shape (..., n, 6)
+            Joint forces of the equations of motion.
+        q : ndarray, shape (..., nq)
+            Configuration.
+        v, vdot : ndarray, shape (..., nv)
+            Generalized velocities and accelerations.
+        V, A : ndarray, shape (..., n, 6)
+            Spatial velocities and accelerations of the bodies.
+
+        Returns
+        -------
+        ndarray, shape (..., n, 6)
+            The forces that pass through the joints.
         """
         return f
 
@@ -247,7 +307,9 @@ class Attachment:
 
     def attached(self, other: Any, mount: Mount) -> Self:
         """This and what the mechanism that is attached has of the same kind."""
-        raise NotImplementedError(f"{type(self).__name__} must say how two become one")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define `attached`: how two of them become one"
+        )
 
     def reweighed(self, body: str, *, payload: bool) -> Self:
         """What is left after a body got another inertia, or a payload."""
@@ -255,24 +317,35 @@ class Attachment:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of the stored model, as dicts, lists, strings and numbers."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it is stored")
+        raise NotImplementedError(f"{type(self).__name__} must define `to_dict`: how it is stored")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Inverse of `to_dict`; `data` has those of the `keys` that are there."""
-        raise NotImplementedError(f"{cls.__name__} must say how it is read")
+        raise NotImplementedError(f"{cls.__name__} must define `from_dict`: how it is read")
 
 
 class BodyRecords(Attachment, PlainValue):
-    """Records that sit on bodies, all of one class: the base of attachments of most features.
+    """Records that are fixed in bodies, all of one class: base of most features' attachments.
 
     The record is a frozen dataclass with `name`, `body` and, where it matters, `placement`, its
-    pose in the body. They stay with their bodies: welding moves them to the body that theirs
-    becomes part of, they go with bodies that are taken away, and attaching puts a prefix before
-    their names. Stored are all fields: names, numbers, tuples of these, and poses.
+    pose in the body. Records stay with their bodies: welding moves them to the body that theirs
+    becomes part of, they are removed with their body, and attaching puts a prefix before their
+    names. All fields are stored: names, numbers, tuples of these, and poses.
 
-    **Attributes:** `keys`, with one field; `record`, the class; `what`, the word for one of them in
-    errors, by default the class in lower case; `records`, all of them.
+    Parameters
+    ----------
+    records : iterable, optional
+        The records. Default: none.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        One field of a stored model.
+    record : type
+        The class of the records.
+    what : str
+        The word for one of them in errors. Default: the class name in lower case.
     """
 
     __slots__ = ("records",)
@@ -334,9 +407,12 @@ class BodyRecords(Attachment, PlainValue):
 
 
 class SystemAttachment:
-    """What a feature hangs on a system, chosen for its tree, such as which shapes may touch.
+    """Data of a feature that is attached to a system, made for its tree, such as `Contacts`.
 
-    **Attributes:** `model`, the tree that it was chosen for.
+    Attributes
+    ----------
+    model : Model
+        The tree that it was made for.
     """
 
     __slots__ = ()
@@ -347,11 +423,13 @@ class SystemAttachment:
 
     def on(self, model: Any) -> Self:
         """The same for a changed copy of the tree."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it follows changes")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define `on`: how it follows changes of the model"
+        )
 
     def summary(self) -> str:
         """A few words for the text of a system."""
-        raise NotImplementedError(f"{type(self).__name__} must say what it is")
+        raise NotImplementedError(f"{type(self).__name__} must define `summary`: what it is")
 
 
 # ---- kinds of attachments ------------------------------------------------------------------------
@@ -366,7 +444,18 @@ def _is_kind(given: object) -> bool:
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Make a class of attachments known, so that stored models can have it; a decorator."""
+    """Make a class of attachments known, so that stored models can contain it; a decorator.
+
+    Parameters
+    ----------
+    kind : type
+        A subclass of `Attachment`.
+
+    Returns
+    -------
+    type
+        The same class.
+    """
     if not _is_kind(kind):
         raise ModelError(f"register takes a class derived from Attachment, not {kind!r}.")
     if not kind.keys:

@@ -158,8 +158,8 @@ def _per_rate(values: ArrayLike, what: str, joint: Joint, joint_name: str) -> Nu
     return _numbers(
         values,
         joint.nv,
-        f"joint {joint_name!r} ({joint.kind}): {what} must be one number or {joint.nv}, "
-        f"one per rate",
+        f"joint {joint_name!r} ({joint.kind}): {what} must be one number or {joint.nv}, one per "
+        "degree of freedom",
     )
 
 
@@ -169,8 +169,8 @@ def _limits(limits: LimitsArgument, joint: Joint, joint_name: str) -> Limits:
     who = f"joint {joint_name!r} ({joint.kind})"
     if joint.nq != joint.nv:
         raise ModelError(
-            f"{who}: limits bound coordinates one by one, which means nothing for a quaternion. "
-            f"Leave limits=None, or use revolute joints with massless bodies between."
+            f"{who}: limits apply to single coordinates and have no meaning for a quaternion. Use "
+            "limits=None, or revolute joints with massless bodies between."
         )
     try:
         lower, upper = limits

@@ -35,9 +35,22 @@ _DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
 
 @final
 class ModelBuilder(AttachedDataBuilder):
-    """Collects bodies and frames in any order; `build` checks them and returns a `Model`.
+    """Collects bodies, joints and frames in any order; `build` checks them and returns a `Model`.
 
-    **Arguments:** `gravity`, the acceleration of gravity in world axes, m/s².
+    Parameters
+    ----------
+    gravity : array_like, shape (3,), optional
+        Acceleration of gravity in world axes, m/s². Default: (0, 0, −9.81).
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> builder = pp.ModelBuilder()
+    >>> rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=0.1)
+    >>> hinge = pp.joints.Revolute(axis=(0, 1, 0))
+    >>> body = builder.add_body("rod", joint=hinge, inertia=rod)
+    >>> builder.build()
+    <Model: 1 body, nq = 1, nv = 1, 0 frames>
     """
 
     def __init__(self, gravity: ArrayLike = (0, 0, -9.81)) -> None:
@@ -62,17 +75,38 @@ class ModelBuilder(AttachedDataBuilder):
     ) -> Body:
         """Add a body and the joint that attaches it to its parent.
 
-        **Arguments:** `parent`, a body's name (it may be added later) or "world"; `port`, on a
-        flexible parent, the port that carries the joint ("": the parent's body frame, which its
-        modes do not move); `placement`, the pose of the inboard joint
-        frame in the parent's body frame, or in that of the port: at neutral q the body frame
-        coincides with it; `inertia`, in the body frame, a `FlexibleInertia` for a body that
-        deforms: its modal coordinates follow those of the joint in q, and their rates in v;
-        `joint_name`, by default the body's name;
-        `armature`, rotor inertia reflected to the joint (kg·m², or kg for sliding), and `damping`
-        (N·m·s/rad, or N·s/m), one number or one per rate; `limits`, None or (lower, upper)
-        bounds of q, one number or one per coordinate, ±inf for none. **Returns:** the body as it
-        is kept until `build`.
+        Parameters
+        ----------
+        name : str
+            Unique name.
+        parent : str, optional
+            A body, which may be added later, or "world". Default: "world".
+        joint : Joint, optional
+            A joint from `phipsi.joints`. Default: revolute about z.
+        port : str, optional
+            On a flexible parent, the port that carries the joint ("": the parent's body frame,
+            which its modes do not move).
+        placement : Pose, optional
+            Pose of the inboard joint frame in the parent's body frame, or in that of the port: at
+            neutral q the body frame coincides with it. Default: the identity.
+        inertia : SpatialInertia or FlexibleInertia, optional
+            Inertia in the body frame. The modal coordinates of a flexible body follow those of the
+            joint in q, and their velocities in v. Default: none.
+        joint_name : str, optional
+            Name of the joint. Default: the body's name.
+        armature : array_like, optional
+            Rotor inertia reflected to the joint (kg·m², or kg for sliding), one number or one per
+            velocity. Default: 0.
+        damping : array_like, optional
+            Viscous damping (N·m·s/rad, or N·s/m), one number or one per velocity. Default: 0.
+        limits : tuple of array_like, optional
+            Bounds (lower, upper) of q, one number or one per coordinate, ±inf for none. Default:
+            none.
+
+        Returns
+        -------
+        Body
+            The body as it is kept until `build`.
         """
         body = make_body(
             name, parent, joint, placement, inertia, joint_name, armature, damping, limits, port
@@ -83,21 +117,41 @@ class ModelBuilder(AttachedDataBuilder):
     def add_clock(self, name: str = "clock") -> Body:
         """Add a joint whose coordinate is the time, for constraints that are functions of time.
 
-        A system with such constraints (`constraints.Motor`, `constraints.Cam`) drives it at rate 1
-        from where q has it, the time at which a run starts. It is a body without mass on a slider
-        with an armature of 1: it takes part in nothing but these constraints, and adds 0.5 J to the
-        kinetic energy, which stay as they are. **Returns:** the body, as `add_body` does.
+        A system with such constraints (`constraints.Motor`, `constraints.Cam`) drives it at
+        velocity 1 from its value in q, the time at which a simulation starts. It is a massless body
+        on a slider with an armature of 1: only these constraints use it, and it adds a constant 0.5
+        J to the kinetic energy.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the body and its joint. Default: "clock".
+
+        Returns
+        -------
+        Body
+            The body, as `add_body` returns it.
         """
         return self.add_body(name, joint=Prismatic((1, 0, 0)), armature=1.0)
 
     def add_frame(
         self, name: str, body: str, placement: Pose = NO_PLACEMENT, *, port: str | None = None
     ) -> None:
-        """Name a frame fixed in a body or in "world"; `placement` is its pose there.
+        """Name a frame fixed in a body or in "world".
 
-        On a flexible body give the `port` that the frame moves with, and its pose in the frame of
-        the port. Such a frame is a body without mass, welded to the port: points, loops and
-        contacts on it act on the port.
+        On a flexible body give the `port` that the frame moves with. Such a frame is a massless
+        body, welded to the port: points, loops and contacts on it act on the port.
+
+        Parameters
+        ----------
+        name : str
+            Unique name.
+        body : str
+            A body or "world".
+        placement : Pose, optional
+            Pose of the frame in the body, or in the frame of the port. Default: the identity.
+        port : str, optional
+            A port of a flexible body.
         """
         if port is not None:
             weld = make_body(name, body, Fixed(), placement, port=port)
@@ -110,10 +164,24 @@ class ModelBuilder(AttachedDataBuilder):
         self._changes.append(lambda x: x.having(attachment))
 
     def build(self, inertia: InertiaPolicy = "error") -> Model:
-        """Check everything and return the frozen model. Cost: O(n).
+        """Check everything and return the frozen model, in O(n).
 
-        **Arguments:** `inertia`, what to do about moments of inertia that no rigid body has:
-        "error", "warn" (one `PhipsiWarning` listing the bodies), or "keep" without a word.
+        Parameters
+        ----------
+        inertia : {"error", "warn", "keep"}, optional
+            What to do about moments of inertia that no rigid body can have: reject them, accept
+            them with one `PhipsiWarning` listing the bodies, or accept them silently. Default:
+            "error".
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        ModelError
+            For the first thing that is wrong, with the name of the body or joint.
         """
         return Model(self.describe(inertia))
 

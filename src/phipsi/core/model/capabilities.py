@@ -187,13 +187,12 @@ def _feature(name: str) -> Feature:
 
 def _contacts(name: str, mechanism: Model, refusal: Refusal) -> str:
     return (
-        f"{name} does not account for the forces between bodies that touch, and this "
-        f"system has contacts. Motions with contact:\n"
-        f"    pp.simulate(system, q, v, duration)\n"
-        f"    pp.contact_step(system, q, v, tau, dt)\n"
-        f"    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
-        f"For bodies that pass through each other, give system.model, or a system without "
-        f"contacts=."
+        f"{name} does not account for the forces between bodies that touch, and this system has "
+        "contacts. To simulate contact:\n"
+        "    pp.simulate(system, q, v, duration)\n"
+        "    pp.contact_step(system, q, v, tau, dt)\n"
+        "    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
+        "To ignore contacts, pass system.model, or a system without contacts=."
     )
 
 
@@ -234,7 +233,7 @@ def _loops(name: str, mechanism: Model, refusal: Refusal) -> str:
     return (
         f"{name} is for trees, and this system has constraints ({shown}): "
         f"{refusal.why}.{_instead(refusal)}\n"
-        f"For the tree alone, with its loops cut open, give system.model."
+        "For the tree alone, with its loops cut open, pass system.model."
     )
 
 

@@ -41,11 +41,12 @@ def bent_too_far(
         return ""
     name = model.body_names[k]
     return (
-        f"Body {name!r} is bent by {100 * ratio:.0f} % of its length, where its modes do not "
-        "describe it: its inertia is exact to second order in them, good up to some 10 %, and need "
-        "not be positive beyond. It is too soft for its load, or the motion too fast. Make it "
-        "stiffer, or divide it into pieces that each bend less, welded to each other:\n"
-        f"    piece = pp.FlexibleInertia.beam(length / 4, mass_per_length, EI, modes=0)\n"
+        f"Body {name!r} is bent by {100 * ratio:.0f} % of its length, beyond the range of its "
+        "modes: its inertia is exact to second order in them, accurate up to about 10 %, and may "
+        "not be positive definite beyond. The body is too soft for its load, or the motion too "
+        "fast. Make it stiffer, or divide it into pieces that each bend less, welded to each "
+        "other:\n"
+        "    piece = pp.FlexibleInertia.beam(length / 4, mass_per_length, EI, modes=0)\n"
         f"    builder.add_body({name + '2'!r}, parent={name + '1'!r}, port='tip', "
         "joint=pp.joints.Fixed(), inertia=piece)"
     )

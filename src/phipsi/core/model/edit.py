@@ -102,8 +102,8 @@ def checked_parameters(parameters: ArrayLike, names: Sequence[str]) -> FloatArra
     if values.shape not in ((10 * n,), (n, 10)):
         raise InputError(
             f"inertial parameters of {n} bodies are {10 * n} numbers, ({10 * n},) or ({n}, 10): "
-            f"[m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of each; the shape is "
-            f"{values.shape}. Columns of friction come behind them: leave these out."
+            "[m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of each; the shape is "
+            f"{values.shape}. Remove the columns of friction, which follow them."
         )
     return values.reshape(n, 10)
 
@@ -115,7 +115,7 @@ def check_attachment(other: Any, placement: Any, prefix: Any) -> None:
     if placement is not None and not isinstance(placement, Pose):
         raise ModelError(f"attach: placement={placement!r} must be a pp.Pose, or None.")
     if not isinstance(prefix, str):
-        raise ModelError(f"attach: prefix={prefix!r} must be a text.")
+        raise ModelError(f"attach: prefix={prefix!r} must be a string.")
 
 
 def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatArray:
@@ -168,14 +168,14 @@ def reparametrised(
     if mass == 0 and first.any():
         raise ModelError(
             f"body {body.name!r}: the mass is 0 kg but the first moment m c is {first.tolist()} "
-            f"kg·m, so there is no mass centre. Identification found only a combination with "
-            f"other bodies? Then take  found.model(guess)  of the Identification."
+            "kg·m, so there is no mass centre. If identification determined only a combination "
+            "with other bodies, use the model of the Identification:  result.model(guess)"
         )
     if mass < 0:
         raise ModelError(
             f"body {body.name!r}: mass {mass:g} kg is negative, so it would accelerate against the "
-            f"force on it. Data that say little about a body can give this: take  "
-            f"found.model(guess)  of the Identification, whose bodies can exist."
+            "force on it. Data with little information about a body can cause this. Use the "
+            "physically consistent model of the Identification:  result.model(guess)"
         )
     changed = replace(
         body,
@@ -297,9 +297,9 @@ def _reject_same_names(
         clashes = [prefix + name for name in names if prefix + name in there]
         if clashes:
             raise ModelError(
-                f"cannot attach: both mechanisms have a {what} named {clashes[0]!r}"
-                f"{f' (and {len(clashes) - 1} more)' if len(clashes) > 1 else ''}. "
-                f"Give the attached names a prefix of their own:\n"
+                f"cannot attach: both mechanisms have a {what} named "
+                f"{clashes[0]!r}{f' (and {len(clashes) - 1} more)' if len(clashes) > 1 else ''}. "
+                "Pass a prefix for the attached names:\n"
                 f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
             )
 
@@ -391,7 +391,7 @@ def locked_values(joints: Sequence[str], q: Mapping[str, ArrayLike]) -> dict[str
     for name in joints:
         if name not in q:
             raise InputError(
-                f"joint {name!r} is to be locked, but q gives no value for it. Give one:\n"
+                f"joint {name!r} is to be locked, but q has no value for it. Pass one:\n"
                 f"    with_locked({list(joints)!r}, {{{name!r}: 0.0, ...}})"
             )
         values[name] = q[name]

@@ -5,17 +5,16 @@ Formulas: docs/theory/flexible-bodies.md. Design: docs/decisions/0055.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Literal, final
+from collections.abc import Iterable
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.argument_checks import as_floats, as_numbers
 from phipsi.core.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
+from phipsi.core.model.flexible_sources import FlexibleSources
 from phipsi.core.model.inertia import SpatialInertia, checked_mass
 from phipsi.core.model.pose import Pose
 from phipsi.core.model.value import PlainValue
@@ -44,36 +43,53 @@ _ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 
 @final
-class FlexibleInertia(PlainValue):
-    """Inertia, elasticity and ports of a body that deforms in n modes.
+class FlexibleInertia(FlexibleSources, PlainValue):
+    """Inertia, elasticity and ports of a flexible body with n modes.
 
-    A material point at r in the undeformed body is at r + Σ φ_i(r) η_i + ½ Σ ψ_ij(r) η_i η_j;
-    η are the modal coordinates. All numbers are in SI units and body axes, about the body
-    origin, which is the outboard frame of the inboard joint; no mode moves or turns it.
+    A material point at r in the undeformed body is at r + Σ φ_i(r) η_i + ½ Σ ψ_ij(r) η_i η_j; η are
+    the modal coordinates. All numbers are in SI units and body axes, about the body origin, which
+    is the outboard frame of the inboard joint; no mode moves or turns it. Invariants that are not
+    given are zero, except `modal_mass` and `stiffness`, which are required. `FlexibleInertia.beam`,
+    `.from_matrices` and `.from_mesh` compute them. The arrays are checked once, here: shapes,
+    symmetry, finite numbers, positive modal mass, and that M(0) is not indefinite.
 
-    | field | symbol | shape | meaning |
-    |---|---|---|---|
-    | `mass` | m | | kg |
-    | `first_moment` | s_0 | (3,) | ∫ r dm |
-    | `rotational_inertia` | J_0 | (3, 3) | moment of inertia about the origin |
-    | `S1` | S_1 | (3, n) | ∫ φ_i dm |
-    | `S2` | S_2 | (3, n, n) | ∫ ψ_ij dm |
-    | `J1` | J_1 | (3, 3, n) | first-order change of the moment of inertia |
-    | `J2` | J_2 | (3, 3, n, n) | second-order change of the moment of inertia |
-    | `C0` | C_0 | (3, n) | angular momentum of each mode, ∫ r × φ_i dm |
-    | `C1` | C_1,ij = `C1[:, i, j]` | (3, n, n) | its change, ∫ (φ_j × φ_i + r × ψ_ij) dm |
-    | `modal_mass` | M_e | (n, n) | ∫ φ_i · φ_j dm, positive definite |
-    | `stiffness` | K_e | (n, n) | elastic forces are −K_e η |
-    | `damping` | C_e | (n, n) | damping forces are −C_e η̇ |
-    | `ports` | | | places where other bodies attach, see `Port` |
-    | `shape` | | | for drawing, see `FlexibleShape`; None without |
+    Parameters
+    ----------
+    mass : float
+        m, kg.
+    first_moment : array_like, shape (3,), optional
+        s_0 = ∫ r dm.
+    rotational_inertia : array_like, shape (3, 3), optional
+        J_0, moment of inertia about the origin.
+    modal_mass : array_like, shape (n, n)
+        M_e = ∫ φ_i · φ_j dm, positive definite.
+    stiffness : array_like, shape (n, n)
+        K_e; elastic forces are −K_e η.
+    damping : array_like, shape (n, n), optional
+        C_e; damping forces are −C_e η̇.
+    S1 : array_like, shape (3, n), optional
+        S_1 = ∫ φ_i dm.
+    S2 : array_like, shape (3, n, n), optional
+        S_2 = ∫ ψ_ij dm.
+    J1 : array_like, shape (3, 3, n), optional
+        J_1, first-order change of the moment of inertia.
+    J2 : array_like, shape (3, 3, n, n), optional
+        J_2, second-order change of the moment of inertia.
+    C0 : array_like, shape (3, n), optional
+        C_0 = ∫ r × φ_i dm, angular momentum of each mode.
+    C1 : array_like, shape (3, n, n), optional
+        Its change C_1,ij = `C1[:, i, j]` = ∫ (φ_j × φ_i + r × ψ_ij) dm.
+    ports : iterable of Port, optional
+        Places where other bodies attach.
+    shape : FlexibleShape, optional
+        For drawing.
 
-    Invariants that are not given are zero, except `modal_mass` and `stiffness`, which are required.
-    `FlexibleInertia.beam`, `.from_matrices` and `.from_mesh` compute them.
+    Notes
+    -----
+    **Source:** JR92.
 
-    The arrays are checked here, once: shapes, symmetry, finite numbers, positive modal mass, and
-    that M(0) is not indefinite. **Source:** JR92.
-
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> panel = pp.FlexibleInertia(
     ...     mass=2.0, first_moment=(1, 0, 0), rotational_inertia=(0.01, 0.7, 0.7),
@@ -154,171 +170,6 @@ class FlexibleInertia(PlainValue):
             )
         self._check_positive()
 
-    @classmethod
-    def beam(
-        cls,
-        length: float,
-        mass_per_length: float,
-        EI: float | tuple[float, float],
-        EA: float = math.inf,
-        GJ: float = math.inf,
-        *,
-        axis: ArrayLike = (1, 0, 0),
-        bending_axis: ArrayLike | None = None,
-        modes: int = 2,
-        stretch_modes: int = 0,
-        twist_modes: int = 0,
-        max_frequency: float = math.inf,
-        damping_ratio: float = 0.0,
-        stiffening: bool = True,
-        shear_stiffness: float | tuple[float, float] = math.inf,
-        rotary_inertia: float | tuple[float, float] = 0.0,
-        ports: Mapping[str, float] | None = None,
-    ) -> FlexibleInertia:
-        """A uniform straight beam from the body origin along `axis`, with a port "tip" at its end.
-
-        **Arguments:** `length` in m; `mass_per_length` in kg/m; bending stiffness `EI` in N·m²,
-        stretch stiffness `EA` in N, torsion stiffness `GJ` in N·m²; infinite ones do not deform.
-        Pairs are for the two bending planes: the beam deflects along `bending_axis` in the first
-        and along axis × bending_axis in the second; by default `bending_axis` is y for a beam along
-        x, z for y, x for z. In each plane there are two static modes (unit deflection and rotation
-        of the tip) and `modes` fixed-interface modes; stretch and torsion have one static mode and
-        `stretch_modes`, `twist_modes`. `max_frequency` (rad/s) leaves out modes of the clamped beam
-        above it. `damping_ratio` of every mode. `stiffening`: with the shortening of the bent beam,
-        without which it loses its stiffness when it spins. `shear_stiffness` kGA in N: Timoshenko's
-        beam. `rotary_inertia` ρI of the sections in kg·m; their polar inertia is the sum of both
-        and is needed for torsion. `ports`: further ones by name, at fractions of the length.
-
-        The modes are those of the clamped beam in this basis, orthonormal in the mass, by
-        ascending frequency. **Cost:** O(modes³). **Source:** Craig and Bampton 1968;
-        theory/flexible-bodies 3 and 7.
-
-        >>> import phipsi as pp
-        >>> boom = pp.FlexibleInertia.beam(10.0, 1.2, 1.4e4, modes=4)
-        >>> boom
-        FlexibleInertia(mass=12 kg, 12 modes of 3.798 to 733.3 rad/s, ports: 'tip')
-        >>> exact = 1.8751040687**2 * (1.4e4 / 1.2 / 10**4) ** 0.5
-        >>> abs(float(boom.frequencies[0]) / exact - 1) < 1e-5
-        True
-        """
-        return cls._of(
-            view("flexible beam")(
-                length, mass_per_length, EI, EA, GJ, axis=axis,
-                bending_axis=bending_axis, modes=modes,
-                stretch_modes=stretch_modes, twist_modes=twist_modes, max_frequency=max_frequency,
-                damping_ratio=damping_ratio, stiffening=stiffening,
-                shear_stiffness=shear_stiffness, rotary_inertia=rotary_inertia, ports=ports,
-            )
-        )  # fmt: skip
-
-    @classmethod
-    def from_matrices(
-        cls,
-        mass: Any,
-        stiffness: Any,
-        nodes: ArrayLike,
-        *,
-        root: ArrayLike,
-        ports: Mapping[str, ArrayLike] = MappingProxyType({}),
-        modes: int | ArrayLike = 6,
-        max_frequency: float = math.inf,
-        damping_ratio: float = 0.0,
-        basis: Literal["craig_bampton", "clamped"] = "craig_bampton",
-        tie: Any = "rigid",
-        positions: Mapping[str, ArrayLike] | None = None,
-        triangles: ArrayLike = (),
-        progress: Any = None,
-    ) -> FlexibleInertia:
-        """A body from the matrices of a finite-element program.
-
-        **Arguments:** `mass` and `stiffness`, sparse or dense, symmetric, of the free body without
-        supports, (3k, 3k) with x, y, z of each of k nodes or (6k, 6k) with rotations too; `nodes`
-        (k, 3) in m, body axes: the joint frame is their origin; `root`, numbers of the nodes that
-        the inboard joint holds; `ports`, numbers of the nodes of each further interface. `modes`:
-        how many normal modes, or shapes (k, d, n) of your own, from which the motion of the root is
-        taken off. `basis`: "craig_bampton", six static modes per port and normal modes with the
-        ports held still, exact in statics; "clamped", normal modes with free ports only. `tie`:
-        "rigid", an interface moves as a rigid piece, or "mean", its port is the best fit to its
-        nodes; one word, or by port. `positions` of ports, by default the middle of their nodes.
-        `max_frequency` (rad/s) leaves out modes above it; `damping_ratio` of every mode.
-        `triangles` (t, 3), node numbers of the surface, for pictures. `progress` as in `simulate`.
-
-        The modes are orthonormal in the mass, by ascending frequency. There is no second-order
-        field: divide a body that spins fast. **Cost:** one sparse Cholesky factorization, O(k²) for
-        solids; 100,000 degrees of freedom of a cube take 25 s. **Source:** Craig and
-        Bampton 1968; theory/flexible-bodies 7.
-
-        Eight points in two frames, every pair of them joined by a spring:
-
-        >>> import numpy as np, phipsi as pp
-        >>> square = np.array([(0, 0), (0, 1), (1, 1), (1, 0)]) - 0.5
-        >>> nodes = np.array([(x, *point) for x in (0, 1) for point in square])
-        >>> springs = np.zeros((8, 3, 8, 3))
-        >>> for i in range(8):
-        ...     for j in range(8):
-        ...         e = nodes[j] - nodes[i]
-        ...         k = 100 * np.outer(e, e) / max(e @ e, 1)
-        ...         springs[i, :, i] += k
-        ...         springs[i, :, j] -= k
-        >>> truss = pp.FlexibleInertia.from_matrices(
-        ...     np.eye(24), springs.reshape(24, 24), nodes,
-        ...     root=[0, 1, 2, 3], ports={"tip": [4, 5, 6, 7]}, modes=0,
-        ... )
-        >>> truss
-        FlexibleInertia(mass=8 kg, 6 modes of 6.799 to 16.45 rad/s, ports: 'tip')
-        """
-        return cls._of(
-            view("flexible body of matrices")(
-                mass, stiffness, nodes, root=root, ports=ports, modes=modes,
-                max_frequency=max_frequency, damping_ratio=damping_ratio, basis=basis, tie=tie,
-                positions=positions, triangles=triangles, progress=progress,
-            )
-        )  # fmt: skip
-
-    @classmethod
-    def from_mesh(
-        cls,
-        mesh: Any,
-        young: float,
-        poisson: float,
-        density: float,
-        *,
-        root: Any,
-        ports: Mapping[str, Any] = MappingProxyType({}),
-        modes: int = 6,
-        order: int = 2,
-        origin: ArrayLike = (0, 0, 0),
-        scale: float = 1.0,
-        **options: Any,
-    ) -> FlexibleInertia:
-        """A homogeneous elastic solid from a mesh of tetrahedra or hexahedra.
-
-        **Arguments:** `mesh`, a file that meshio reads, a `meshio.Mesh` or a `skfem.Mesh`; `young`,
-        Young's modulus in Pa; `poisson`, Poisson's ratio; `density` in kg/m³; `root` and `ports`
-        as in `from_matrices`, each given by a function of positions (k, 3), by the name of a
-        boundary in the mesh, or by vertex numbers; `order` of the displacements in the elements: 1
-        is far too stiff in bending; `origin`, the place of the joint frame in the mesh; `scale`,
-        metres per unit of the mesh, applied first. Further `options` are those of `from_matrices`.
-        Needs scikit-fem: ``pip install "phipsi[flexible]"``. **Cost:** as `from_matrices`.
-
-        A steel strip that is clamped at one end, against a beam without width:
-
-        >>> import numpy as np, phipsi as pp, skfem
-        >>> sides = np.linspace(0, 1, 11), np.linspace(0, 0.05, 2), np.linspace(0, 0.01, 2)
-        >>> strip = pp.FlexibleInertia.from_mesh(
-        ...     skfem.MeshHex.init_tensor(*sides), 2e11, 0.3, 7800.0,
-        ...     root=lambda x: x[:, 0] == 0, ports={"tip": lambda x: x[:, 0] == 1}, modes=2,
-        ... )
-        >>> beam = pp.FlexibleInertia.beam(1.0, 7800 * 5e-4, 2e11 * 0.05 * 0.01**3 / 12)
-        >>> (strip.frequencies[0] / beam.frequencies[0]).round(2).tolist()
-        1.01
-        """
-        parts = view("matrices of a mesh")(
-            mesh, young, poisson, density, root=root, ports=ports, order=order, origin=origin,
-            scale=scale,
-        )  # fmt: skip
-        return cls.from_matrices(**parts, modes=modes, **options)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the body to an .npz archive of plain arrays, described in docs/flexible.md."""
         arguments = self.as_arguments()
@@ -332,9 +183,25 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """Read a body that `save` has written; the numbers are checked as if typed.
 
-        **Arguments:** `max_bytes`, reject files whose arrays have more.
-        **Raises:** `FileError`, with the array that is wrong.
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        max_bytes : int, optional
+            Reject files whose arrays have more. Default: 2·10⁹.
 
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Raises
+        ------
+        FileError
+            With the array that is wrong.
+
+        Examples
+        --------
         >>> import pathlib, tempfile
         >>> import phipsi as pp
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "boom.npz"
@@ -353,7 +220,7 @@ class FlexibleInertia(PlainValue):
             raise FileError(os.fspath(path), 1, "", reason) from error
 
     @classmethod
-    def _of(cls, arguments: dict[str, Any]) -> FlexibleInertia:
+    def _of(cls, arguments: dict[str, Any]) -> Self:
         """From the arrays that `phipsi.flexible` computes."""
         ports = [Port(**port) for port in arguments["ports"]]
         shape = arguments.get("shape")
@@ -378,12 +245,40 @@ class FlexibleInertia(PlainValue):
     ) -> FlexibleInertia:
         """A body of k points with mass, which n modes displace.
 
-        **Arguments:** `masses` (k,) in kg; `points` (k, 3) in m, body axes; `modes` (k, 3, n), the
-        displacement φ_i of each point per mode; `stiffness` and `damping` (n, n); `second`
-        (k, 3, n, n), second-order displacements ψ_ij; `inertias` (k, 3, 3) of points that turn by
-        `turns` (k, 3, n) per mode, in kg·m² and rad. **Cost:** O(k n²). **Source:**
-        theory/flexible-bodies 2.
+        Parameters
+        ----------
+        masses : array_like, shape (k,)
+            kg.
+        points : array_like, shape (k, 3)
+            Positions in m, body axes.
+        modes : array_like, shape (k, 3, n)
+            Displacement φ_i of each point per mode.
+        stiffness : array_like, shape (n, n)
+            Modal stiffness.
+        damping : array_like, shape (n, n), optional
+            Modal damping. Default: 0.
+        second : array_like, shape (k, 3, n, n), optional
+            Second-order displacements ψ_ij. Default: 0.
+        inertias : array_like, shape (k, 3, 3), optional
+            Moments of inertia of points that rotate, kg·m². Default: 0.
+        turns : array_like, shape (k, 3, n), optional
+            Their rotations per mode, rad. Default: 0.
+        ports : iterable of Port, optional
+            Places where other bodies attach.
+        shape : FlexibleShape, optional
+            For drawing.
 
+        Returns
+        -------
+        FlexibleInertia
+            The body.
+
+        Notes
+        -----
+        **Cost:** O(k n²). **Source:** theory/flexible-bodies 2.
+
+        Examples
+        --------
         A mass of 2 kg on a spring, at 1 m from the joint:
 
         >>> import phipsi as pp
@@ -446,11 +341,20 @@ class FlexibleInertia(PlainValue):
     def inertia_at(self, eta: ArrayLike) -> NDArray[Any]:
         """Inertia M(η) of the deformed body: forces [N; F; modal] from motions [ω; v; η̇].
 
-        M(η) = [[J, s~, C], [−s~, m I, S], [C*, S*, M_e]] with s = s_0 + S_1 η + ½ η* S_2 η,
-        S = S_1 + S_2 η, J = J_0 + J_1 η + ½ η* J_2 η, C_i = C_0,i + Σ_j C_1,ij η_j.
+        Parameters
+        ----------
+        eta : array_like, shape (..., n)
+            Modal coordinates, real or complex.
 
-        **Arguments:** `eta` (..., n), modal coordinates, real or complex. **Returns:**
-        (..., 6 + n, 6 + n), symmetric, SI, body axes about the body origin. **Cost:** about 15 n²
+        Returns
+        -------
+        ndarray, shape (..., 6 + n, 6 + n)
+            Symmetric, SI, body axes about the body origin.
+
+        Notes
+        -----
+        M(η) = [[J, s~, C], [−s~, m I, S], [C*, S*, M_e]] with s = s_0 + S_1 η + ½ η* S_2 η, S = S_1
+        + S_2 η, J = J_0 + J_1 η + ½ η* J_2 η, C_i = C_0,i + Σ_j C_1,ij η_j. **Cost:** about 15 n²
         flops. **Source:** theory/flexible-bodies 2.
         """
         x, n = self._coordinates(eta), self.modes
@@ -479,9 +383,21 @@ class FlexibleInertia(PlainValue):
         )
 
     def port_pose(self, name: str, eta: ArrayLike) -> Pose:
-        """Pose of a port in the body frame at modal coordinates `eta` (n,).
+        """Pose of a port in the body frame at given modal coordinates.
 
         R_c = R(quaternion (1, g)) R_0 with g = ½ Π_ω η, p_c = r_0 + Π_v η + ½ η* Ψ_v η.
+
+        Parameters
+        ----------
+        name : str
+            The port.
+        eta : array_like, shape (n,)
+            Modal coordinates.
+
+        Returns
+        -------
+        Pose
+            The pose.
         """
         port, x = self.port(name), self._coordinates(eta)
         if x.shape != (self.modes,) or x.dtype.kind == "c":
@@ -511,10 +427,10 @@ class FlexibleInertia(PlainValue):
                     f"FlexibleInertia: {name} is not positive {'' if least else 'semi'}definite "
                     f"(smallest eigenvalue {values[0]:.3g} after scaling its diagonal to 1)"
                     + (
-                        ", so two modes are equal up to a factor or a mode moves no mass. Leave "
-                        "one of them out."
+                        ", so two modes are equal up to a factor or a mode moves no mass. Remove "
+                        "one of them."
                         if least
-                        else ", so the body would gain energy without end. Was a sign lost?"
+                        else ", so the body would gain energy indefinitely. Is a sign wrong?"
                     )
                 )
         lowest = np.linalg.eigvalsh(_scaled(self.inertia_at(np.zeros(self.modes))))[0]
@@ -545,7 +461,7 @@ def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:
         if not is_a(port, Port):
             raise ModelError(f"FlexibleInertia: ports must be Port objects, not {port!r}.")
         if port.name in names:
-            raise ModelError(f"FlexibleInertia: two ports are called {port.name!r}; rename one.")
+            raise ModelError(f"FlexibleInertia: two ports are named {port.name!r}; rename one.")
         count = port.translation_modes.shape[1]
         if count not in (0, n):
             raise ModelError(

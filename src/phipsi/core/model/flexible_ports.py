@@ -24,7 +24,7 @@ _PORT_ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
 
 @final
 class Port(PlainValue):
-    """A place of a flexible body where a joint, a frame or a point may sit.
+    """A place of a flexible body where a joint, a frame or a point may be attached.
 
     With modal coordinates η and g = ½ `rotation_modes` η, the port is at the pose
 
@@ -32,16 +32,20 @@ class Port(PlainValue):
 
     in the body frame.
 
-    | field | symbol | shape | meaning |
-    |---|---|---|---|
-    | `name` | | | unique within the body |
-    | `rotation` | R_0 | (3, 3) | axes of the port in the undeformed body |
-    | `position` | r_0 | (3,) | origin of the port in the undeformed body, m |
-    | `rotation_modes` | Π_ω | (3, n) | small rotation of the port per mode, rad, body axes |
-    | `translation_modes` | Π_v | (3, n) | displacement of the port per mode, m, body axes |
-    | `second_order` | Ψ_v | (3, n, n) | displacement per pair of modes, m, symmetric |
-
-    Fields that are not given are zero (`rotation`: the identity).
+    Parameters
+    ----------
+    name : str
+        Unique within the body.
+    rotation : array_like, shape (3, 3), optional
+        R_0, axes of the port in the undeformed body. Default: the identity.
+    position : array_like, shape (3,), optional
+        r_0, origin of the port in the undeformed body, m. Default: the body origin.
+    rotation_modes : array_like, shape (3, n), optional
+        Π_ω, small rotation of the port per mode, rad, body axes. Default: 0.
+    translation_modes : array_like, shape (3, n), optional
+        Π_v, displacement of the port per mode, m, body axes. Default: 0.
+    second_order : array_like, shape (3, n, n), optional
+        Ψ_v, displacement per pair of modes, m, symmetric. Default: 0.
     """
 
     __slots__ = (
@@ -106,8 +110,18 @@ class Port(PlainValue):
 class FlexibleShape(PlainValue):
     """What a flexible body looks like: points, how each mode moves them, and what joins them.
 
-    For drawing only; no computation uses it. `nodes` (m, 3) in m, body axes; `modes` (m, 3, n),
-    displacement of every node per mode; `triangles` (t, 3) and `segments` (s, 2), node numbers.
+    For drawing only; no computation uses it.
+
+    Parameters
+    ----------
+    nodes : array_like, shape (m, 3)
+        Positions in m, body axes.
+    modes : array_like, shape (m, 3, n)
+        Displacement of every node per mode.
+    triangles : array_like of int, shape (t, 3), optional
+        Node numbers of the surface.
+    segments : array_like of int, shape (s, 2), optional
+        Node numbers of lines.
     """
 
     __slots__ = ("nodes", "modes", "triangles", "segments")

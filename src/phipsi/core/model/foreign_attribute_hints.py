@@ -132,7 +132,7 @@ def _said(here: str) -> str:
 
 
 class _Answer:
-    """An attribute that is not there, and says what to write instead."""
+    """An attribute that does not exist, and says what to write instead."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class _Answer:
 
 
 class _Listing(type):
-    """The type of classes that do not list what is not there, for ``dir`` and ``help``."""
+    """The type of classes that do not list missing attributes, for ``dir`` and ``help``."""
 
     def __dir__(cls) -> list[str]:
         return _there(cls, super().__dir__())

@@ -38,14 +38,28 @@ class Amount(TypedDict, total=False):
 class SpatialInertia(PlainValue):
     """Inertia of a rigid body in its body frame B.
 
-    **Arguments:** `mass` in kg; `com_B`, the mass centre from the body origin, in m, body axes;
-    the moment of inertia in kg·m², body axes, either about the mass centre
-    (`moment_about_com_B=`) or about the body origin (`moment_about_origin_B=`), as a scalar
-    (times the identity), three diagonal entries, or a symmetric 3×3 matrix whose off-diagonal
-    entries are those of the matrix (minus the products of inertia).
+    The numbers are kept as given. `ModelBuilder.build`, which has the body's name, checks whether a
+    rigid body can have them.
 
-    The numbers are kept as given. Whether a rigid body can have them is checked by
-    `ModelBuilder.build`, which knows the body's name.
+    Parameters
+    ----------
+    mass : float, optional
+        kg. Default: 0.
+    com_B : array_like, shape (3,), optional
+        Center of mass from the body origin, in m, body axes. Default: the origin.
+    moment_about_com_B : array_like, optional
+        Moment of inertia about the center of mass, kg·m², body axes: a scalar (times the identity),
+        three diagonal entries, or a symmetric 3×3 matrix whose off-diagonal entries are those of
+        the matrix (minus the products of inertia). Default: 0.
+    moment_about_origin_B : array_like, optional
+        The same about the body origin; give one of the two.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0, 0.1, 0.1))
+    >>> rod.moment_about_origin_B.diagonal().tolist()
+    [0.0, 0.35, 0.35]
     """
 
     __slots__ = ("mass", "com_B", "_about_com", "_moment")
@@ -97,9 +111,15 @@ class SpatialInertia(PlainValue):
     def box(cls, size: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
         """Inertia of a solid box about its centre.
 
-        **Arguments:** `size`, the three edges in m, along the body's axes; either `mass` in kg or
-        `density` in kg/m³.
+        Parameters
+        ----------
+        size : array_like, shape (3,)
+            Edge lengths in m, along the body's axes.
+        **amount
+            Either `mass` in kg or `density` in kg/m³.
 
+        Examples
+        --------
         >>> SpatialInertia.box((0.5, 0.25, 2.0), density=1000.0).mass
         250.0
         """
@@ -122,9 +142,15 @@ class SpatialInertia(PlainValue):
     def ellipsoid(cls, radii: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
         """Inertia of a solid ellipsoid about its centre.
 
-        **Arguments:** `radii`, the three half axes in m, along the body's axes; either `mass` in kg
-        or `density` in kg/m³.
+        Parameters
+        ----------
+        radii : array_like, shape (3,)
+            Half axes in m, along the body's axes.
+        **amount
+            Either `mass` in kg or `density` in kg/m³.
 
+        Examples
+        --------
         >>> SpatialInertia.ellipsoid((1, 2, 2), mass=5.0).moment_about_com_B.diagonal().tolist()
         [8.0, 5.0, 5.0]
         """
@@ -181,8 +207,17 @@ class SpatialInertia(PlainValue):
     ) -> SpatialInertia:
         """Inertia of a capsule about its centre, its axis along z.
 
-        `length` is that of the cylinder between the two half spheres.
+        Parameters
+        ----------
+        radius : float
+            m.
+        length : float
+            Length in m of the cylinder between the two half spheres.
+        **amount
+            Either `mass` in kg or `density` in kg/m³.
 
+        Examples
+        --------
         >>> SpatialInertia.capsule(0.5, 0.0, mass=10.0) == SpatialInertia.sphere(0.5, mass=10.0)
         True
         """
@@ -223,10 +258,21 @@ class SpatialInertia(PlainValue):
     ) -> SpatialInertia:
         """Inertia of the solid inside a closed surface of triangles, about the mesh's origin.
 
-        **Arguments:** `vertices` (n, 3) in m; `faces` (m, 3), vertex numbers of each triangle,
-        counter-clockwise seen from outside; either `mass` in kg or `density` in kg/m³.
+        Parameters
+        ----------
+        vertices : array_like, shape (n, 3)
+            Positions in m.
+        faces : array_like of int, shape (m, 3)
+            Vertex numbers of each triangle, counter-clockwise seen from outside.
+        **amount
+            Either `mass` in kg or `density` in kg/m³.
+
+        Notes
+        -----
         **Cost:** O(m).
 
+        Examples
+        --------
         >>> corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
         >>> faces = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
         >>> SpatialInertia.mesh(corners, faces, density=6.0).mass
@@ -282,9 +328,17 @@ class SpatialInertia(PlainValue):
         return self.mass == 0 and not self._moment.any()
 
     def transformed(self, X_AB: Pose) -> SpatialInertia:
-        """Return the same body's inertia in the frame A that sees B at the pose X_AB.
+        """Return the same body's inertia in the axes and about the origin of another frame A.
 
-        Axes and origin become those of A.
+        Parameters
+        ----------
+        X_AB : Pose
+            Pose of the present frame B in A.
+
+        Returns
+        -------
+        SpatialInertia
+            The inertia in A.
         """
         if X_AB.is_identity:
             return self

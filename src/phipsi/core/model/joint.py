@@ -35,18 +35,30 @@ class Joint(Value, ABC):
     joint only through its class; everything else is in `params`. The configuration functions
     (`integrate`, `difference`, `neutral`, `random`) are NumPy, batched on leading axes.
 
-    **Attributes:** `kind`, the joint type by name; `nq`, number of coordinates; `nv`, number of
-    rates, the degrees of freedom; `params`, the model constants the formulas take (axes, pitch);
-    `is_additive`, whether q̇ = v, so that integrating is adding; `coordinate_names`, a short name
-    for each coordinate; `group`, on which the joint moves, owns exp, log and their
-    differentials (several joints in a row move on several: `parts`).
-
     A joint may declare more about its formulas. `param_kinds`: whether `params` holds an axis (3
     numbers, a unit vector), a frame (9: unit vectors n, e1, e2) or a number; exact proofs draw
     random ones. `aligned`: the entry of `param_kinds` that generated code rotates onto z, which
     makes the code cheaper; all axes of the joint are rotated with it. `degree`: of `transform` and
     `hinge_axes` as a rational function of the parameters, of quaternions, lengths and the tangents
     of half angles, which bounds the error probability of exact proofs.
+
+    Attributes
+    ----------
+    kind : str
+        The joint type.
+    nq : int
+        Number of coordinates.
+    nv : int
+        Number of velocities, the degrees of freedom.
+    params : tuple of float
+        The model constants the formulas take (axes, pitch).
+    is_additive : bool
+        Whether q̇ = v, so that integrating is adding.
+    coordinate_names : tuple of str
+        A short name for each coordinate.
+    group : Group
+        The group on which the joint moves; it has exp, log and their differentials (several joints
+        in a row move on several: `parts`).
     """
 
     __slots__ = ("_arguments", "params")
@@ -99,9 +111,21 @@ class Joint(Value, ABC):
 
     @abstractmethod
     def hinge_axes(self, params: Vector, q: Vector, ops: ScalarOps) -> Columns:
-        """Return H*, 6 rows of nv: body motion [ω; v] per unit rate, at the body origin.
+        """Return H*, 6 rows of nv: body motion [ω; v] per unit velocity, at the body origin.
 
-        Components are in body (outboard) axes.
+        Parameters
+        ----------
+        params : sequence
+            The model constants of the joint.
+        q : sequence
+            Coordinates.
+        ops : ScalarOps
+            The functions sin, cos and sqrt of the scalars.
+
+        Returns
+        -------
+        sequence
+            The rows, with components in body (outboard) axes.
         """
 
     @abstractmethod
@@ -109,7 +133,23 @@ class Joint(Value, ABC):
         """Time derivative of `hinge_axes` when the joint moves with v; c_J is this times v.
 
         `ConstantAxes` has it for joints whose axes are constant in the body; every other joint must
-        state it, because a rate that is missing would be wrong without a word.
+        define it, because a missing derivative would give wrong results silently.
+
+        Parameters
+        ----------
+        params : sequence
+            The model constants of the joint.
+        q : sequence
+            Coordinates.
+        v : sequence
+            Velocities.
+        ops : ScalarOps
+            The functions sin, cos and sqrt of the scalars.
+
+        Returns
+        -------
+        sequence
+            The rows of dH*/dt.
         """
 
     @abstractmethod
@@ -121,9 +161,21 @@ class Joint(Value, ABC):
         return self.group.integrate(q, dv)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`.
+        """Constant velocities that lead from q0 to q1 in unit time; inverse of `integrate`.
 
         Rotations take the shortest way, at most π; angles of joints with q̇ = v are not wrapped.
+
+        Parameters
+        ----------
+        q0 : array_like, shape (..., nq)
+            Coordinates at the beginning.
+        q1 : array_like, shape (..., nq)
+            Coordinates at the end.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            The velocities.
         """
         return self.group.difference(q0, q1)
 

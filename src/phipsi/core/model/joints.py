@@ -96,7 +96,19 @@ class _OnAxis(ConstantAxes, AdditiveJoint):
 
 @final
 class Revolute(_OnAxis):
-    """Rotation by q = θ (rad) about `axis`: R = exp(u~ θ), H* = [u; 0]."""
+    """Rotation by q = θ (rad) about `axis` (hinge): R = exp(u~ θ), H* = [u; 0].
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        The axis u. Default: z.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.joints.Revolute(axis=(0, 1, 0)).nv
+    1
+    """
 
     __slots__ = ()
     kind = "revolute"
@@ -116,7 +128,13 @@ class Revolute(_OnAxis):
 
 @final
 class Prismatic(_OnAxis):
-    """Sliding by q = d (m) along `axis`: p = u d, H* = [0; u]."""
+    """Sliding by q = d (m) along `axis`: p = u d, H* = [0; u].
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        The axis u. Default: z.
+    """
 
     __slots__ = ()
     kind = "prismatic"
@@ -136,9 +154,16 @@ class Prismatic(_OnAxis):
 
 @final
 class Helical(ConstantAxes, AdditiveJoint):
-    """Screw: rotation by q = θ (rad) about `axis` with advance `pitch` · θ along it.
+    """Screw joint: rotation by q = θ (rad) about `axis` with advance `pitch` · θ along it.
 
-    `pitch` is in m/rad (divide a lead per turn by 2π). R = exp(u~ θ), p = h u θ, H* = [u; h u].
+    R = exp(u~ θ), p = h u θ, H* = [u; h u].
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        The axis u. Default: z.
+    pitch : float, optional
+        The pitch h in m/rad (divide a lead per turn by 2π). Default: 0.
     """
 
     __slots__ = ()
@@ -170,7 +195,13 @@ class Helical(ConstantAxes, AdditiveJoint):
 
 @final
 class Cylindrical(_OnAxis):
-    """Rotation about and sliding along one axis: q = [θ (rad), d (m)], H* = [u; 0], [0; u]."""
+    """Rotation about and sliding along one axis: q = [θ (rad), d (m)], H* = [u; 0], [0; u].
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        The axis u. Default: z.
+    """
 
     __slots__ = ()
     kind = "cylindrical"
@@ -192,8 +223,12 @@ class Cylindrical(_OnAxis):
 class Universal(AdditiveJoint):
     """Rotation by θ1 about `axis1`, then by θ2 about `axis2` carried along (rad).
 
-    R = exp(u1~ θ1) exp(u2~ θ2), H* = [R2* u1; 0], [u2; 0] with R2 = exp(u2~ θ2). The axes need not
-    be perpendicular, only different.
+    R = exp(u1~ θ1) exp(u2~ θ2), H* = [R2* u1; 0], [u2; 0] with R2 = exp(u2~ θ2).
+
+    Parameters
+    ----------
+    axis1, axis2 : array_like, shape (3,), optional
+        The axes; they must differ but need not be perpendicular. Default: x and y.
     """
 
     __slots__ = ()
@@ -259,8 +294,13 @@ class Translation(ConstantAxes, AdditiveJoint):
 class Planar(ConstantAxes):
     """Motion in the plane of `e1`, `e2`, turning about the normal n = e1 × e2.
 
-    q = [θ (rad), x, y (m)] with R = exp(n~ θ), p = x e1 + y e2; v = [ω, v1, v2] in body axes,
-    H* = [n; 0], [0; e1], [0; e2]. The axes must be perpendicular.
+    q = [θ (rad), x, y (m)] with R = exp(n~ θ), p = x e1 + y e2; v = [ω, v1, v2] in body axes, H* =
+    [n; 0], [0; e1], [0; e2].
+
+    Parameters
+    ----------
+    e1, e2 : array_like, shape (3,), optional
+        Perpendicular axes of the plane. Default: x and y.
     """
 
     __slots__ = ()
@@ -373,9 +413,14 @@ class Free(ConstantAxes):
 class Composite(Joint):
     """Joints one after the other, the first one inboard, with at most 6 degrees of freedom in all.
 
-    q, v and params are those of the parts, concatenated in order. H* holds the columns of each
-    part carried to the final body frame: X_j* H_j*, where X_j is the pose of that frame in the
-    outboard frame of part j.
+    q, v and params are those of the parts, concatenated in order. H* holds the columns of each part
+    carried to the final body frame: X_j* H_j*, where X_j is the pose of that frame in the outboard
+    frame of part j.
+
+    Parameters
+    ----------
+    joints : iterable of Joint
+        The parts, inboard first.
     """
 
     __slots__ = (

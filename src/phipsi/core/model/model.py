@@ -6,8 +6,7 @@ of a tree are empty. `System`, the model with constraints, is defined where they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
@@ -17,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.model import edit, serialize
 from phipsi.core.model.argument_checks import as_list, whole_number
 from phipsi.core.model.attached_data import AttachedData
-from phipsi.core.model.attachments import Attachment, Kind
-from phipsi.core.model.body import Body, Description, LimitsArgument, checked_gravity
+from phipsi.core.model.attachments import Kind
+from phipsi.core.model.body import Body, Description
+from phipsi.core.model.changed_models import ChangedModels
 from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.core.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.core.model.flexible_inertia import FlexibleInertia
@@ -42,27 +42,55 @@ Result = TypeVar("Result")
 _BUILDING = ForkSafeLock()
 
 
-class Model(AttachedData, ForeignAttributeHints, Value):
-    """A tree of rigid bodies, each attached to its parent by a joint.
+class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
+    """A tree of bodies, each attached to its parent by a joint: a mechanism without closed loops.
 
-    Built by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
+    Built by `ModelBuilder.build`, `pp.load` or `Model.from_dict`. Bodies are stored base-to-tip,
     depth first; body i has the inboard joint i. Bodies on fixed joints are not counted; their names
     are frames. All arrays are read-only, and two models with the same content are equal.
 
-    **Attributes:** `n_bodies`, `nq`, `nv`; `body_names`, `joint_names`; `tree`, `parent` (−1 is
-    the world); `gravity` (3,), m/s², world axes; `joints`, one `Joint` per body; `placements`, the
-    pose of each inboard joint frame in the parent's body frame, also as `placement_rotations`
-    (n, 3, 3) and `placement_translations` (n, 3); `inertias`, also as `inertia_matrices` (n, 6, 6)
-    about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
-    `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
-    (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
-    `couplings`, `joint_properties`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia`
-    of every body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the
-    modal coordinates and rates of a body follow those of its joint, and armature and damping there
-    are 0. `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`,
-    or the `rate_rows` of a joint. `more_rows`, of a body beyond six, modes or rates;
-    `has_more_rows`, any. `constraints` and `closures`, their resolved rows, are empty here and
-    filled in a `System`; `model` is the same mechanism without them.
+    A model from a file also has its `name`, `couplings`, `joint_properties`, `geometry` and
+    `diagnosis`. `rotors` behind gears are part of `inertia_matrices` and `armature`, not of
+    `inertias`, or they are the `rate_rows` of a joint. `constraints` and `closures`, their resolved
+    rows, are empty here and filled in a `System`; `model` is the same mechanism without them.
+
+    Parameters
+    ----------
+    description : Description
+        The bodies, joints and frames; `ModelBuilder` makes it.
+
+    Attributes
+    ----------
+    n_bodies, nq, nv : int
+        Numbers of bodies, coordinates and velocities.
+    body_names, joint_names : tuple of str
+        Names in the order of the bodies.
+    parent : ndarray, shape (n,)
+        The parent of each body, −1 for the world; `tree` has more.
+    gravity : ndarray, shape (3,)
+        m/s², world axes.
+    joints : tuple of Joint
+        One per body.
+    placements : tuple of Pose
+        Pose of each inboard joint frame in the parent's body frame; also as arrays
+        `placement_rotations` (n, 3, 3) and `placement_translations` (n, 3).
+    inertias : tuple of SpatialInertia
+        Also as `inertia_matrices` (n, 6, 6) about the body origins in body axes.
+    armature, damping : ndarray, shape (nv,)
+        Of the joints; 0 at modal coordinates. `has_armature` says whether there is any.
+    lower, upper : ndarray, shape (nq,)
+        Limits of q, ∓inf for none.
+    q_slices, v_slices : tuple of slice
+        The entries of each joint in q and v. Modal coordinates and velocities of a body follow
+        those of its joint.
+    frames : mapping of str to (int, Pose)
+        Body index (−1 for the world) of each frame, and its pose in that body.
+    flexible : tuple
+        The `FlexibleInertia` of every body, or None; `modes` has their numbers of modes, and
+        `is_flexible` says whether there are any.
+    more_rows : tuple of int
+        Rows of each body beyond six, for modes or rotors; `has_more_rows` says whether there are
+        any.
     """
 
     __slots__ = (
@@ -197,9 +225,21 @@ class Model(AttachedData, ForeignAttributeHints, Value):
     def cached(self, key: Hashable, build: Callable[[], Result]) -> Result:
         """The object built for this model under a key: a program, a table, a part of it.
 
-        Programs refer to their model, so they are kept here, where the two are freed together. A
-        key is an expression with how it is compiled, or the function or class that owns the entry,
-        alone or first in a tuple. Threads that want the same entry wait for one of them.
+        Programs refer to their model, so they are kept here, where the two are freed together.
+        Threads that want the same entry wait for one of them.
+
+        Parameters
+        ----------
+        key : hashable
+            An expression with how it is compiled, or the function or class that owns the entry,
+            alone or first in a tuple.
+        build : callable
+            Builds the object if there is none.
+
+        Returns
+        -------
+        object
+            The cached object.
         """
         if key not in self.cache:
             with _BUILDING.lock:
@@ -258,9 +298,17 @@ class Model(AttachedData, ForeignAttributeHints, Value):
     def resolve_point(self, point: Point) -> tuple[int, Pose]:
         """Body a point is on, and the pose there of the frame whose origin is the point.
 
-        **Arguments:** `point`, the name of a body, a frame or "world", or (name, offset) with the
-        offset in m from that origin, in those axes. **Returns:** (body index or −1, X) where X has
-        the axes of the named body or frame and its origin at the point.
+        Parameters
+        ----------
+        point : str or tuple
+            The name of a body, a frame or "world", or (name, offset) with the offset in m from that
+            origin, in those axes.
+
+        Returns
+        -------
+        tuple of (int, Pose)
+            (body index or −1, X) where X has the axes of the named body or frame and its origin at
+            the point.
         """
         return self._names.resolve_point(point)
 
@@ -273,10 +321,22 @@ class Model(AttachedData, ForeignAttributeHints, Value):
     def random_configuration(
         self, seed: np.random.Generator | int | None = None, batch: int | tuple[int, ...] = ()
     ) -> FloatArray:
-        """Random q (*batch, nq).
+        """Random configuration q.
 
         Uniform within limits; else angles in [−π, π] rad, lengths in [−1, 1] m, and uniform
-        rotations. `seed` is a number or a generator; `batch` a number or a shape.
+        rotations.
+
+        Parameters
+        ----------
+        seed : int or numpy.random.Generator, optional
+            Seed or generator. Default: a new seed each time.
+        batch : int or tuple of int, optional
+            Shape of the batch. Default: one configuration.
+
+        Returns
+        -------
+        ndarray, shape (*batch, nq)
+            The configurations.
         """
         sizes = [batch] if np.ndim(batch) == 0 else batch
         shape = tuple(whole_number("batch", n, 0) for n in as_list("batch", sizes, "(100, 4)"))
@@ -284,15 +344,27 @@ class Model(AttachedData, ForeignAttributeHints, Value):
             generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
             raise InputError(
-                f"seed={seed!r} must be a whole number of at least 0, or a NumPy generator"
+                f"seed={seed!r} must be an integer of at least 0, or a NumPy generator"
             ) from None
         return self._layout.random(generator, shape)
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """Configuration (..., nq) after moving from q with constant rates dv for unit time.
+        """Configuration after moving from q with constant velocities dv for unit time, q ⊕ dv.
 
         Exact on the group: rotations multiply, a free body follows the screw motion dv. Runs in
         machine code, the program of the expression ``moved``; NumPy explains what fails there.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        dv : array_like, shape (..., nv)
+            Velocities times the time step.
+
+        Returns
+        -------
+        ndarray, shape (..., nq)
+            The configuration.
         """
         fast = self.cache.get("moved") or self._compiled("moved")
         try:
@@ -310,9 +382,21 @@ class Model(AttachedData, ForeignAttributeHints, Value):
         return self.cached(name, build)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`.
+        """Constant velocities that lead from q0 to q1 in unit time; inverse of `integrate`.
 
         Rotations of spherical, free and planar joints take the shortest way, at most π.
+
+        Parameters
+        ----------
+        q0 : array_like, shape (..., nq)
+            Configuration at the beginning.
+        q1 : array_like, shape (..., nq)
+            Configuration at the end.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            The velocities.
         """
         return self._layout.difference(q0, q1)
 
@@ -322,91 +406,29 @@ class Model(AttachedData, ForeignAttributeHints, Value):
 
     # -------------------------------------------------------------- changed copies
 
-    def with_body(
-        self,
-        name: str,
-        *,
-        inertia: SpatialInertia | FlexibleInertia | None = None,
-        placement: Pose | None = None,
-        joint: Joint | None = None,
-        armature: ArrayLike | None = None,
-        damping: ArrayLike | None = None,
-        limits: LimitsArgument | edit.Keep = "keep",
-        moments: InertiaPolicy = "error",
-    ) -> Self:
-        """Return a model in which one body has other data; arguments that are not given stay.
-
-        `moments` says what to do if the new inertia is one no rigid body has: "error" or "warn".
-        """
-        old = self.body(name)
-        changed = edit.replaced_body(
-            old, inertia, placement, joint, armature, damping, limits, moments
-        )
-        return self._rebuilt(assemble(edit.with_body(self.description, changed)))
-
-    def with_inertial_parameters(
-        self,
-        parameters: ArrayLike,
-        *,
-        armature: ArrayLike | None = None,
-        damping: ArrayLike | None = None,
-        moments: InertiaPolicy = "error",
-    ) -> Self:
-        """Return the model whose bodies have other inertial parameters.
-
-        **Arguments:** `parameters` (10 n,) or (n, 10): [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]
-        of every body about its origin in body axes, as `inertial_parameters` gives them and
-        identification finds them; `armature` and `damping` (nv,), kept if None; `moments`, "error"
-        or "warn" if a body gets moments no rigid body has. A negative mass is always an error.
-        """
-        edit.reject_flexible(self.description, "with_inertial_parameters")
-        values = edit.checked_parameters(parameters, self.body_names)
-        values, rotors = edit.without_attachments(self.description, values, self.armature, armature)
-        dampers = edit.checked_rates("damping", damping, self.damping)
-        bodies = [
-            edit.reparametrised(body, values[i], rotors[s], dampers[s])
-            for i, (body, s) in enumerate(zip(self.description.bodies, self.v_slices, strict=True))
-        ]
-        return self._rebuilt(assemble(edit.with_bodies(self.description, bodies, moments)))
-
-    def with_rigid_bodies(self) -> Self:
-        """Return the same mechanism with all flexible bodies as they are undeformed, and rigid.
-
-        What sits on ports keeps its place; the coordinates are those of the joints alone.
-        """
-        return self._rebuilt(assemble(edit.with_rigid_bodies(self.description)))
-
-    def with_stiff_modes(self, h: float) -> Self:
-        """Return the mechanism with modal masses M_e + h C_e + h² K_e: that of an implicit step."""
-        return self._rebuilt(assemble(edit.with_stiff_modes(self.description, h)))
-
-    def with_locked(
-        self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
-    ) -> Self:
-        """Return the reduced model with some joints held still.
-
-        **Arguments:** `joints`, names; `q`, a full configuration (nq,) of this model, or a mapping
-        from joint name to coordinates. The bodies are welded at that pose and their names stay as
-        frames; the armature of a locked joint has nothing to turn and goes.
-        """
-        names = as_list("joints", joints, "['elbow']")
-        where = {name: self.q_slice(name) for name in names}
-        if isinstance(q, Mapping):
-            values = edit.locked_values(names, q)
-        else:
-            full = self._layout.checked_q(q)
-            values = {name: full[..., at] for name, at in where.items()}
-        return self._rebuilt(assemble(edit.with_locked(self.description, values)))
-
     def attach(
         self, other: Model, at: Point = WORLD_NAME, placement: Pose | None = None, prefix: str = ""
     ) -> Self:
         """Return one model of both, with the other's world frame fixed in a body of this one.
 
-        **Arguments:** `at`, a body, a frame, "world", or (name, offset); `placement`, pose of the
-        other's world frame there; `prefix`, put before all names of `other`. Gravity is this
-        model's. What is welded to the other's world becomes part of the body it is attached to,
-        with its inertia. Constraints of this mechanism stay; `other` must be a tree.
+        Gravity is this model's. What is welded to the other's world becomes part of the body it is
+        attached to, with its inertia. Constraints of this mechanism stay; `other` must be a tree.
+
+        Parameters
+        ----------
+        other : Model
+            The model to attach.
+        at : str or tuple, optional
+            A body, a frame, "world", or (name, offset). Default: "world".
+        placement : Pose, optional
+            Pose of the other's world frame there. Default: the identity.
+        prefix : str, optional
+            Prefix of all names of `other`. Default: none.
+
+        Returns
+        -------
+        Model
+            The combined model.
         """
         edit.check_attachment(other, placement, prefix)
         if other.constraints:
@@ -421,62 +443,6 @@ class Model(AttachedData, ForeignAttributeHints, Value):
         X_body = X if placement is None else X @ placement
         both = edit.attached(self.description, other.description, body, X_body, prefix)
         return self._rebuilt(assemble(both))
-
-    def with_payload(
-        self, at: Point, inertia: SpatialInertia, *, moments: InertiaPolicy = "error"
-    ) -> Self:
-        """Return the model with a payload fixed to one of its bodies.
-
-        **Arguments:** `at`, a body, a frame, or (name, offset); `inertia`, of the payload, about
-        that point and in the axes there; `moments`, "error" or "warn" if no rigid body has that
-        inertia. The body's inertia becomes the sum of both. On something that is fixed in the
-        world a payload moves only if the model is attached to another one.
-
-        >>> import phipsi as pp
-        >>> arm = pp.examples.planar_arm(2)
-        >>> loaded = arm.with_payload("tip", pp.SpatialInertia.sphere(0.05, mass=2.0))
-        >>> loaded.body("link2").inertia.mass - arm.body("link2").inertia.mass
-        2.0
-        """
-        host, X = self.resolve_point(at)
-        edit.checked_payload(inertia, at, moments)
-        body = WORLD_NAME if host == WORLD else self.body_names[host]
-        return self._rebuilt(edit.with_payload(self.description, body, inertia.transformed(X)))
-
-    def with_trees(self, bodies: str | Iterable[str]) -> Self:
-        """Return the model of the trees that contain these bodies, without the other trees."""
-        names = self._known_bodies(bodies)
-        return self._rebuilt(assemble(edit.with_trees(self.description, names)))
-
-    def with_paths(self, bodies: str | Iterable[str]) -> Self:
-        """Return the model of these bodies and all between them and the base.
-
-        What hangs on them elsewhere is not there.
-
-        >>> import phipsi as pp
-        >>> pp.examples.planar_arm(4).with_paths("link2").body_names
-        ('link1', 'link2')
-        """
-        names = self._known_bodies(bodies)
-        return self._rebuilt(assemble(edit.with_paths(self.description, names)))
-
-    def _known_bodies(self, bodies: str | Iterable[str]) -> set[str]:
-        """Names of bodies, each of which the model has."""
-        names = as_list("bodies", bodies, "['link1']")
-        return {self.body_names[self.body_index(name)] for name in names}
-
-    def with_gravity(self, gravity: ArrayLike) -> Self:
-        """Return the same mechanism under another gravity (3,), m/s², world axes."""
-        return self._rebuilt(replace(self.description, gravity=checked_gravity(gravity)))
-
-    def with_attachment(self, attachment: Attachment) -> Self:
-        """Return the same mechanism with an attachment, in place of the one of its kind.
-
-        Empty ones are not kept, so that an empty one takes it away.
-        """
-        changed = self.description.having(attachment)
-        validate(changed, "keep")
-        return self._rebuilt(changed)
 
     def _rebuilt(self, description: Description) -> Self:
         """The same mechanism of other bodies."""

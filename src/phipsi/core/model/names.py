@@ -66,7 +66,7 @@ class Names:
             )
         if name in self._bodies:
             joint = list(self._joints)[self._bodies[name]]
-            raise ModelError(f"{name!r} is a body; its joint is called {joint!r}.")
+            raise ModelError(f"{name!r} is a body; its joint is named {joint!r}.")
         raise ModelError(f"the model has no joint {name!r}. " + did_you_mean(name, self._joints))
 
     def resolve_point(self, point: Point) -> tuple[int, Pose]:
@@ -106,4 +106,4 @@ def _pair(point: Any) -> tuple[str, ArrayLike]:
 
 def _check_text(name: Any, what: str) -> None:
     if not isinstance(name, str):
-        raise ModelError(f"a {what} is named by a text, not by {name!r}.")
+        raise ModelError(f"a {what} is named by a string, not by {name!r}.")

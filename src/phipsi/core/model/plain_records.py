@@ -86,7 +86,7 @@ def checked_fields(
 
 
 def checked_items(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The list in a field, empty if it is not there."""
+    """The list in a field, empty if it is missing."""
     items = data.get(name, [])
     if not is_list(items):
         raise ParseError(f"{name!r} must be a list, not {items!r}.")

@@ -22,10 +22,24 @@ _EXACT = 1e-14  # below this they are kept bit for bit; above, projected onto th
 class Pose(PlainValue):
     """Pose X_AB of a frame B in a frame A: `x_A = rotation @ x_B + translation`.
 
-    **Arguments:** `rotation`, the 3×3 matrix R_AB or the unit quaternion (w, x, y, z), None for
-    the identity; `translation`, the origin of B in A's axes, in m. The rotation may miss
-    orthonormality by 1e-8 (numbers from a file) and is then projected; anything worse is a
-    `ModelError`. Poses compose with letters cancelling: `X_AC = X_AB @ X_BC`.
+    Poses compose with letters cancelling: `X_AC = X_AB @ X_BC`.
+
+    Parameters
+    ----------
+    rotation : array_like, shape (3, 3) or (4,), optional
+        The matrix R_AB or the unit quaternion (w, x, y, z). It may deviate from orthonormality by
+        1e-8 (numbers from a file) and is then projected; anything worse is a `ModelError`. Default:
+        the identity.
+    translation : array_like, shape (3,), optional
+        Origin of B in A's axes, in m. Default: zero.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> X_AB = pp.Pose(translation=(1, 0, 0))
+    >>> X_BC = pp.Pose.from_axis_angle((0, 0, 1), 0.5)
+    >>> (X_AB @ X_BC).apply((0, 0, 2)).tolist()
+    [1.0, 0.0, 2.0]
     """
 
     __slots__ = ("rotation", "translation")
@@ -45,6 +59,20 @@ class Pose(PlainValue):
 
         R = R_z(yaw) R_y(pitch) R_x(roll), URDF's and SDF's convention.
 
+        Parameters
+        ----------
+        rpy : array_like, shape (3,)
+            Roll, pitch and yaw, rad.
+        translation : array_like, shape (3,), optional
+            Origin of B in A's axes, in m. Default: zero.
+
+        Returns
+        -------
+        Pose
+            The pose.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> pp.Pose.from_rpy((0, 0, np.pi / 2), (1, 0, 0)).apply([1, 0, 0]).round(12)
         array([1., 1., 0.])

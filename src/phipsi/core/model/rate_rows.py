@@ -22,13 +22,17 @@ from typing import Any, ClassVar
 
 
 class RateRows(ABC):
-    """The rows of one body: their rates, their numbers, and the inertia that they have.
+    """The rate rows of one body: their velocities, their numbers, and the inertia that they have.
 
     A hashable value. The methods for programs are written once for any scalar, with the arithmetic
     `a` of a backend (`core/sweeps/arithmetic.py`) at the body.
 
-    **Attributes:** `rates`, which of the joint's have rows, in its own numbering; `attachment`, the
-    field of the attachment in stored models that the rows come from.
+    Attributes
+    ----------
+    rates : tuple of int
+        Which of the joint's velocities have rows, in its own numbering.
+    attachment : str
+        The field of the attachment in stored models that the rows come from.
     """
 
     __slots__ = ()
@@ -89,16 +93,38 @@ class RateRows(ABC):
     def elimination(cls, rows: Sequence[Any]) -> Any:
         """The pass that writes expressions of such bodies on six rows; see `RowElimination`.
 
-        `rows`, those of all bodies of a mechanism that have any; None if there is no such pass.
+        Parameters
+        ----------
+        rows : sequence of RateRows
+            The rows of all bodies of a mechanism that have any.
+
+        Returns
+        -------
+        RowElimination or None
+            None if there is no such pass.
         """
 
     # ---- elsewhere -------------------------------------------------------------------------------
 
     @abstractmethod
     def dense_inertia(self, c: Any, k: int, along: Sequence[Any] = ()) -> Any:
-        """M(k), or its change along rates of the rows, as a matrix for `pp.evaluate_dense`.
+        """M(k), or its change along velocities of the rows, as a matrix for `pp.evaluate_dense`.
 
-        `c` is the `Configuration`. It is written without the operations, which it checks.
+        It is written without the operations, which it checks.
+
+        Parameters
+        ----------
+        c : Configuration
+            The configuration.
+        k : int
+            The body.
+        along : sequence, optional
+            Velocities of the rows. Default: M(k) itself.
+
+        Returns
+        -------
+        ndarray
+            The matrix.
         """
 
     @abstractmethod

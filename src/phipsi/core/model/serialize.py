@@ -43,8 +43,8 @@ def register_joint(kind: type[Joint]) -> None:
     known = _JOINTS.get(kind.__name__, kind)
     if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
         raise ModelError(
-            f"there is a joint {kind.__name__} already, that of {known.__module__}. Stored models "
-            "know joints by the names of their classes; choose another name"
+            f"a class of joints {kind.__name__} is registered already, that of {known.__module__}. "
+            "Stored models know joints by the names of their classes; choose another name"
         )
     _JOINTS[kind.__name__] = kind
 
@@ -75,7 +75,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         )
     if data.get("version") != VERSION:
         raise ParseError(
-            f"model format version {data.get('version')!r} is not known here; this library reads "
+            f"model format version {data.get('version')!r} is not supported; this library reads "
             f"version {VERSION}. Write the model again with the library that made it."
         )
     required = ("format", "version", "gravity", "bodies")

@@ -39,13 +39,13 @@ def check_names(description: Description) -> None:
         if WORLD_NAME in (body.name, body.joint_name):
             what = "a body" if body.name == WORLD_NAME else f"the joint of body {body.name!r}"
             raise ModelError(
-                f"{what} is called 'world', which names the inertial frame. Choose another name, "
-                f"for example 'base'; bodies attach to the inertial frame with parent=\"world\"."
+                f"{what} is named 'world', which is the inertial frame. Choose another name, for "
+                "example 'base'; bodies attach to the inertial frame with parent=\"world\"."
             )
     for frame in description.frames:
         if frame.name == WORLD_NAME:
             raise ModelError(
-                "a frame is called 'world', which names the inertial frame. Choose another name."
+                "a frame is named 'world', which is the inertial frame. Choose another name."
             )
     _reject_duplicates("body", (body.name for body in description.bodies))
     _reject_duplicates("joint", (body.joint_name for body in description.bodies))
@@ -82,10 +82,10 @@ def check_attachment(description: Description) -> None:
         names = [description.bodies[i].name for i in cycle]
         loop = " → ".join(repr(name) for name in [*names, names[0]])
         raise ModelError(
-            f"bodies hang on each other in a cycle (child → parent): {loop}. A tree needs a way "
-            f"to the world from every body: attach one of them elsewhere, for example\n"
+            f"bodies form a cycle (child → parent): {loop}. In a tree, every body leads to the "
+            "world through its parents: attach one of them elsewhere, for example\n"
             f'    builder.add_body({names[0]!r}, parent="world", ...)\n'
-            f"and close the loop with a constraint instead of a joint."
+            "and close the loop with a constraint instead of a joint."
         )
 
 
@@ -121,19 +121,19 @@ def check_port(body: Body, parent: Body | None) -> None:
     if parent is None or parent.flexible is None:
         if body.port:
             raise ModelError(
-                f"body {body.name!r} is to sit on the port {body.port!r} of {body.parent!r}, which "
-                f"is not a flexible body and has no ports. Leave out port= and give placement=."
+                f"body {body.name!r} is attached to the port {body.port!r} of {body.parent!r}, "
+                "which is not a flexible body and has no ports. Remove port= and pass placement=."
             )
         return
     if body.port == "":
         return
     if body.port is None:
         raise ModelError(
-            f"body {body.name!r} hangs on the flexible body {body.parent!r}, which deforms: say on "
-            f"which port, for example\n"
-            f"    builder.add_body({body.name!r}, parent={body.parent!r}, port={_a_port(parent)!r})"
-            f"\n"
-            f'or port="" for its body frame, which its modes do not move.'
+            f"body {body.name!r} is attached to the flexible body {body.parent!r}: pass its port, "
+            "for example\n"
+            f"    builder.add_body({body.name!r}, parent={body.parent!r}, "
+            f"port={_a_port(parent)!r})\n"
+            'or port="" for its body frame, which its modes do not move.'
         )
     if body.port not in (names := [port.name for port in parent.flexible.ports]):
         raise ModelError(
@@ -255,8 +255,8 @@ def _reject_duplicates(what: str, names: Iterable[str]) -> None:
         if name in seen:
             keyword = "joint_name" if what == "joint" else "name"
             raise ModelError(
-                f"two {'bodies' if what == 'body' else what + 's'} are called {name!r}; names "
-                f"must differ, because results are looked up by them. Rename one, for example "
+                f"two {'bodies' if what == 'body' else what + 's'} are named {name!r}; names must "
+                "differ, because results are looked up by them. Rename one, for example "
                 f"{keyword}={name + '_2'!r}."
             )
         seen.add(name)

@@ -20,7 +20,7 @@ class Value:
     __slots__ = ()
 
     def _key(self) -> tuple[Any, ...]:
-        raise NotImplementedError(f"{type(self).__name__} must say what identifies it")
+        raise NotImplementedError(f"{type(self).__name__} must define `_key`: what identifies it")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -176,7 +176,7 @@ def _collect_assets(found: MjcfFiles) -> None:
 
 
 def _points_in(data: bytes) -> int:
-    """How many heights a file has: a PNG, or two whole numbers and single-precision numbers."""
+    """How many heights a file has: a PNG, or two integers and single-precision numbers."""
     if data.startswith(b"\x89PNG"):
         width, height = struct.unpack(">II", data[16:24].ljust(8, b"\0"))
         return width * height

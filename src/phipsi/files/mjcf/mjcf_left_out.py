@@ -188,7 +188,7 @@ class _Notes:
         whole[home.q : home.q + _NQ[kind]] = rest
         stiffness = linear if home.nv == _NV[kind] else stiffness
         line = f"pp.forces.JointSpring({home.name!r}, {stiffness!r}, rest={_few(whole)})"
-        self._note(who, home.name, at, f"{what} Add it to the forces of a run:", line)
+        self._note(who, home.name, at, f"{what} Add it to the forces of a simulation:", line)
 
     def _neutral(self, k: int, home: _Home) -> list[float]:
         """Neutral coordinates of the joint of ours that has joint k."""
@@ -287,7 +287,7 @@ class _Notes:
             self._note(
                 who, name, at,
                 "gravity compensation is not part of the model and is left out. Add the force that "
-                "lifts it to those of a run:",
+                "lifts it to those of a simulation:",
                 f"pp.forces.Wrench(({host!r}, {_few(place)}), {_few([0.0, 0.0, 0.0, *lift])})",
             )  # fmt: skip
         if m.body_mocapid[i] >= 0:

@@ -59,8 +59,8 @@ class Includes:
             raise element.error(f"include {shortened(uri)}: {error}") from error
         if found is None:
             raise element.error(
-                f"include {shortened(uri)} was not found. Say where models are:\n"
-                f"    pp.load(path, package_dirs=['folder of models'])"
+                f"include {shortened(uri)} was not found. Pass the folders of models:\n"
+                "    pp.load(path, package_dirs=['folder of models'])"
             )
         data = self.sum.add(read_bytes(found), element)
         sdf = parse_xml(data, found).outermost("an SDF", "sdf")
@@ -140,11 +140,11 @@ def _which(wanted: str | None, names: list[str]) -> str:
         return "there is no <model>, so there is no robot."
     if wanted is None:
         return (
-            f"there are {len(names)} models: {listed}. Say which one:\n"
+            f"there are {len(names)} models: {listed}. Choose one:\n"
             f"    pp.load(path, model={names[0][:40]!r})"
         )
     if wanted in names:
-        return f"{len(names)} models are called {shortened(wanted)}. Rename one of them."
+        return f"{len(names)} models are named {shortened(wanted)}. Rename one of them."
     return f"there is no model {shortened(wanted)}. {did_you_mean(wanted, names)}"
 
 

@@ -21,7 +21,7 @@ def note_forces_on_link(
     if not texts.flag("gravity", True):
         lift = [0.0, 0.0, 0.0, *(-inertia.mass * x + 0.0 for x in robot.gravity)]
         instead = (
-            "Add the force that lifts it to those of a run:\n"
+            "Add the force that lifts it to those of a simulation:\n"
             f"    pp.forces.Wrench(({name!r}, {inertia.com_B.tolist()}), {lift})"
         )
         robot.note_left_out("<gravity>false</gravity>", who, name, element, instead=instead)
@@ -59,7 +59,7 @@ def note_spring(
     if at is not None and (stiffness := at.texts.number("spring_stiffness", who, 0.0)):
         rest = at.texts.number("spring_reference", who, 0.0)
         instead = (
-            "Add it to the forces of a run:\n"
+            "Add it to the forces of a simulation:\n"
             f"    pp.forces.JointSpring({name!r}, {on(stiffness)}, rest={on(rest)})"
         )
         robot.note_left_out("its spring", who, name, at, instead=instead)

@@ -79,8 +79,8 @@ def _one_root(robot: ParsedRobot) -> ParsedRobot:
         listed = ", ".join(shortened(link.name) for link in roots[:5])
         raise robot.fault(
             roots[1],
-            f"{len(roots)} links hang on no joint ({listed}{', …' if len(roots) > 5 else ''}), but "
-            "a robot has one base. Connect it, for example with\n"
+            f"{len(roots)} links have no parent joint ({listed}{', …' if len(roots) > 5 else ''}), "
+            "but a robot has one base. Connect it, for example with\n"
             f'    <joint name="{roots[1].name[:40]}_joint" type="fixed"> <parent '
             f'link="{roots[0].name[:40]}"/> <child link="{roots[1].name[:40]}"/> </joint>',
         )

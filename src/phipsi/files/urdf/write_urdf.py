@@ -50,12 +50,43 @@ _GRAVITY = (0.0, 0.0, -9.81)
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
-    **Arguments:** `path`, where to write it; None only returns the text. A base on the free joint
-    that ``load(path, base="free")`` added is written as the base link: load it the same way again.
-    Joints that mimic others, as `load` reads them, are written as such; other constraints are
-    rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
-    (armature, rotors, drives with different efforts in both directions, gravity other than
-    9.81 m/s² along −z).
+    A base on the free joint that ``load(path, base="free")`` added is written as the base link:
+    load it the same way again. Joints that mimic others, as `load` reads them, are written as such;
+    other constraints are rejected.
+
+    Parameters
+    ----------
+    model : Model
+        A tree, or a system whose constraints are mimic joints.
+    path : str or path, optional
+        Where to write it. Default: only return the text.
+
+    Returns
+    -------
+    str
+        The text of the file.
+
+    Raises
+    ------
+    ModelError
+        If URDF cannot describe the model (joint types it lacks).
+
+    Warns
+    -----
+    PhipsiWarning
+        If something is lost: armature, rotors, drives with different torque limits in both
+        directions, gravity other than 9.81 m/s² along −z.
+
+    See Also
+    --------
+    load : Read a robot file.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2).with_gravity((0, 0, -9.81))
+    >>> pp.save_urdf(arm).count("<joint ")
+    3
     """
     if path is not None:
         path = named_as(path, "a robot in URDF", (".urdf", ".xml"))
@@ -78,11 +109,13 @@ def _warn_of_losses(model: Model) -> None:
         lost.append(f"{len(model.rotors)} rotor(s), for example {model.rotors[0].name!r}")
     one_sided = [r.joint for r in model.joint_properties.values() if r.lower_effort is not None]
     if one_sided:
-        lost.append(f"the least efforts of {len(one_sided)} joint(s), such as {one_sided[0]!r}")
+        lost.append(
+            f"the lower torque limits of {len(one_sided)} joint(s), such as {one_sided[0]!r}"
+        )
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:
-        warn(f"URDF cannot say {' and '.join(lost)}; they are left out.")
+        warn(f"URDF cannot represent {' and '.join(lost)}; they are omitted.")
 
 
 @final
@@ -300,7 +333,7 @@ def _geometry(shape: LinkShape) -> str:
     }
     if shape.kind not in sizes:
         raise ModelError(
-            f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or leave it out."
+            f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or remove it."
         )
     return _tag(shape.kind, **sizes[shape.kind])
 
