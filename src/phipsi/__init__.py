@@ -97,7 +97,7 @@ _TABLE = {
         "attached.material": "Material",
         "contact.contact_pairs": "Contacts",
         "contact.contact_points": "contact_points distances",
-        "simulation.impacts.contact_steps": "contact_forces contact_step",
+        "simulation.impacts.single_contact_step": "contact_forces contact_step",
     },
     ("Export", "code-generation.md"): {"codegen.export": "export"},
     ("Simulation", "simulation.md"): {

@@ -89,7 +89,7 @@ from phipsi.simulation.analysis.linearization import linearize
 from phipsi.simulation.analysis.step_derivatives import step_derivatives
 from phipsi.simulation.compiled.episodes import Episodes
 from phipsi.simulation.compiled.simulator import Simulator
-from phipsi.simulation.impacts.contact_steps import contact_forces, contact_step
+from phipsi.simulation.impacts.single_contact_step import contact_forces, contact_step
 from phipsi.simulation.runs.gradients import rollout_gradient
 from phipsi.simulation.runs.rollout import rollout
 from phipsi.simulation.simulate import topology

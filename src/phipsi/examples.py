@@ -51,6 +51,18 @@ def planar_arm(n: int = 2) -> Model:
     At q = 0 it is stretched along x. Bodies "link1", …, joints "joint1", …, frame "tip" at the end
     of the last rod.
 
+    Parameters
+    ----------
+    n : int, optional
+        Number of rods.
+
+    Returns
+    -------
+    Model
+        The arm.
+
+    Examples
+    --------
     >>> from phipsi.examples import planar_arm
     >>> planar_arm(2).joint_names
     ('joint1', 'joint2')
@@ -87,12 +99,23 @@ _ARM = (
 
 
 def seven_joint_arm(armature: float = 0.0) -> Model:
-    """Arm with seven revolute joints, 1.1 m and 19 kg, that stands upright at q = 0.
+    """Arm with seven revolute joints, 1.1 m and 19 kg, upright at q = 0.
 
-    The joints turn about z and y in turn: shoulder (yaw, pitch, roll), elbow, forearm, wrist. The
-    bodies have the names of their joints; frame "tool" is at the flange. `armature` is the rotor
-    inertia of every joint in kg·m².
+    The joints alternate between axes z and y: shoulder (yaw, pitch, roll), elbow, forearm, wrist.
+    The bodies have the names of their joints; frame "tool" is at the flange.
 
+    Parameters
+    ----------
+    armature : float, optional
+        Rotor inertia of every joint, kg·m².
+
+    Returns
+    -------
+    Model
+        The arm.
+
+    Examples
+    --------
     >>> from phipsi.examples import seven_joint_arm
     >>> seven_joint_arm().joint_names[:3]
     ('shoulder_yaw', 'shoulder_pitch', 'upper_arm_roll')
@@ -266,9 +289,23 @@ def two_finger_grasp(friction: float = 0.6, kind: type[Contact] | None = None) -
     """Two planar fingers that stand on the ground and hold a box of 0.5 kg and 0.1 m between them.
 
     Each finger has two links of 0.1 m, hinged about y; its tip touches a face of the box, which
-    moves freely: contacts "left" and "right", of any `kind` that takes `friction`, by default
-    `grasping.Point`. At neutral q the fingers stand upright and the contacts are closed.
+    moves freely: contacts "left" and "right". At neutral q the fingers stand upright and the
+    contacts are closed.
 
+    Parameters
+    ----------
+    friction : float, optional
+        Coefficient of friction of the contacts.
+    kind : type, optional
+        Kind of contact that takes `friction`. Default: `grasping.Point`.
+
+    Returns
+    -------
+    Grasp
+        The grasp.
+
+    Examples
+    --------
     >>> from phipsi.examples import two_finger_grasp
     >>> two_finger_grasp().contact_forces(two_finger_grasp().model.neutral(), [0.0] * 10,
     ...     [0.5, 0.0, -0.5, 0.0] + [0.0] * 6).shape
@@ -307,6 +344,20 @@ def random_tree(seed: int = 0, n: int = 6) -> Model:
     Bodies "body0", …, the first on the world, the others on an earlier one each; boxes of 1–3 kg
     and about half a metre.
 
+    Parameters
+    ----------
+    seed : int, optional
+        Seed.
+    n : int, optional
+        Number of bodies.
+
+    Returns
+    -------
+    Model
+        The tree.
+
+    Examples
+    --------
     >>> from phipsi.examples import random_tree
     >>> random_tree(seed=1, n=8) == random_tree(seed=1, n=8)
     True

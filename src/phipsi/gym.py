@@ -22,7 +22,7 @@ def __getattr__(name: str) -> object:
     if name in ("make", "make_vec", "Env", "envs"):
         made = ", ".join(f"{x}(num_envs)" for x in sorted(__all__) if x.islower())
         text += (
-            f": phipsi has no registry, and gymnasium.make no ids of it. Vector environments are "
-            f"{made}, and VectorEnvironment(simulator, …) for your own task"
+            f": phipsi registers no ids with gymnasium.make. Vector environments are {made}, and "
+            "VectorEnvironment(simulator, …) for your own task"
         )
     raise AttributeError(text, name=name)

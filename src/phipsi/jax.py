@@ -7,8 +7,9 @@
     gradient = jax.grad(lambda tau: pj.forward_dynamics(model, q, v, tau).sum())(tau)
 
 The work is done on the CPU in float64 by a callback, which jitted code calls; results have the type
-of the inputs (enable x64 for full precision). Gradients by q are by its components. Derivatives of
-derivatives are not defined. Needs JAX (``pip install "phipsi[jax]"``).
+of the inputs (enable x64 for full precision). Gradients with respect to q are
+those of its components. Derivatives of derivatives are not defined. Needs JAX
+(``pip install "phipsi[jax]"``).
 """
 
 from phipsi.learning.jax_functions import *  # noqa: F403  (what the room offers under this name)

@@ -6,9 +6,9 @@
     vdot = pt.forward_dynamics(model, q, v, tau)                   # the named ones
     vdot.sum().backward()
 
-Tensors are float64 or float32 on any device; the work is done in float64 on the CPU. Gradients by q
-are by its components. `torch.func.vmap`, `jvp` and `grad` work; derivatives of derivatives do not.
-Needs PyTorch (``pip install "phipsi[torch]"``).
+Tensors are float64 or float32 on any device; the work is done in float64 on the CPU. Gradients with
+respect to q are those of its components. `torch.func.vmap`, `jvp` and `grad` work;
+derivatives of derivatives do not. Needs PyTorch (``pip install "phipsi[torch]"``).
 """
 
 from phipsi.learning.torch_functions import *  # noqa: F403  (what the room offers under this name)

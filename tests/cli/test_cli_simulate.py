@@ -78,7 +78,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
         ("seven_joint_arm --duration 1 --set elbow_pitch=nan", "must be finite"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=1 --set elbow_pitch=2", "given twice"),
         ("seven_joint_arm --duration 1 --integrator dopry", "Did you mean 'dopri'"),
-        ("seven_joint_arm --duration 1 --out run.xlsx", "the suffix says what to write"),
+        ("seven_joint_arm --duration 1 --out run.xlsx", "the suffix determines the format"),
         ("seven_joint_arm --duration 1 --out nowhere/run.npz", "mkdir -p nowhere"),
         ("seven_joint_arm --duration 1 --output-every 0", "must be a positive time"),
         ("seven_joint_arm --duration 1 --base free", "--model are for files"),
@@ -104,7 +104,8 @@ def test_divergence_keeps_everything_before(capsys: pytest.CaptureFixture[str], 
     options = "--duration 50 --integrator semi_implicit --dt 0.4 --set shoulder_pitch=1 --out"
     assert call("simulate", "seven_joint_arm", *options.split(), str(out)) == 1
     error = capsys.readouterr().err
-    assert error.startswith("the run diverged: ") and "the results up to then were written" in error
+    assert error.startswith("the simulation diverged: ")
+    assert "the results up to then were written" in error
     saved = pp.Trajectory.load(out)
     assert not saved.complete and np.isfinite(saved.q).all() and 0 < saved.t[-1] < 50
 

@@ -200,7 +200,7 @@ def test_systems_with_contacts_keep_them():
         (lambda s, q, v: pp.System(pp.examples.planar_arm(2), contacts=s.contact_pairs), "another"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="rk4"), "events of contacts"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, prescribed={"ball": 0.0}), "prescribed="),
-        (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "another name"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "Rename yours"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="time_stepping", work=True), "work="),
         (lambda s, q, v: pp.forward_dynamics(s, q, v, np.zeros(6)), "contact_step"),
     ],
@@ -213,7 +213,7 @@ def test_rejected(call, why):
 def test_a_run_without_contacts_has_no_certificate():
     sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-3)
     run = sim.rollout(sim.initial_state(), steps=1, progress=False)
-    with pytest.raises(pp.errors.PhipsiError, match="no contacts to certify"):
+    with pytest.raises(pp.errors.PhipsiError, match="certificate: this simulator has no contacts"):
         _ = run.certificate
 
 

@@ -200,11 +200,17 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointLimit(None, np.inf, lower=-
         (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID], **RK4), "time_stepping"),
         (
             lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY], **RK4),
-            "velocity_scale must be positive",
+            "velocity_scale positive",
         ),
-        (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no efforts at a state"),
-        (lambda: F.JointLimit(None, np.inf, 0.1, lower=-1.0).bind(ARM), "no dissipation"),
-        (lambda: F.JointLimit(None, 5.0, lower=-1.0, restitution=0.5).bind(ARM), "that gives"),
+        (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no torques at a state"),
+        (
+            lambda: F.JointLimit(None, np.inf, 0.1, lower=-1.0).bind(ARM),
+            "dissipation= applies only",
+        ),
+        (
+            lambda: F.JointLimit(None, 5.0, lower=-1.0, restitution=0.5).bind(ARM),
+            "restitution= applies only",
+        ),
         (lambda: F.JointLimit(None, np.inf, lower=-1.0, restitution=2).bind(ARM), "create energy"),
         (lambda: F.JointFriction(None, 1.0, -1.0).bind(ARM), "velocity_scale"),
     ],

@@ -138,8 +138,8 @@ TIED = F.Rope("ball", "world", 1.0)
         ),
         (lambda m: pp.Simulator(m, [TIED]), "ropes"),
         (lambda m: F.Rope("ball", "ball", 1.0).bind(m), "never go taut"),
-        (lambda m: F.Rope("ball", "world", 0.0).bind(m), "positive length"),
-        (lambda m: F.Rope("ball", "world", 1.0, damping=1.0).bind(m), "no damping"),
+        (lambda m: F.Rope("ball", "world", 0.0).bind(m), "length must be positive"),
+        (lambda m: F.Rope("ball", "world", 1.0, damping=1.0).bind(m), "damping= applies only"),
         (lambda m: F.Rope("bal", "world", 1.0).bind(m), "bal"),
     ],
 )

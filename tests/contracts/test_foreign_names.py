@@ -69,7 +69,7 @@ def test_other_names_of_joints_are_plain_errors():
 
 
 def test_gym_says_what_it_has():
-    with pytest.raises(AttributeError, match="no registry") as error:
+    with pytest.raises(AttributeError, match="registers no ids") as error:
         phipsi.gym.make("CartPole-v1")
     named = re.findall(r"(\w+)\(num_envs\)", str(error.value))
     assert named and all(hasattr(phipsi.gym, name) for name in named)

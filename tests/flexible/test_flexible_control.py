@@ -165,14 +165,14 @@ def test_a_joint_that_is_locked_stops_and_modes_go_on(name):
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (lambda: pp.control.ComputedTorque(ARM, TARGET, 1.0, 1.0), "modes have no drive"),
+        (lambda: pp.control.ComputedTorque(ARM, TARGET, 1.0, 1.0), "modes are not actuated"),
         (
             lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1.0, 1.0),
-            "which modes without a drive change too",
+            "which also depends on modes, and these are not actuated",
         ),
         (
             lambda: pp.control.PDGravity(ARM, TARGET, 1.0, 1.0, actuated=["wrist"]),
-            "needs a drive at every joint",
+            "requires every joint to be actuated",
         ),
         (
             lambda: pp.forces.JointDamper(None, 0.1).bind(ARM),

@@ -169,7 +169,7 @@ REFUSED = {
     "running cost of NaN": (
         lambda: pp.rollout_gradient(
             ARM, O, O, O, 0.1, 2, running=lambda k, q, v, u: (0.0, None, v * np.nan, None)),
-        r"derivative by v that running\(…\) returns is nan"),
+        r"derivative with respect to v that running\(…\) returns is nan"),
     "cost as text": (
         lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "is not a function"),
     "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),

@@ -379,9 +379,9 @@ def test_references_of_poses():
     for given, what in (
         (pose, r"must return \(pose, velocity, acceleration\)"),
         ((pose[:3], zero, zero), r"pose of reference .* has shape \(3, 4\)"),
-        ((2 * pose, zero, zero), r"R R\* = I only to 3"),
+        ((2 * pose, zero, zero), r"R R\* differs from I by 3"),
         ((pose, zero, zero[:5]), r"acceleration of reference .* has shape \(5,\)"),
-        ((pose.T, zero, zero), "whose last row is not"),
+        ((pose.T, zero, zero), "that is not a pose: the last row"),
     ):
         control = pp.control.OperationalSpace(
             ARM, TIP, lambda t, x=given: x, 1.0, 1.0, components=(3, 4)
@@ -403,7 +403,7 @@ def test_poses_of_references_with_rounding_and_in_laws():
 
     np.testing.assert_array_equal(control(rounded)(0.0, Q, V), control(pose)(0.0, Q, V))
     pp.Simulator(ARM, control(pose), dt=0.01)
-    with pytest.raises(pp.errors.PhipsiError, match="whose last row is not"):
+    with pytest.raises(pp.errors.PhipsiError, match="that is not a pose: the last row"):
         pp.Simulator(ARM, control(pose.T), dt=0.01)
 
 
@@ -419,7 +419,7 @@ def test_a_pose_that_is_transposed():
 def test_numbers_that_are_too_large():
     with pytest.raises(PhipsiError, match="too large to compute with"):
         pp.SpatialInertia.sphere(1e300, mass=1.0)
-    with pytest.raises(PhipsiError, match="leads to numbers that are not finite"):
+    with pytest.raises(PhipsiError, match="gives numbers that are not finite"):
         pp.step_derivatives(ARM, Q, V, V, 2.0**70)
 
 
@@ -457,7 +457,7 @@ def test_forces_over_time():
 def test_a_folder_that_workers_share():
     study = pp.Study(pp.Simulator(ARM), {"t": [0.0, 1.0]}, steps=1)
     for folder in (None, "somewhere"):
-        with pytest.raises(pp.errors.InputError, match="shared_folder=True would do nothing"):
+        with pytest.raises(pp.errors.InputError, match="shared_folder=True has no effect"):
             study.run(folder, shared_folder=True)
 
 

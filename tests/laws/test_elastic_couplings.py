@@ -79,7 +79,7 @@ def test_compiled_runs_are_the_same():
     [
         (lambda f: f(("motor", "motor"), (1, 2), 1.0), "different names"),
         (lambda f: f(("motor", "drum"), (1, 0), 1.0), "coefficient 0"),
-        (lambda f: f(("motor", "drum"), (1,), 1.0), r"shape \(1,\); give one for each of the 2"),
+        (lambda f: f(("motor", "drum"), (1,), 1.0), r"shape \(1,\); pass one for each of the 2"),
         (lambda f: f(("motor", "drum"), 1.0, 1.0), r"shape \(\)"),
         (lambda f: f(("motor", "drum"), (1, 1), 1.0, damping=1, backlash=0.1), "dissipation="),
         (lambda f: f(("motor", "drum"), (1, 1), -1.0), "stiffness"),

@@ -327,7 +327,9 @@ def test_laws_are_controllers_by_the_names_of_their_arguments():
     found = pp.simulate(ARM, start, moving, 0.1, controller=damp)
     wanted = pp.simulate(ARM, start, moving, 0.1, controller=lambda t, q, v: -v)
     assert_allclose(found.v[-1], wanted.v[-1], rtol=1e-9)
-    with pytest.raises(pp.errors.PhipsiError, match=r"laws are controllers.*\n.*controller=damp"):
+    with pytest.raises(
+        pp.errors.PhipsiError, match=r"laws are passed as controllers.*\n.*controller=damp"
+    ):
         pp.simulate(ARM, start, start, 0.01, forces=[damp])
 
     @pp.law

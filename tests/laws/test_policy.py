@@ -121,7 +121,7 @@ def test_sequential():
     wanted = x @ last["weight"].T + last["bias"]
     assert_allclose(efforts([pp.laws.policy(net)]), wanted, rtol=1e-12, atol=1e-12)
     for bad, text in (
-        (Sequential(linear[0], layer("Conv1d")), "Conv1d, which is not known"),
+        (Sequential(linear[0], layer("Conv1d")), "Conv1d, which is not supported"),
         (Sequential(linear[0], layer("ELU", alpha=0.5)), "only alpha=1"),
     ):
         with pytest.raises(LawError, match=text):
@@ -157,12 +157,12 @@ def test_a_policy_in_a_run(shared):
         ({"0.running_mean": np.eye(3)}, {}, "not a name such as"),
         ({"0.bias": np.ones(3)}, {}, "a bias and no weight"),
         ({"0.weight": np.eye(3), "0.bias": np.ones(2)}, {}, "does not fit"),
-        ({"0.weight": np.eye(3), "2.weight": np.eye(2)}, {}, "does not fit to the 3"),
+        ({"0.weight": np.eye(3), "2.weight": np.eye(2)}, {}, "does not fit the 3"),
         ({"0.weight": np.full((3, 3), np.nan)}, {}, "finite"),
         ({"0.weight": np.ones((2, 2, 2))}, {}, "a matrix or a vector"),
         ({"0.weight": "x"}, {}, "not an array"),
         ({"0.weight": np.eye(3)}, {"activation": "tahn"}, "Did you mean 'tanh'"),
-        ({"0.weight": np.eye(3)}, {"observe": 3}, "are functions"),
+        ({"0.weight": np.eye(3)}, {"observe": 3}, "must be functions"),
         ({"0.weight": np.eye(3)}, {"observe": lambda weight_0: weight_0}, "names a weight"),
     ],
 )

@@ -15,8 +15,8 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.core.model.points import point_set
 from phipsi.errors import InputError, SpaceError
+from phipsi.learning.coordinate_maps import CoordinateMaps
 from phipsi.learning.differentiable import (
-    CoordinateMaps,
     ExpressionBridge,
     FrameworkFunctions,
     PosesBridge,

@@ -194,7 +194,7 @@ def test_a_wall_rejects_and_positions_in_angstrom_are_noticed():
     found = mo.sample(molecule, 6, replicas=16, dt=0.02, steps=10, seed=0)
     assert 0 < found.accepted.mean() < 1
     assert found.positions()[..., 0].min() > -0.05
-    with pytest.raises(pp.errors.SimulationError, match="on top of each other"):
+    with pytest.raises(pp.errors.SimulationError, match="atoms coincide"):
         v = np.zeros(7)
         v[3] = -10.0
         mo.run(molecule, molecule.home, v, 0.02, 10)
@@ -425,7 +425,7 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: Molecule([1] * 4, np.zeros((4, 3)), BONDS), "same place"),
         (lambda: Molecule(["C"] * 4, zigzag(100), BONDS), "must be numbers"),
         (lambda: Molecule([1] * 4, zigzag(100), None), "pairs of atoms"),
-        (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "whole numbers"),
+        (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "two integers"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).dihedral(np.zeros(8), (0, 1, 2)), "four"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS).body_forces(np.eye(8)[0], [1, 2]), "atoms"),
         (

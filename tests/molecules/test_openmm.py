@@ -114,13 +114,13 @@ def test_wrapped_molecules_are_rejected(parts):
 def test_bad_input(parts):
     topology, system, positions = parts
     for given in ((None, system), (topology, "amber")):
-        with pytest.raises(pp.errors.InputError, match=r"must be OpenMM's.*\n.*PDBFile"):
+        with pytest.raises(pp.errors.InputError, match=r"must be an object of OpenMM.*\n.*PDBFile"):
             mo.from_openmm(*given, positions)
     other = openmm.System()
     other.addParticle(12.0)
     with pytest.raises(pp.errors.InputError, match="22 atoms and the system 1 particles"):
         mo.from_openmm(topology, other, positions)
-    with pytest.raises(pp.errors.InputError, match="not one of OpenMM's"):
+    with pytest.raises(pp.errors.InputError, match="is not available in OpenMM"):
         mo.OpenMMPotential(system, platform="Abacus")
     other.addParticle(12.0)
     other.addParticle(0.0)

@@ -320,7 +320,7 @@ def test_examples(file: Path, tmp_path: Path):
 # ---- what is wrong is told by file and line ------------------------------------------------------
 
 WRONG = [
-    (ARM + "durration = 2", 3, "'durration' means nothing here. Did you mean 'duration'?"),
+    (ARM + "durration = 2", 3, "unknown key 'durration'. Did you mean 'duration'?"),
     ("duration = 1", 1, "'model' is missing"),
     ('model = "quadruped"', 1, "'duration' is missing. For example:  duration = 5.0"),
     ('model = "seven_joint_arn"\nduration = 1', 1, "Did you mean 'seven_joint_arm'?"),
@@ -329,7 +329,7 @@ WRONG = [
     ('model = "/etc/arm.urdf"\nduration = 1', 1, "the path is absolute and outside"),
     ('model = "http://x.y/arm.urdf"\nduration = 1', 1, "addresses are never fetched"),
     ("model = 3\nduration = 1", 1, "model = 3 must be a table"),
-    ('duration = 1\n[model]\nrobot = "humanoid"\nbase = "free"', 4, "'base' is for files"),
+    ('duration = 1\n[model]\nrobot = "humanoid"\nbase = "free"', 4, "'base' applies only to files"),
     ('duration = 1\n[model]\nrobot = "humanoid"\nfile = "x.urdf"', 2, "one of the two"),
     ('duration = 1\nmodel.robot = "humanoid"\nmodel.gravity = [0, 1]', 3, "3 finite numbers"),
     ('model = "quadruped"\nduration = "1"', 2, 'duration = "1" must be a positive number'),
@@ -351,7 +351,7 @@ WRONG = [
         ARM + "[[forces]]\ntype = 'JointDamper'\ndamping = 1\n[[forces]]\n\ntype = 'JointSpring'\n"
         "stifness = 3",
         9,
-        "forces no. 2 (JointSpring): 'stifness' means nothing here. Did you mean 'stiffness'?",
+        "forces no. 2 (JointSpring): unknown key 'stifness'. Did you mean 'stiffness'?",
     ),
     (
         ARM + "[[forces]]\ntype = 'JointDamper'\njoints = 'elbow'\ndamping = 1",
@@ -371,7 +371,7 @@ WRONG = [
     (
         ARM + "[[forces]]\ntype = 'PointSpring'\na = { on = 'tool', at = 1 }\nb = 'world'",
         5,
-        "forces no. 1 (PointSpring).a: 'at' means nothing here",
+        "forces no. 1 (PointSpring).a: unknown key 'at'",
     ),
     (ARM + "[controller]\ntype = 'PID'", 4, 'is not one of "ComputedTorque"'),
     (ARM + "[controller]\ntype = 'PDGravity'\nkd = 1", 3, "'kp' is missing"),
@@ -384,7 +384,7 @@ WRONG = [
     (
         ARM + "[controller]\ntype = 'PDGravity'\nkd = 1\nkp = 1\npath = [\n {time = 0},\n]",
         7,
-        "at least two stops",
+        "at least two waypoints",
     ),
     (
         ARM + "[controller]\ntype = 'PDGravity'\nkd = 1\nkp = 1\npath = [\n {time = 0, q = {}},\n"
@@ -447,7 +447,9 @@ def test_an_output_may_not_replace_an_input(tmp_path: Path):
     shutil.copy(DATA / "arm.urdf", tmp_path / "arm.urdf")
     (tmp_path / "out.csv").symlink_to(tmp_path / "arm.urdf")
     text = 'model = "arm.urdf"\nduration = 1\n[output]\ncsv = "out.csv"'
-    with pytest.raises(pp.errors.ModelError, match=r"s\.toml:4: output: 'out.csv' is read"):
+    with pytest.raises(
+        pp.errors.ModelError, match=r"s\.toml:4: output: 'out.csv' is an input file"
+    ):
         scenario(tmp_path, text)
 
 

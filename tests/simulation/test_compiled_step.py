@@ -87,7 +87,7 @@ def test_what_cannot_be_evaluated_is_refused():
         step.evaluate({"q": np.zeros((2, 2)), "v": np.zeros((3, 2))}, parameters={"M": M})
     with pytest.raises(InputError, match=r"'mass' is not a parameter"):
         step.evaluate({}, parameters={"mass": 1.0})
-    with pytest.raises(SimulationError, match="nothing to move"):
+    with pytest.raises(SimulationError, match="no inertia to move"):
         step.evaluate({}, parameters={"M": 0.0 * M})
     episodes = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(time_limit=1.0))
     with pytest.raises(InputError, match="a step with episodes"):

@@ -334,9 +334,9 @@ def test_a_step_that_is_too_long_names_its_trajectory():
 def test_what_does_not_follow_from_a_lagrangian_is_refused():
     arm = pp.examples.planar_arm(2)
     zero, name = np.zeros(2), arm.joint_names[0]
-    with pytest.raises(InputError, match="does not go with prescribed joints.*\n.*rk4"):
+    with pytest.raises(InputError, match="cannot be combined with prescribed joints.*\n.*rk4"):
         pp.simulate(arm, zero, zero, 0.1, integrator="variational", prescribed={name: 1.0})
-    with pytest.raises(InputError, match="does not go with prescribed joints"):
+    with pytest.raises(InputError, match="cannot be combined with prescribed joints"):
         pp.rollout(arm, zero, zero, zero, 0.1, 2, integrator="variational", prescribed=[name])
     with pytest.raises(InputError, match="second derivatives of the Lagrangian.*\n.*rk4"):
         pp.step_derivatives(arm, zero, zero, zero, 0.1, integrator="variational")

@@ -267,14 +267,14 @@ def test_paths_that_leave_the_constraints_are_rejected():
     free = FOUR_BAR.model
     for call, message in (
         (lambda: JointPath(FOUR_BAR, [Q, Q + 0.1], [0, 1]), r"waypoints\[1\] does not close"),
-        (lambda: JointPath(FOUR_BAR, [Q, other], [0, 1], independent=["joint1"]), "another way"),
+        (lambda: JointPath(FOUR_BAR, [Q, other], [0, 1], independent=["joint1"]), "another branch"),
         (lambda: JointPath(FOUR_BAR, [Q, GOAL], [0, 1], independent=["joint1", "joint2"]),
          "1 degree of freedom"),
         (lambda: JointPath(FOUR_BAR, [Q, GOAL], [0, 1], independent=["elbow"]), "no joint 'elbow'"),
         (lambda: JointPath(free, [Q, GOAL], [0, 1], independent=["joint1"]), "for a System"),
         (lambda: FourierPath(FOUR_BAR, Q, large, none, 6.0, independent=["joint1"]),
-         "does not reach so far"),
-        (lambda: FourierPath(rolling, Q, none, none, 6.0), "binds rates only"),
+         "out of reach"),
+        (lambda: FourierPath(rolling, Q, none, none, 6.0), "is nonholonomic"),
     ):  # fmt: skip
         with pytest.raises(pp.errors.InputError, match=message):
             call()

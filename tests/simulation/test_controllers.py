@@ -525,7 +525,7 @@ def test_a_base_that_floats_has_no_drive_unless_it_is_named(make):
     flyer = pp.examples.free_flyer().with_gravity((0, 0, -9.81))
     base, *rest = flyer.joint_names
     with pytest.raises(
-        pp.errors.InputError, match=rf"free joint '{base}' has no drive(?s:.)*pp\.laws\.pid"
+        pp.errors.InputError, match=rf"free joint '{base}' has no actuator(?s:.)*pp\.laws\.pid"
     ):
         make(flyer)
     v = np.zeros(flyer.nv)

@@ -231,7 +231,7 @@ def test_starts_are_all_used_alike(arm):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda m: pp.Episodes(), ["without an end", 'pp.Episodes(terminate="task.done"']),
+        (lambda m: pp.Episodes(), ["episodes never end", 'pp.Episodes(terminate="task.done"']),
         (lambda m: pp.Episodes(terminate=("task.wide", 3)), ["terminate=", "names"]),
         (lambda m: pp.Episodes(time_limit=-1.0), ["time_limit", "-1.0"]),
         (lambda m: pp.Episodes(time_limit=1.0, check_every=0), ["check_every"]),
@@ -364,6 +364,6 @@ def test_bad_parameters_to_randomize(arm):
         randomizing(arm, randomize=(3,))
     sim = randomizing(arm)
     with pytest.raises(
-        PhipsiError, match=r"randomize 'inertia', but all starts have the same value"
+        PhipsiError, match=r"randomize 'inertia', but it is not a per-trajectory value"
     ):
         sim.initial_state(restart=sim.initial_state(np.zeros((4, 2))))

@@ -246,7 +246,7 @@ def test_a_joint_that_nothing_holds_is_named_with_a_fix():
     with pytest.raises(ConvergenceError) as error:
         pp.equilibrium(ARM, q=[0.0, 0.0], unknowns=["tau[joint2]"])
     text = str(error.value)
-    assert "joint 'joint1'" in text and "Unknown were tau[joint2]" in text
+    assert "joint 'joint1'" in text and "The unknowns were tau[joint2]" in text
     assert 'unknowns=("tau[joint2]", "tau[joint1]")' in text
     best: Any = error.value.result
     assert best.tau[1] == pytest.approx(0.5 * G)
@@ -282,7 +282,7 @@ def test_a_loop_that_cannot_close_is_named():
     [
         ({"unknowns": "q[jiont1]"}, "no joint 'jiont1'"),
         ({"unknowns": ["p"]}, "is not 'q', 'v', 'tau'"),
-        ({"unknowns": ()}, "nothing is unknown"),
+        ({"unknowns": ()}, "there are no unknowns"),
         ({"q": [0.0]}, r"q has shape \(1,\)"),
         ({"v": {"joint1": [1.0, 2.0]}}, r"v\[joint1\]"),
         ({"tau": [np.nan, 0.0]}, "must be finite"),

@@ -268,7 +268,9 @@ def test_a_stiffness_of_zero_moves_no_rest_and_no_velocity_scale():
 @pytest.mark.parametrize("kind", [F.JointSpring, F.JointDamper, F.JointFriction, F.JointLimit])
 def test_a_joint_that_is_named_twice_in_one_element_is_refused(kind):
     more = {"lower": -1.0} if kind is F.JointLimit else {}
-    with pytest.raises(pp.errors.InputError, match=r"'joint1' is named twice[\s\S]*which add up"):
+    with pytest.raises(
+        pp.errors.InputError, match=r"'joint1' is named twice[\s\S]*whose forces are added"
+    ):
         kind(["joint1", "joint2", "joint1"], [1.0, 2.0, 3.0], **more).bind(ARM)
     kind(["joint1", "joint2"], [1.0, 2.0], **more).bind(ARM)
 

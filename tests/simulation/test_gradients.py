@@ -348,7 +348,7 @@ def test_constant_efforts_and_no_steps():
 def test_what_is_refused():
     model = mixed()
     q, v, tau = state(model)
-    with pytest.raises(InputError, match="give a cost"):
+    with pytest.raises(InputError, match="a cost is missing"):
         rollout_gradient(model, q, v, tau, 0.1, 3)
     with pytest.raises(InputError, match="directions of v"):
         rollout_gradient(model, q, v, tau, 0.1, 3, final=lambda q, v: (0.0, q, None))

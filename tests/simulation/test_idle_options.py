@@ -118,13 +118,13 @@ def test_every_option_of_simulate_counts_or_is_an_error(kind, integrator):
         more = run(kind, integrator, stabilization="baumgarte")
         assert run(kind, integrator, stabilization="baumgarte", baumgarte_rate=5.0) != more
         for method in ("baumgarte", "none"):
-            with pytest.raises(InputError, match="constraint_tolerance=1e-05 would do nothing"):
+            with pytest.raises(InputError, match="constraint_tolerance=1e-05 has no effect"):
                 run(kind, integrator, stabilization=method, constraint_tolerance=1e-5)
 
 
 def test_what_a_message_says_to_paste_runs():
     for given in ({"dt": 0.002}, {"integrator": "rk4", "rtol": 1e-4}):
-        with pytest.raises(InputError, match="would do nothing") as caught:
+        with pytest.raises(InputError, match="has no effect") as caught:
             pp.simulate(ARM, Q, V, 0.01, **given)
         lines = [x.strip() for x in str(caught.value).splitlines() if x.startswith("    ")]
         assert len(lines) == 2
@@ -142,11 +142,9 @@ def test_phases_without_constraints_do_not_complain():
     found = pp.simulate(ARM, Q, V, 0.01, events=closes, stabilization="baumgarte")
     assert found.complete
     locks = pp.topology.at(0.005, pp.topology.Lock("joint2"))
-    with pytest.raises(
-        InputError, match="stabilization='none' would do nothing: .* no constraints"
-    ):
+    with pytest.raises(InputError, match="stabilization='none' has no effect: .* no constraints"):
         pp.simulate(ARM, Q, V, 0.01, events=locks, stabilization="none")
-    with pytest.raises(InputError, match="topology has 'Lock', which is no change"):
+    with pytest.raises(InputError, match="topology has 'Lock', which is not a change"):
         pp.simulate(ARM, Q, V, 0.01, topology=["Lock"])
 
 
@@ -181,9 +179,9 @@ def test_the_layout_of_efforts_that_are_not_there(call):
     sim = pp.Simulator(ARM)
     of = {"cotangents": {"q": 1.0}} if call == "gradient" else {}
     for flag in (True, False):
-        with pytest.raises(InputError, match=f"per_step={flag} says how tau is laid out"):
+        with pytest.raises(InputError, match=f"per_step={flag} has no effect without tau="):
             getattr(sim, call)(sim.initial_state(Q, V), steps=2, per_step=flag, **of)
-    with pytest.raises(InputError, match="say of what"):
+    with pytest.raises(InputError, match="cotangents= must be weights"):
         sim.gradient(sim.initial_state(Q, V), steps=2, cotangents=lambda q: q)
 
 
@@ -202,12 +200,12 @@ def test_options_of_other_functions_that_would_do_nothing():
         with pytest.raises(InputError, match="row_acceleration= has no effect.* no constraints"):
             function(ARM, Q, V, two, row_acceleration=np.ones(1))
         function(ARM, Q, V, two, row_acceleration=np.zeros(0))  # none of no rows
-    with pytest.raises(InputError, match="dt=0.01 would do nothing: .* no law here is sampled"):
+    with pytest.raises(InputError, match="dt=0.01 has no effect: .* no law here is sampled"):
         pp.equilibrium(ARM, q=[-1.5, 0.1], dt=0.01)
     for name in ("limit_time", "dissipation", "velocity_scale"):
-        with pytest.raises(InputError, match=f"{name}=0.1 would do nothing: exact=True"):
+        with pytest.raises(InputError, match=f"{name}=0.1 has no effect: exact=True"):
             pp.forces.from_model(ARM, exact=True, **{name: 0.1})
-    with pytest.raises(InputError, match="null_damping=1.0 would do nothing"):
+    with pytest.raises(InputError, match="null_damping=1.0 has no effect"):
         hold = pp.control.ConstantPose(pp.Pose())
         pp.control.OperationalSpace(
             ARM, "tip", hold, 1.0, 1.0, null_space=lambda t, q, v: -v, null_damping=1.0

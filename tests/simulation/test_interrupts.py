@@ -164,7 +164,7 @@ def test_a_study_keeps_no_run_that_was_interrupted(stopped, tmp_path):
     study = pp.Study(pp.Simulator(ARM, dt=1e-2), draws, steps=90, runs=20, block=5)
     want = study.run(tmp_path / "whole", progress=False)["q.final"]
     stopped(10)
-    with pytest.warns(PhipsiWarning, match="blocks; run the study again"):
+    with pytest.warns(PhipsiWarning, match="blocks. Run the study again"):
         study.run(tmp_path / "part", progress=False)
     again = study.run(tmp_path / "part", progress=False)
     assert_array_equal(again["q.final"], want)

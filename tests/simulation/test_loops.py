@@ -280,7 +280,7 @@ def test_a_start_that_is_turned_over_is_refused():
         ({"baumgarte_rate": -1}, "baumgarte_rate=-1"),
         (
             {"prescribed": {"crank": 1.0, "coupler": 3.0}},
-            "not prescribed cannot make up",
+            "not prescribed cannot compensate",
         ),
     ],
 )
@@ -303,7 +303,7 @@ def test_contradictory_accelerations_at_the_start_are_named():
     assert_allclose(G @ mixed, 0, atol=1e-12)
     N = np.linalg.svd(G)[2][1:]
     bad = N.T @ np.array([1.0, 0.7])
-    with pytest.raises(pp.errors.InputError, match=r"'pin0\.x' .*contradict.*'pin0' between"):
+    with pytest.raises(pp.errors.InputError, match=r"'pin0\.x', .*contradict.*'pin0' between"):
         pp.simulate(system, flat, bad, 1.0)
 
 

@@ -326,7 +326,7 @@ def test_the_energy_of_laws_is_part_of_that_of_the_trajectory():
         return {"tau": -x, "x": q - x, "energy": 0.5 * x @ x}
 
     unknown = pp.Simulator(arm, [lagging, JointSpring(None, 1.0)])
-    with pytest.warns(PhipsiWarning, match="contains that of force elements only"):
+    with pytest.warns(PhipsiWarning, match="contains the energy of force elements only"):
         unknown.rollout(unknown.initial_state(), steps=2).trajectory()
 
 
@@ -348,7 +348,7 @@ def test_certificates_account_for_the_masses_and_gravity_of_every_trajectory():
 @pytest.mark.parametrize(
     ("given", "value", "says"),
     [
-        ("P", np.ones((2, 6, 6)), r"its own 'P', which no model can have[\s\S]*run\.q"),
+        ("P", np.ones((2, 6, 6)), r"quantity 'P' cannot be stored in a model[\s\S]*run\.q"),
         ("M", np.eye(6) + np.zeros((2, 6, 6)) + np.diag([0, 0, 0, 1, 0, 0]),
          "M of body 'link1' is not the inertia of a rigid body"),
         ("Jr", -5.0 * np.ones((2, 1, 1)), "Jr of joint 'joint1' is not the armature"),
@@ -364,7 +364,7 @@ def test_what_no_model_can_have_is_named(given, value, says):
 
 def test_quantities_of_which_a_part_of_the_run_would_not_know_are_refused():
     arm = pp.examples.planar_arm(2)
-    with pytest.raises(InputError, match="inertias of bodies are given twice"):
+    with pytest.raises(InputError, match="inertias of bodies are listed twice"):
         pp.Simulator(arm, per_trajectory=("inertia", "M"))
     dry: Any = [pp.forces.JointFriction(None, 1.0, 0.0)]
     with pytest.raises(InputError, match="dry friction act by the model's lengths"):

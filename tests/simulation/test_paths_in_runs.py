@@ -105,7 +105,7 @@ def test_a_path_that_is_not_closed_stops_the_run(monkeypatch):
     _, path = joint_path()
     control = pp.control.ComputedTorque(FOUR_BAR, path, 100, 20, actuated=["crank"])
     sim = pp.Simulator(FOUR_BAR, [control], 2e-3)
-    with pytest.raises(SimulationError, match="where the reference of a controller has them"):
+    with pytest.raises(SimulationError, match="at the positions of a controller's reference"):
         sim.rollout(sim.initial_state(START), steps=150)
 
 

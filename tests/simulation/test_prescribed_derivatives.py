@@ -124,6 +124,6 @@ def test_what_has_no_derivatives_is_refused():
     with pytest.raises(InputError, match=r"constraints\.Motor"):
         pp.rollout_gradient(system, q, np.zeros(3), np.zeros(3), 0.01, 2, prescribed=[name],
                             final=lambda q, v: (v.sum(-1), None, np.ones_like(v)))  # fmt: skip
-    with pytest.raises(InputError, match="whole batch"):
+    with pytest.raises(InputError, match="all trajectories of a batch"):
         mask = np.zeros((2, 3), bool)
         pp.step_derivatives(model, q, np.zeros(3), np.zeros(3), 0.01, prescribed=mask)

@@ -154,7 +154,7 @@ def test_a_joint_in_a_run_that_changes():
 
 def test_prescriptions_that_contradict_the_loops():
     both = {"joint1": 1.0, "joint2": 3.0}
-    with pytest.raises(pp.errors.InputError, match="not prescribed cannot make up"):
+    with pytest.raises(pp.errors.InputError, match="not prescribed cannot compensate"):
         pp.simulate(FOUR_BAR, Q, V, 1.0, prescribed=both)
     later = {name: lambda t, q, v: t for name in both}
     with pytest.raises(pp.errors.SimulationError, match="prescribed joints follow their own"):

@@ -269,11 +269,11 @@ def test_files_keep_them(tmp_path):
 def test_what_cannot_be_integrated_is_refused():
     arm = pp.examples.planar_arm(1)
     for given, message in (
-        ({"work": lambda t, q, v: 0.0}, "'work' is that of"),
+        ({"work": lambda t, q, v: 0.0}, "'work' is reserved for"),
         ({"x": 3.0}, "quadrature 'x' must be a function"),
         ([lambda t, q, v: 0.0], "must be names and functions"),
-        ({"x": lambda t, q, v: v[:0]}, "quadrature 'x' gave"),
-        ({"x": lambda t, q, v: "much"}, "quadrature 'x' gave 'much'"),
+        ({"x": lambda t, q, v: v[:0]}, "quadrature 'x' returned"),
+        ({"x": lambda t, q, v: "much"}, "quadrature 'x' returned 'much'"),
     ):
         with pytest.raises((pp.errors.InputError, pp.errors.SimulationError), match=message):
             pp.simulate(arm, [0.0], [0.0], 0.1, quadratures=given)

@@ -206,10 +206,10 @@ def test_a_model_without_freedom_stays_where_it_is():
         ({"tau": "full"}, "tau holds the text 'full', not numbers"),
         ({"v0": np.zeros((5, 2))}, "do not broadcast"),
         ({"tau": np.zeros((3, 2)), "q0": np.zeros((3, 2))}, "which can mean 3 steps or a batch"),
-        ({"steps": 10**18}, "4 trajectories are kept, 1.3e+20 bytes in all"),
+        ({"steps": 10**18}, "4 trajectories are kept, which need 1.3e+20 bytes"),
         (
             {"steps": 10**18, "record_every": 2},
-            "6.4e+19 bytes in all, and there is no memory for them",
+            "6.4e+19 bytes, more than the available memory",
         ),
         ({"steps": 10**30, "record_every": 10**30}, "below 2**63"),
         ({"per_step": True}, "per_step=True needs tau of shape"),
@@ -252,7 +252,7 @@ def test_a_joint_with_nothing_to_move_is_named():
     builder.add_body("ghost", parent="rod", joint=pp.joints.Revolute(axis=(0, 0, 1)),
                      inertia=pp.SpatialInertia(0.0, (0, 0, 0), 0.0))  # fmt: skip
     model = builder.build()
-    with pytest.raises(pp.errors.SimulationError, match="joint 'ghost' has nothing to move"):
+    with pytest.raises(pp.errors.SimulationError, match="joint 'ghost' has no inertia to move"):
         pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)
 
 
@@ -293,10 +293,10 @@ def test_gradients_know_the_axes_of_efforts():
             model, q, np.zeros(2), effort, 1e-2, 3, final=final, **options
         ).tau
 
-    with pytest.raises(pp.errors.InputError, match="per_step=True for efforts"):
+    with pytest.raises(pp.errors.InputError, match="per_step=True if it changes"):
         gradient(q0, tau)
     for i, found in enumerate(gradient(q0, tau, per_step=False)):
         np.testing.assert_allclose(found, gradient(q0[i], tau[i]), rtol=1e-12)
     assert gradient(q0, tau, per_step=True).shape == (3, 3, 2)
-    with pytest.raises(pp.errors.InputError, match="no memory .* shorter motion"):
+    with pytest.raises(pp.errors.InputError, match="available memory.*shorter motion"):
         pp.rollout_gradient(model, q0[0], q0[0], q0[0], 1e-2, 2**62, final=final, segment=1)

@@ -170,14 +170,14 @@ def test_what_is_rejected():
     cases = {
         "must be a positive number of samples": {"rate": 0.0},
         "rate=True must be": {"rate": True},
-        "whole number of samples": {"rate": 10.0, "delay": 0.5},
-        "give rate= too": {"delay": 2},
+        "integer number of samples": {"rate": 10.0, "delay": 0.5},
+        "Pass rate= too": {"delay": 2},
         "This step fits:  dt=0.00111111111": {"rate": 300.0, "integrator": "rk4", "dt": 1e-3},
     }
     for text, options in cases.items():
         with pytest.raises(InputError, match=text):
             pp.simulate(ARM, Q, V, 0.1, controller=PID(), **options)
-    with pytest.raises(InputError, match="give controller= too"):
+    with pytest.raises(InputError, match="Pass controller= too"):
         pp.simulate(ARM, Q, V, 0.1, rate=10.0)
     with pytest.raises(InputError, match=r"controller '.*bad' returned ndarray of shape \(3,\)"):
 

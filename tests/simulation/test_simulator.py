@@ -365,7 +365,7 @@ def test_a_batch_without_memory_for_it_fails_at_once():
         lambda: sim.initial_state(t=np.broadcast_to(0.0, (10**6, 10**6))),
         lambda: pp.rollout(arm, many, np.zeros(2), np.zeros(2), 1e-3, 1),
     ):
-        with pytest.raises(PhipsiError, match=r"1,000,000,000,000 trajectories.*no memory"):
+        with pytest.raises(PhipsiError, match=r"1,000,000,000,000 trajectories.*available memory"):
             call()
     assert time.perf_counter() - begun < 1.0
     assert sim.initial_state(many[:100_000]).batch == (100_000,)

@@ -275,9 +275,9 @@ def test_changes_that_cannot_be_keep_what_there_is():
         pp.simulate(model, q, v, 1.0, events=[top.at(0.5, top.Attach(far))])
     assert caught.value.trajectory.t[-1] == pytest.approx(0.5)
     for change, message in (
-        (top.Detach("gone"), "no constraint 'gone' acts"),
+        (top.Detach("gone"), "no constraint 'gone' is active"),
         (top.Unlock("panel"), "'panel' is not locked"),
-        (top.Replace(into="one"), "are there already"),
+        (top.Replace(into="one"), "already present in the mechanism"),
     ):
         with pytest.raises(pp.errors.SimulationError, match=message):
             pp.simulate(model, q, v, 1.0, events=[top.at(0.5, change)])

@@ -232,7 +232,9 @@ def test_what_functions_reach_is_part_of_the_study(
     first = small(arm, runs=8, metrics=metrics_of(text, 0.0))
     first.run(folder)
     small(arm, runs=8, metrics=metrics_of(text, 0.0)).run(folder)  # the same, imported again
-    with pytest.raises(InputError, match="has another study: what its 'metrics' depends on has"):
+    with pytest.raises(
+        InputError, match="contains another study: what its 'metrics' depends on has"
+    ):
         small(arm, runs=8, metrics=metrics_of(text, 1.0)).run(folder)
 
 
@@ -276,7 +278,9 @@ table = open(__file__)
 def metrics(run, samples): return {"x": run.q[:, -1, 0] * len(table.name)}
 """
     metrics = metrics_of(text, 0.0)
-    with pytest.warns(UserWarning, match=r"metrics reads table, which cannot be seen .*TextIOWrap"):
+    with pytest.warns(
+        UserWarning, match=r"metrics reads table, which cannot be inspected .*TextIOWrap"
+    ):
         small(arm, runs=8, metrics=metrics).run(tmp_path / "study")
     small(arm, runs=8, metrics=metrics).run()  # without a folder there is nothing to continue
     metrics.__globals__["table"].close()

@@ -75,7 +75,7 @@ def test_groups_of_saltelli():
         want[:, k] = b[:, k]
         assert np.array_equal(u[:, 2 + k], want)
     assert np.array_equal(samples.points(7, 9), u.reshape(50, 3)[7:16])
-    with pytest.raises(InputError, match="groups of 5 runs: runs=55, not 51"):
+    with pytest.raises(InputError, match="groups of 5 runs: pass runs=55, not 51"):
         Distributions({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 51, sampling="saltelli")
     with pytest.raises(InputError, match="independent"):
         Distributions(DISTRIBUTIONS, 60, sampling="saltelli")
@@ -206,7 +206,7 @@ def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
     found = pp.Study(arm, thrown, steps=3, save=("trajectory",), metrics=metrics).run()
     assert found.failed.tolist() == [0, 1]
     for analysis in (found.bands, found.estimate, found.correlations, found.worst):
-        with pytest.raises(InputError, match=r"none of the 2 runs went well.*reason\(0\)"):
+        with pytest.raises(InputError, match=r"all 2 runs failed.*reason\(0\)"):
             analysis("q" if analysis == found.bands else "end")
     page = study_report(found, tmp_path / "study.html").read_text(encoding="utf-8")
     assert "0 of them succeeded" in page
@@ -226,7 +226,7 @@ def analysed(arm: pp.Simulator) -> Any:
 BAD_ANALYSES = {
     "worst of several": (lambda s, r: r.worst("end"), "one number per run.*q.final"),
     "indices of several": (lambda s, r: r.sobol_indices("end"), "one number per run"),
-    "indices of one": (lambda s, r: r.sobol_indices("same"), "the variance 0"),
+    "indices of one": (lambda s, r: r.sobol_indices("same"), "the variance of the values is 0"),
     "correlations": (lambda s, r: r.correlations("end"), "one number per run"),
     "estimate": (lambda s, r: r.estimate("rejected"), "of <U"),
     "confidence": (lambda s, r: r.estimate("same", 95), "confidence=95 must be betwe"),
@@ -353,10 +353,10 @@ def test_a_study_goes_on_with_what_is_there(arm: pp.Simulator, tmp_path: Path):
     damaged.write_bytes(damaged.read_bytes()[:-100])
     other = folder.block_file(5)
     other.write_bytes(folder.block_file(6).read_bytes())
-    with pytest.raises(ParseError, match="other numbers than the manifest"):
+    with pytest.raises(ParseError, match="checksum mismatch"):
         folder.read_block(5)
     damaged = pp.Study.results(tmp_path).damaged()
-    assert list(damaged) == [2, 4, 5] and "it is gone" in damaged[2]
+    assert list(damaged) == [2, 4, 5] and "it does not exist" in damaged[2]
     with pytest.warns(UserWarning) as warned:
         same(whole, small(arm).run(tmp_path))
     texts = [str(x.message) for x in warned]
@@ -382,7 +382,7 @@ def test_blocks_that_are_not_listed_yet_are_kept(arm: pp.Simulator, tmp_path: Pa
 def test_another_study_is_rejected(arm: pp.Simulator, tmp_path: Path):
     small(arm).run(tmp_path)
     for change, key in (({"seed": 1}, "seed"), ({"steps": 21}, "steps"), ({"runs": 51}, "runs")):
-        with pytest.raises(InputError, match=f"has another study: its {key}"):
+        with pytest.raises(InputError, match=f"contains another study: its {key}"):
             small(arm, **change).run(tmp_path)
     description = pp.examples.planar_arm(2).to_dict()
     heavier = pp.Model.from_dict(json.loads(json.dumps(description).replace("9.81", "9.82")))
@@ -443,7 +443,7 @@ def test_nothing_there_and_nothing_to_say(arm: pp.Simulator, tmp_path: Path):
 
     where = r"metrics '.*fails' raised ValueError: always \(run 0, test_studies.py:\d+\)"
     with (
-        pytest.warns(UserWarning, match="runs 0 … 7 are put aside"),
+        pytest.warns(UserWarning, match="runs 0 … 7 are quarantined"),
         pytest.raises(
             SimulationError, match=rf"the first 8 runs .* fail in the same way.*\s+{where}"
         ),
@@ -451,7 +451,7 @@ def test_nothing_there_and_nothing_to_say(arm: pp.Simulator, tmp_path: Path):
         small(arm, metrics=fails).run(tmp_path)
     found = pp.Study.results(tmp_path)
     assert repr(found) == "<results of none of 50 runs>" and list(found.quarantined) == [0]
-    with pytest.raises(InputError, match="no run of this study is there yet"):
+    with pytest.raises(InputError, match="no run of this study is finished yet"):
         _ = found.failed
     gaps = small(arm, metrics=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
     with pytest.raises(InputError, match="have NaN there, the first is run"):
@@ -530,7 +530,7 @@ def raiser(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     [
         (killer, {}, "its process died (SIGKILL)"),
         (sleeper, {"time_limit": 3.0, "retries": 0}, "it took longer than 3 s"),
-        (eater, {"memory_limit": 8 << 30}, "it needs more memory than it may have"),
+        (eater, {"memory_limit": 8 << 30}, "it needs more memory than memory_limit= allows"),
     ],
 )
 def test_a_block_that_fails_is_put_aside(
@@ -540,7 +540,7 @@ def test_a_block_that_fails_is_put_aside(
         arm, {"x": np.arange(8.0)}, metrics=metrics, steps=5, block=2,
         initial_state=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]},
     )  # fmt: skip
-    with pytest.warns(UserWarning, match="runs 4 … 5 are put aside"):
+    with pytest.warns(UserWarning, match="runs 4 … 5 are quarantined"):
         found = s.run(tmp_path, workers=2, **options)
     assert found.missing == [2] and found.quarantined[2].startswith(why)
     assert found["run"].tolist() == [0, 1, 2, 3, 6, 7]
@@ -588,8 +588,11 @@ def zero(t: Any, q: Any, v: Any) -> Any:
 
 BAD_STUDIES = {
     "no simulator": (lambda arm: pp.Study(NOT_ONE, {"v": [1.0]}, steps=1), "takes a Simulator"),
-    "no distributions": (lambda arm: pp.Study(arm, {}, steps=1), "needs distributions"),
-    "unknown name": (lambda arm: pp.Study(arm, {"mass": [1.0]}, steps=1).run(), "none of q, v, t"),
+    "no distributions": (lambda arm: pp.Study(arm, {}, steps=1), "distributions= is empty"),
+    "unknown name": (
+        lambda arm: pp.Study(arm, {"mass": [1.0]}, steps=1).run(),
+        "not one of q, v, t",
+    ),
     "unknown word": (
         lambda arm: pp.Study(arm, {"v": [[1.0, 0]]}, steps=1, save=("last",)),
         "save='last'",
@@ -601,7 +604,7 @@ BAD_STUDIES = {
         lambda arm: small(arm).run(executor="tcp://127.0.0.1:1", time_limit=1),
         "executor='local' and 'dask'",
     ),
-    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
+    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes it"),
     "events": (
         lambda arm: small(arm, events=[pp.Event(zero, name="a"), pp.Event(zero, name="a.count")]),
         "two events have the same name: a, a.count",
@@ -612,7 +615,7 @@ BAD_STUDIES = {
         r"index=9 is outside the batch \(1,\)",
     ),
     "workers": (lambda arm: small(arm).run(workers=0), "workers"),
-    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "save them"),
+    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "Save them"),
     "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),
 }
 

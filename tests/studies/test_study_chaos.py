@@ -328,6 +328,6 @@ if ALL:  # workers of dask take long to start again
         one = pp.Study(
             make, {"x": np.arange(16.0)}, initial_state=moving, metrics=metrics, steps=5, block=2
         )
-        with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
+        with pytest.warns(UserWarning, match=f"runs 4 … 5 are quarantined: .*{why}"):
             found = one.run(tmp_path, executor="dask", workers=2, **limits)
         assert found.missing == [2] and len(found) == 14

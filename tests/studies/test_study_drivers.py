@@ -178,7 +178,7 @@ def numbered(metrics: Any, arm: pp.Simulator, **options: Any) -> pp.Study:
 
 
 def test_a_block_that_kills_its_worker_is_put_aside_with_its_log(arm: pp.Simulator, tmp_path: Path):
-    with pytest.warns(UserWarning, match=r"runs 4 … 5 are put aside: .*SIGSEGV\), 3 times"):
+    with pytest.warns(UserWarning, match=r"runs 4 … 5 are quarantined: .*SIGSEGV\), 3 times"):
         found = numbered(noisy_death, arm, block=2).run(tmp_path, workers=2)
     log = found.quarantined[2]
     assert "the last words" in log and "Segmentation fault" in log and "noisy_death" in log
@@ -215,7 +215,7 @@ def greedy(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     ("metrics", "limits", "message"),
     [
         (always_killed, {}, r"the first 8 runs .* same way.*\s+its process died \(SIGKILL\)"),
-        (greedy, {"memory_limit": 8 << 30}, "needs more memory than it may have"),
+        (greedy, {"memory_limit": 8 << 30}, "needs more memory than memory_limit= allows"),
         (lambda run, d: {"x": d["y"]}, {}, r"raised KeyError: 'y' \(run \d+, test_study_dri"),
         (lambda run, d: {"x": 1.0}, {}, r"one row for each of 4 runs"),
         (
@@ -226,7 +226,7 @@ def greedy(run: Any, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         (lambda run, d: 1.0, {}, "returned float; it must return arrays by name"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:runs .* put aside")
+@pytest.mark.filterwarnings("ignore:runs .* quarantined")
 def test_a_study_that_fails_from_the_first_block_on_is_stopped(
     metrics: Any, limits: Any, message: str, arm: pp.Simulator
 ):
@@ -244,7 +244,7 @@ def test_errors_that_are_not_the_same_do_not_stop_a_study(arm: pp.Simulator, tmp
 
     with pytest.warns(UserWarning) as warned:
         found = numbered(metrics, arm, block=1).run(tmp_path)
-    assert ["put aside" in str(x.message) for x in warned] == [True, True]
+    assert ["quarantined" in str(x.message) for x in warned] == [True, True]
     assert found.missing == [0, 1] and len(found) == 14
 
 
@@ -271,7 +271,7 @@ def test_damaged_blocks_can_be_left_out(arm: pp.Simulator, tmp_path: Path):
     bits = bytearray(file.read_bytes())
     bits[bits.index(whole["q.final"][24].tobytes())] ^= 1
     file.write_bytes(bits)
-    with pytest.warns(UserWarning, match="block 3: .* left out"):
+    with pytest.warns(UserWarning, match="block 3: .* skipped"):
         found = pp.Study.results(tmp_path, check=True)
     assert found.missing == [3] and len(found) == 42 and not found.complete
     with pytest.warns(UserWarning, match="runs 24 … 31 are run again: block 3"):

@@ -80,8 +80,8 @@ def hostile_blocks() -> dict[str, tuple[bytes, str]]:
         ),
         "claims much": (archive(run=(numbers | {"shape": (8, 10**15)}, 64)), "cannot be read"),
         "negative": (archive(run=(numbers | {"shape": (8, -1)}, 64)), "cannot be read"),
-        "no archive": (b"PK\x05\x06" + bytes(18), "other numbers"),
-        "other rows": (stored.getvalue(), "other numbers"),
+        "no archive": (b"PK\x05\x06" + bytes(18), "checksum mismatch"),
+        "other rows": (stored.getvalue(), "checksum mismatch"),
     }
 
 
@@ -112,8 +112,8 @@ def test_a_manifest_that_lists_arrays_of_other_runs_is_found(arm: pp.Simulator, 
     folder = StudyFolder.open(tmp_path)
     for arrays, message in (
         ({"run": np.arange(9)}, "'run' has another shape"),
-        ({"run": np.arange(1, 9), "x": np.zeros(8)}, "not that of runs 0 … 7"),
-        ({"x": np.zeros(8)}, "not that of runs 0 … 7"),
+        ({"run": np.arange(1, 9), "x": np.zeros(8)}, "does not have the runs 0 … 7"),
+        ({"x": np.zeros(8)}, "does not have the runs 0 … 7"),
     ):
         folder.done[0] = folder.write_block(0, arrays)
         folder.save()
@@ -121,7 +121,7 @@ def test_a_manifest_that_lists_arrays_of_other_runs_is_found(arm: pp.Simulator, 
             pp.Study.results(tmp_path)["run"]
     folder.done[0] = folder.write_block(0, {"run": np.arange(8), "y": np.zeros(8)})
     folder.save()
-    with pytest.raises(ParseError, match="block 1 .* has other arrays"):
+    with pytest.raises(ParseError, match="block 1 .* has different arrays"):
         pp.Study.results(tmp_path)["y"]
 
 
@@ -292,7 +292,7 @@ def test_a_study_that_is_just_starting_is_not_taken_for_something_else(tmp_path:
     with FolderLock(tmp_path), pytest.raises(InputError) as error:
         pp.Study.results(tmp_path)
     who = f"process {os.getpid()} on {socket.gethostname()}"
-    assert f"is just being started by {who}: there are no results yet" in str(error.value)
+    assert f"is being started by {who}: there are no results yet" in str(error.value)
     with pytest.raises(InputError, match="it is not the folder of a study"):
         pp.Study.results(tmp_path)
 

@@ -95,8 +95,8 @@ def test_the_command_takes_scenarios(file, capsys):
         ),
         ("normal = [0.7, 0.05]", "normal = [0.7]", ":20: .*mean and standard deviation"),
         ("normal = [0.7, 0.05]", "normal = [0.7, -1.0]", ":20: .*out of its range"),
-        ("runs = 20", "runs = 20.5", "runs = 20.5 must be a whole number"),
-        ("runs = 20", "rums = 20", "'rums' means nothing here"),
+        ("runs = 20", "runs = 20.5", "runs = 20.5 must be an integer"),
+        ("runs = 20", "rums = 20", "unknown key 'rums'"),
         ('"sobol"', '"sobl"', "sobol"),
     ],
 )
@@ -109,13 +109,13 @@ def test_files_that_are_wrong(old, new, message, file):
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ({"q.elbow": [0.0]}, "distributions\\['q.elbow'\\] is none of .*q.joint1"),
+        ({"q.elbow": [0.0]}, "distributions\\['q.elbow'\\] is not one of .*q.joint1"),
         ({"mass.link1": [1.0]}, "Masses need"),
-        ({"q": [[0.0, 0.0]], "q.joint1": [0.0]}, "both 'q', all of it, and 'q.joint1'"),
-        ({"q.joint1": [[0.0, 1.0]]}, "it has 1 numbers"),
+        ({"q": [[0.0, 0.0]], "q.joint1": [0.0]}, "both 'q' and 'q.joint1', which is a part of it"),
+        ({"q.joint1": [[0.0, 1.0]]}, "must have 1 numbers"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:runs .* put aside")
+@pytest.mark.filterwarnings("ignore:runs .* quarantined")
 def test_names_of_draws_that_are_wrong(samples, message):
     with pytest.raises((InputError, pp.errors.SimulationError), match=message):
         pp.Study(make(), samples, steps=1).run()

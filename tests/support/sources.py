@@ -176,7 +176,7 @@ def cycles(graph: dict[str, frozenset[str]]) -> list[tuple[str, ...]]:
 
 _OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
 # Private attributes of other libraries' objects, which have no public way to what is needed.
-_OF_OTHERS = {("phipsi.molecules.molecule", "_value"): "numbers of OpenMM's quantities"}
+_OF_OTHERS = {("phipsi.molecules.openmm_molecules", "_value"): "numbers of OpenMM's quantities"}
 
 
 def is_private(name: str) -> bool:

@@ -25,11 +25,20 @@ KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
 class Quantity:
     """An input of the graph.
 
-    **Attributes:** `name`; `kind`: "time" ("t", s), "q", "v", "effort" ("tau", efforts from outside
-    during the step), "parameter", "state", "result" (of an evaluation), "noise" ("step" and
-    "trajectory", whole numbers that number the step of the run and the trajectory); `shape`;
-    `value`, the default of a parameter, the first value of a state; `fixed`, entries of a
-    parameter that a run cannot change, and why.
+    Attributes
+    ----------
+    name : str
+        Its name.
+    kind : str
+        "time" ("t", s), "q", "v", "effort" ("tau", torques and forces from outside during the
+        step), "parameter", "state", "result" (of an evaluation), or "noise" ("step" and
+        "trajectory", integers that number the step of the rollout and the trajectory).
+    shape : tuple of int
+        Its shape.
+    value : ndarray or None
+        Default of a parameter, first value of a state.
+    fixed : tuple or None
+        Entries of a parameter that a simulation cannot change, and why.
     """
 
     name: str
@@ -51,12 +60,23 @@ class Quantity:
 class AlgebraBlock:
     """A program of the algebra whose results laws read.
 
-    **Attributes:** `forms`, expressions; `results`, the names of the quantities of kind "result",
-    one for every form; `modes` and `points` as `compile` takes them; `operands`, the nodes of
-    inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations;
-    `constrained`, whether it is of the system with its constraints instead of the tree; `nominal`,
-    whether it is of the model as it is, also where trajectories have their own masses or gravity:
-    a program that a law calls, such as that of a controller with a model of the mechanism.
+    Attributes
+    ----------
+    forms : tuple of Expr
+        Expressions.
+    results : tuple of str
+        Names of the quantities of kind "result", one for every form.
+    modes, points
+        As `compile` takes them.
+    operands : dict of str to Node
+        Nodes of inputs besides q and v by name ("vdot", "x", …), which may read results of earlier
+        evaluations.
+    constrained : bool
+        Whether it is of the system with its constraints instead of the tree.
+    nominal : bool
+        Whether it is of the nominal model, also where trajectories have their own masses or
+        gravity: a program that a law calls, such as that of a controller with a model of the
+        mechanism.
     """
 
     forms: tuple[Expr, ...]
@@ -81,13 +101,26 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class JointRows:
-    """Rigid stops, ropes and dry friction: rows beside those of contacts, which steps solve.
+    """Rigid joint limits, ropes and dry friction: rows beside those of contacts, which steps solve.
 
-    **Attributes:** `stops`, (rate, sign) of each: its gap changes with sign · v; `gaps` (stops,),
-    rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N;
-    `ropes`, the two bodies of each, −1 for the world; `slacks` (ropes,), m, how much longer they
-    are than the distance of their ends; `pulls` (ropes, 2, 6), how slacks change with the motions
-    of the two bodies' frames, in world axes; `rebounds` (stops) and `jerks` (ropes), restitution.
+    Attributes
+    ----------
+    stops : tuple
+        (rate, sign) of each: its gap changes with sign · v.
+    gaps : Node, shape (stops,)
+        rad or m.
+    rubs : tuple of int
+        The rates with dry friction.
+    bounds : Node, shape (rubs,)
+        The largest friction, N·m or N.
+    ropes : tuple
+        The two bodies of each, −1 for the world.
+    slacks : Node, shape (ropes,)
+        How much longer they are than the distance of their ends, m.
+    pulls : Node, shape (ropes, 2, 6)
+        How slacks change with the motions of the two bodies' frames, in world axes.
+    rebounds, jerks : tuple of float
+        Coefficients of restitution of stops and of ropes.
     """
 
     stops: tuple[tuple[int, int], ...] = ()
@@ -118,17 +151,35 @@ class JointRows:
 
 @dataclass(frozen=True, eq=False)
 class BlockDiagram:
-    """All laws of a run.
+    """All laws of a simulation as one graph.
 
-    **Attributes:** `quantities`, the inputs by name; `evaluations`, in an order in which they can
-    run; `efforts` (nv,), the sum over all laws, to be added to the given ones; `loads` (n, 6),
-    forces on bodies at their origins in body axes, [moment; force]; `rates`, of continuous states
-    by name; `samplings`, changes of the other states; `records`, named quantities to record;
-    `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
-    `rows`, numbers of the constraint rows whose multipliers laws read; `joint_rows`, rigid stops
-    and dry friction, whose gaps and bounds are nodes; `given`, the quantities of the algebra that
-    every trajectory has its own of; `delays`, states that remember: from a step on whose number is
-    a multiple of `period` they are what `updates` were in the step before.
+    Attributes
+    ----------
+    quantities : dict of str to Quantity
+        Inputs by name.
+    evaluations : tuple of AlgebraBlock
+        Programs, in an order in which they can be evaluated.
+    efforts : Node or None, shape (nv,)
+        Sum of the tau of all laws, to be added to that from outside; None if no law has any.
+    loads : Node or None, shape (n, 6)
+        Forces on bodies at their origins in body axes, [moment; force]; None likewise.
+    rates : dict of str to Node
+        Rates of continuous states by name.
+    samplings : tuple of PeriodicUpdate
+        Changes of the other states.
+    records : dict of str to Node
+        Named quantities to record.
+    energy : Node or None, shape ()
+        Energy stored in elements, J; None likewise.
+    rows : tuple of int
+        Numbers of the constraint rows whose multipliers laws read.
+    joint_rows : JointRows
+        Rigid joint limits and dry friction, whose gaps and bounds are nodes.
+    given : tuple of str
+        Per-trajectory quantities of the algebra.
+    delays : tuple of PeriodicUpdate
+        States that remember: from a step on whose number is a multiple of `period` they are what
+        `updates` were in the step before.
     """
 
     quantities: dict[str, Quantity]
@@ -159,12 +210,20 @@ class BlockDiagram:
         values: Mapping[str, Any],
         run: Callable[[AlgebraBlock, dict[str, Array]], Sequence[Array]],
     ) -> dict[str, Any]:
-        """Everything on arrays: the reference that machine code is compared with.
+        """Everything on arrays: the reference implementation for machine code.
 
-        **Arguments:** `values` (..., *shape) by name, of all quantities but results; those of
-        parameters and states may be left out; `run`, the results of an evaluation from those of its
-        inputs. **Returns:** "efforts", "loads", "energy" as arrays or None, "rates", "records" as
-        dictionaries, "samplings" and "delays" as lists of dictionaries.
+        Parameters
+        ----------
+        values : mapping of str to array_like, shape (..., *shape)
+            All quantities but results by name; those of parameters and states may be missing.
+        run : callable
+            The results of an evaluation from those of its inputs.
+
+        Returns
+        -------
+        dict
+            "efforts", "loads", "energy" as arrays or None, "rates", "records" as dictionaries,
+            "samplings" and "delays" as lists of dictionaries.
         """
         known = {n: x.value for n, x in self.quantities.items() if x.value is not None}
         known |= values

@@ -25,12 +25,34 @@ OUTPUTS = ("tau", "force", "wrench", "body_forces", "energy")
 @final
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A function of named quantities, with what its arguments are bound to.
+    """A traced function (controller, force model or component) with its bound arguments.
 
-    **Attributes:** `function`; `name`; `arguments`, in order; `bound`, by name; `rate` (1/s) and
-    `delay` (samples) of a sampled law; `states` and `discrete`, first values by name; `joints`, to
-    which q, v and efforts are restricted; `points`, where forces act; `acts`, whether efforts and
-    forces act, or are only read and recorded.
+    `pp.law` makes it of a function; a `Simulator` compiles it into its step.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    name : str
+        Its name, which begins the names of its parameters, states and records.
+    arguments : tuple of str
+        Names of the arguments, in order.
+    bound : dict, optional
+        Values of arguments by name.
+    rate : float, optional
+        Samples per second of a sampled law.
+    delay : int, optional
+        Its delay, in samples.
+    states, discrete : dict of str to ndarray, optional
+        First values of continuous and discrete states by name.
+    joints : tuple of str, optional
+        Joints to which q, v and tau are restricted.
+    points : tuple, optional
+        Points where forces act.
+    single_point : bool, optional
+        Whether that is one point and not a list.
+    acts : bool, optional
+        Whether tau and forces act, or are only read and recorded.
     """
 
     function: Callable[..., Any]
@@ -62,13 +84,25 @@ class Law:
     def bind(self, /, **values: Any) -> Law:
         """The same law with values for some of its arguments.
 
-        A value is a number or an array (a parameter, which every trajectory may have its own of),
-        an operator expression, or one of `phipsi.laws.signals`.
+        Parameters
+        ----------
+        **values : float, array_like, Expr or Signal
+            By name of an argument: a number or an array (a parameter, which may differ between
+            trajectories), an operator expression, or one of `phipsi.laws.signals`.
+
+        Returns
+        -------
+        Law
+            The law with these values.
         """
         free = [n for n in self.arguments if n not in (*RESERVED, *self.states, *self.discrete)]
         for name, value in values.items():
             if name not in free:
-                what = "is given by the run" if name in self.arguments else "is not an argument"
+                what = (
+                    "is supplied by the simulation"
+                    if name in self.arguments
+                    else "is not an argument"
+                )
                 fail(f"{name} {what}. {did_you_mean(name, free)[:-1]}", place=self.place)
             if not isinstance(value, (Expr, Signal)):
                 values[name] = _numbers(value, name, self.place)
@@ -83,6 +117,16 @@ class Law:
 
         Output "force" is then (3,), N, or "wrench" (6,), [moment (N·m); force (N)], in world axes;
         for a list of points with one row for each.
+
+        Parameters
+        ----------
+        points : str, tuple or list
+            A point (a body, a frame, or (name, offset in m)), or a list of points.
+
+        Returns
+        -------
+        Law
+            The law with these points.
         """
         many = isinstance(points, list)
         return replace(self, points=tuple(points) if many else (points,), single_point=not many)
@@ -128,26 +172,45 @@ def law(
     joints: str | Iterable[str] | None = None,
     at: Any = None,
 ) -> Law | Callable[[Callable[..., Any]], Law]:
-    """Make a law of a function: it acts during a run, inside the compiled program.
+    """Decorator: trace a NumPy controller or force model into the compiled simulation step.
 
-    The function is written in plain arithmetic of NumPy for one state, and gets its arguments by
-    their names: `t` (s), `q` (nq,), `v` (nv,), `tau_given` (nv,) the efforts from outside, its
-    states, and any others, which `Law.bind` gives values. It returns efforts (nv,), or a
-    dictionary: "tau" efforts; "force" or "wrench" at the points of `at`; "body_forces" (n, 6) at
-    body origins in body axes; "energy" stored, J; by the name of a state its rate, or its next
-    value if it is discrete; any other name is recorded.
+    The function is written in plain arithmetic of NumPy for one state, and receives its arguments
+    by name: `t` (s), `q` (nq,), `v` (nv,), `tau_given` (nv,) the torques and forces from outside,
+    its states, and any others, whose values `Law.bind` sets. It returns tau (nv,), or a dictionary:
+    "tau"; "force" or "wrench" at the points of `at`; "body_forces" (n, 6) at body origins in body
+    axes; "energy" stored, J; by the name of a state its rate, or its next value if it is discrete;
+    any other name is recorded.
 
-    Numbers that the class of a callable object names are bound at once: those of `PDGravity` are
-    "kp" and "kd".
+    Numeric attributes of a callable object that its class names are bound at once: those of
+    `PDGravity` are "kp" and "kd".
 
-    It runs once on values that are not known yet. What cannot be recorded (`if` on such a value,
-    functions besides NumPy's) is a `LawError` that names the line.
+    The function is called once with traced (symbolic) values. What cannot be traced (`if` on such a
+    value, functions besides NumPy's) is a `LawError` that names the line.
 
-    **Arguments:** `name`, that of the function by default; `rate`, samples per second, the outputs
-    being held in between (without it the law is continuous); `delay`, in samples; `states` and
-    `discrete`, names and first values; `joints`, to which q, v and tau are restricted; `at`, a
-    point or a list of points. **Returns:** a `Law`.
+    Parameters
+    ----------
+    function : callable, optional
+        The function; without it a decorator is returned.
+    name : str, optional
+        Name. Default: that of the function.
+    rate : float, optional
+        Samples per second; outputs are held in between (zero-order hold). Default: continuous.
+    delay : int, optional
+        Delay, in samples.
+    states, discrete : mapping of str to array_like, optional
+        Names and first values of continuous and discrete states.
+    joints : str or iterable of str, optional
+        Joints to which q, v and tau are restricted.
+    at : str, tuple or list, optional
+        A point or a list of points where forces act.
 
+    Returns
+    -------
+    Law
+        The law, or a decorator that makes one.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> @pp.law
     ... def hold(q, v, kp, kd, target):
@@ -162,7 +225,7 @@ def law(
         }  # fmt: skip
         return lambda f: law(f, **options)
     if isinstance(function, Law):
-        raise LawError(f"{function!r} is a law already; change it with bind, on, at, sampled")
+        raise LawError(f"{function!r} is already a law. Change it with bind, on, at or sampled")
     if not callable(function):
         raise LawError(
             f"law takes a function, not {short(function)}:\n    @pp.law\n    def hold(q, v): …"
@@ -178,10 +241,11 @@ def law(
     ]
     for one in (*first[0], *first[1]):
         if one not in arguments:
-            fail(f"state {one!r} is not an argument. {did_you_mean(one, arguments)[:-1]}",
+            fail((f"state {one!r} is not an argument of the function. "
+                f"{did_you_mean(one, arguments)[:-1]}"),
                  place=place)  # fmt: skip
         if one in RESERVED or (one in first[0] and one in first[1]):
-            fail(f"{one!r} cannot be a state: it means something else here", place=place)
+            fail(f"{one!r} cannot be the name of a state: it is reserved", place=place)
     made = Law(
         called_with_numbers(function),
         _name(name, place),
@@ -193,7 +257,7 @@ def law(
         joints=None if joints is None else _names(joints, place),
     )
     if delay and rate is None:
-        fail("delay counts samples, and the law is not sampled: give rate= too", place=place)
+        fail("delay= counts samples, but the law is not sampled. Pass rate= too", place=place)
     if rate is not None:
         _check_states(first[0], place)
     made = made if at is None else made.at(at)
@@ -207,10 +271,14 @@ def _arguments(function: Callable[..., Any], place: str) -> tuple[tuple[str, ...
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        fail("the arguments of this function are not known", "write a function in Python", place)
+        fail(
+            "the signature of this function cannot be inspected",
+            "write it as a Python function",
+            place,
+        )
     for p in parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
-            fail(f"argument {p} has no name to be given by", "name every argument", place)
+            fail(f"argument {p} cannot be passed by name", "name every argument", place)
     defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
     return tuple(parameters), defaults
 
@@ -222,7 +290,7 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     elif isinstance(value, Law):
         hint = f"an output of a law is bound as  {name}=pp.signals.output({value.name!r}, 'tau')"
     elif callable(value):
-        hint = "a function of time is called in the law itself"
+        hint = "call a function of time in the law itself"
     try:
         found = np.array(value)
         if np.iscomplexobj(found):
@@ -231,7 +299,7 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     except (TypeError, ValueError):
         out = np.array(np.nan)
         if not hint:
-            hint = "give numbers of one shape, an expression, or one of pp.signals"
+            hint = "pass an array of numbers, an expression, or one of pp.signals"
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
     if np.asarray(value).dtype.kind not in "biuf" or is_masked(value):
         fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
@@ -284,5 +352,5 @@ def _rate(rate: Any, place: str) -> float:
 
 def _delay(delay: Any, place: str) -> int:
     if not is_whole(delay) or delay < 0:
-        fail(f"delay={short(delay)} must be a whole number of samples, at least 0", place=place)
+        fail(f"delay={short(delay)} must be an integer number of samples, at least 0", place=place)
     return int(delay)

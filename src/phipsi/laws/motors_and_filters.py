@@ -41,19 +41,41 @@ def pid(
     delay: int = 0,
     name: str = "pid",
 ) -> Law:
-    """PID control of joints with q̇ = v, with limits and anti-windup.
+    """PID controller of joints with q̇ = v, with limits and anti-windup.
 
     u = kp e + i − kd v with e = target − q, tau = u within ±limit, and the integral
-    i̇ = ki e + w (tau − u): what is cut off lets the integral run back, at the rate w = ki / kp
+    i̇ = ki e + w (tau − u): the clipped part drives the integral back, at the rate w = ki / kp
     (1 / s where kp is 0). Sampled, the integral is a sum, taken once per sample; the interval is
-    that of the rate which the law has in the run, also after `Law.sampled`.
+    that of the rate which the law has in the simulation, also after `Law.sampled`.
 
-    **Arguments:** `joints`, a name or names; `target`, rad or m; `kp` (N·m/rad or N/m), `ki` (per
-    s more) and `kd` (N·m·s/rad or N·s/m): one number, or one per joint; `limit`, N·m or N, the
-    largest effort; `rate`, samples per second (continuous without it); `delay`, in samples; `name`.
-    **Returns:** a `Law` with the parameters "pid.kp", … and the state "pid.integral"; records
-    "pid.error". **Source:** Åström and Hägglund 2006, Advanced PID Control, section 3.5.
+    Parameters
+    ----------
+    joints : str or sequence of str
+        Name or names of joints.
+    target : array_like
+        Target, rad or m; or a signal.
+    kp, ki, kd : array_like
+        Gains, N·m/rad or N/m; per s more; and N·m·s/rad or N·s/m: one number, or one per joint.
+    limit : array_like, optional
+        Largest torque or force, N·m or N.
+    rate : float, optional
+        Samples per second. Default: continuous.
+    delay : int, optional
+        Delay, in samples.
+    name : str, optional
+        Name of the law.
 
+    Returns
+    -------
+    Law
+        With the parameters "pid.kp", … and the state "pid.integral"; it records "pid.error".
+
+    Notes
+    -----
+    **Source:** Åström and Hägglund 2006, Advanced PID Control, section 3.5.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
     ('elbow',)
@@ -93,20 +115,39 @@ def motor(
     torques: Sequence[float] | None = None,
     name: str = "motor",
 ) -> Law:
-    """Motors behind gears: first-order lag, torque–speed curve, efficiency.
+    """Geared motors: first-order lag, torque–speed curve, efficiency.
 
     The motor's torque m follows the command, ṁ = (command / gear − m) / T, and stays within what
-    the curve gives at the motor's speed gear · v. The joint gets tau = gear · m · η while the motor
-    drives (m v > 0) and gear · m / η while it is driven: it jumps where the joint turns round, as
-    friction in the gear does.
+    the curve allows at the motor's speed gear · v. The joint gets tau = gear · m · η while the
+    motor drives (m v > 0) and gear · m / η while it is driven: it jumps where the joint reverses,
+    as friction in the gear does.
 
-    **Arguments:** `joints`, a name or names; `command`, the efforts asked for at the joints, N·m or
-    N: numbers, or a signal such as ``pp.signals.output("pid", "tau")`` of a law that does not act
-    itself (`Law.silent`); `gear`, turns of the motor per radian of the joint; `efficiency` η,
-    between 0 and 1; `time_constant` T, s (None: no lag); `speeds` (rad/s, from 0, increasing) and
-    `torques` (N·m at the motor): the curve, with linear interpolation. **Returns:** a `Law` with
-    the state "motor.torque", and the record "motor.speed", rad/s.
+    Parameters
+    ----------
+    joints : str or sequence of str
+        Name or names of joints.
+    command : array_like or Signal
+        Torques or forces commanded at the joints, N·m or N: numbers, or a signal such as
+        ``pp.signals.output("pid", "tau")`` of a law that does not act itself (`Law.silent`).
+    gear : array_like, optional
+        Gear ratio: speed of the motor, rad/s, per speed of the joint, rad/s or m/s.
+    efficiency : array_like, optional
+        Efficiency η, between 0 and 1.
+    time_constant : array_like, optional
+        Time constant T of the lag, s. Default: no lag.
+    speeds, torques : sequence of float, optional
+        The curve, with linear interpolation: speeds (rad/s, from 0, increasing) and torques (N·m)
+        at the motor.
+    name : str, optional
+        Name of the law.
 
+    Returns
+    -------
+    Law
+        With the state "motor.torque"; it records "motor.speed", rad/s.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> drive = pp.laws.motor("elbow", 5.0, gear=100.0, efficiency=0.8, time_constant=0.01)
     >>> sorted(drive.bound)
@@ -154,11 +195,26 @@ def _check_positive(name: str, **values: Any) -> None:
 
 
 def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "low_pass") -> Law:
-    """A filter of first order: ẏ = (x − y) / T, read as ``pp.signals.output("low_pass", "y")``.
+    """First-order low-pass filter: ẏ = (x − y) / T, read as ``pp.signals.output("low_pass", "y")``.
 
-    **Arguments:** `signal` x, one of `pp.signals` or an expression; `time_constant` T, s; `first`,
-    the first value of y, in the shape of the signal; `name`.
+    Parameters
+    ----------
+    signal : Signal or Expr
+        Signal x, one of `pp.signals` or an expression.
+    time_constant : array_like
+        Time constant T, s.
+    first : array_like, optional
+        First value of y, in the shape of the signal.
+    name : str, optional
+        Name of the law.
 
+    Returns
+    -------
+    Law
+        The filter.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
     'low_pass'
@@ -206,20 +262,41 @@ def policy(
     name: str = "policy",
     **law_options: Any,
 ) -> Law:
-    """A neural network as a law: dense layers, tanh, ReLU, ELU, SiLU, sigmoid, layer norm.
+    """Neural network as a controller: dense layers, tanh, ReLU, ELU, SiLU, sigmoid, layer norm.
 
     y = network(observe(…)), tau = act(y). Weights are parameters of the law, shared by all
-    trajectories or each with its own: "policy.weight_0" (out, in) and "policy.bias_0" (out,) for
+    trajectories or per trajectory: "policy.weight_0" (out, in) and "policy.bias_0" (out,) for
     the layer 0 of the network, as in the state dictionary.
 
-    **Arguments:** `network`, a PyTorch ``nn.Sequential``, or its state dictionary with arrays or
-    tensors ("0.weight", "0.bias", "2.weight", …): matrices are dense layers, vectors layer norms;
-    `observe`, a function of named quantities as of a law, which returns a vector, by default
-    [q; v]; `act`, a function of the network's output, which returns what a law returns, by default
-    the efforts themselves; `activation`, for the numbers that the dictionary leaves out; `last`,
-    after the last layer; `name` and further options as for `law`. **Returns:** a `Law`.
+    Parameters
+    ----------
+    network : torch.nn.Sequential or mapping of str to array_like
+        A PyTorch ``nn.Sequential``, or its state dictionary with arrays or tensors ("0.weight",
+        "0.bias", "2.weight", …): matrices are dense layers, vectors layer norms.
+    observe : callable, optional
+        A function of named quantities as of a law, which returns a vector. Default: [q; v].
+    act : callable, optional
+        A function of the network's output, which returns what a law returns. Default: tau itself.
+    activation : str, optional
+        For the numbers that the dictionary leaves out.
+    last : str, optional
+        Activation after the last layer.
+    name : str, optional
+        Name of the law.
+    **law_options
+        Further options as for `law`.
+
+    Returns
+    -------
+    Law
+        The controller.
+
+    Notes
+    -----
     **Cost:** one multiplication and addition per weight.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> state = {"0.weight": np.ones((3, 4)), "0.bias": np.zeros(3), "2.weight": np.ones((2, 3))}
     >>> pp.laws.policy(state, act=lambda y: 5.0 * y).arguments
@@ -229,7 +306,7 @@ def policy(
     _check_sizes(layers, weights)
     seen = _both if observe is None else observe
     if not callable(seen) or (act is not None and not callable(act)):
-        raise LawError("policy: observe and act are functions, or left out")
+        raise LawError("policy: observe= and act= must be functions or None")
     made = law(seen, name=name, **law_options)
     taken = set(made.arguments) & set(weights)
     if taken:
@@ -330,13 +407,13 @@ def _of_module(module: Any, i: int, found: dict[int, dict[str, Array]]) -> _Laye
         return _with_weights(i, found.get(i, {}), float(getattr(module, "eps", 1e-5)))
     if kind.lower() in ACTIVATIONS:
         if getattr(module, "alpha", 1.0) != 1.0:
-            raise LawError(f"policy: layer {i} is {module}; only alpha=1 is known")
+            raise LawError(f"policy: layer {i} is {module}; only alpha=1 is supported")
         return _Layer(kind.lower())
     if kind in ("Dropout", "Flatten"):
         return _Layer("identity")
     raise LawError(
-        f"policy: layer {i} is {kind}, which is not known. There are Linear, LayerNorm, Tanh, "
-        f"ReLU, ELU, SiLU, Sigmoid, Identity; write others as a law of your own"
+        f"policy: layer {i} is {kind}, which is not supported. Supported are Linear, LayerNorm, "
+        "Tanh, ReLU, ELU, SiLU, Sigmoid, Identity; write others as a law of your own"
     )
 
 
@@ -350,8 +427,9 @@ def _check_sizes(layers: list[_Layer], weights: Mapping[str, Array]) -> None:
         takes, gives = shapes[0][-1], shapes[0][0]
         if size not in (None, takes) or any(x != (gives,) for x in shapes[1:]):
             raise LawError(
-                f"policy: {', '.join(f'{n} {s}' for n, s in zip(layer.names, shapes, strict=True))}"
-                f" does not fit to the {size} numbers of the layer before"
+                "policy: "
+                f"{', '.join((f'{n} {s}' for n, s in zip(layer.names, shapes, strict=True)))} "
+                f"does not fit the {size} outputs of the layer before"
             )
         size = gives
 

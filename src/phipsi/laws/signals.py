@@ -38,7 +38,15 @@ __dir__ = only_public(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """A quantity that is computed for a law: its kind, and what it is of."""
+    """A quantity that is computed for a law: its kind, and what it is of.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the function of `pp.signals` that made it.
+    of : tuple
+        Its arguments.
+    """
 
     kind: str
     of: tuple[Any, ...]
@@ -50,8 +58,18 @@ class Signal:
 def position(point: Any) -> Signal:
     """Position (3,) of a point in the world, m.
 
-    **Arguments:** `point`, a body, a frame, or (name, offset in m in its axes).
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m in its axes).
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.position("tip")
     position('tip')
@@ -62,6 +80,18 @@ def position(point: Any) -> Signal:
 def velocity(point: Any) -> Signal:
     """Velocity (3,) of a point, world axes, m/s.
 
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m in its axes).
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.velocity(("tip", (0, 0, 0.1)))
     velocity(('tip', (0, 0, 0.1)))
@@ -72,6 +102,18 @@ def velocity(point: Any) -> Signal:
 def pose(point: Any) -> Signal:
     """Pose X_WF (4, 4) of a body or frame in the world.
 
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m in its axes).
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.pose("tip")
     pose('tip')
@@ -80,8 +122,20 @@ def pose(point: Any) -> Signal:
 
 
 def twist(point: Any) -> Signal:
-    """Motion (6,) of a frame at its origin, world axes: [angular (rad/s); linear (m/s)].
+    """Twist (6,) of a frame at its origin, world axes: [angular (rad/s); linear (m/s)].
 
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m in its axes).
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.twist("tip")
     twist('tip')
@@ -92,6 +146,18 @@ def twist(point: Any) -> Signal:
 def length(a: Any, b: Any) -> Signal:
     """Distance () of two points, m.
 
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.length("tip", "world")
     length('tip', 'world')
@@ -100,8 +166,20 @@ def length(a: Any, b: Any) -> Signal:
 
 
 def length_rate(a: Any, b: Any) -> Signal:
-    """How fast the distance () of two points grows, m/s; 0 where they meet.
+    """Rate of change of the distance () of two points, m/s; 0 where they meet.
 
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.length_rate("tip", "world")
     length_rate('tip', 'world')
@@ -112,12 +190,26 @@ def length_rate(a: Any, b: Any) -> Signal:
 def expression(
     form: Expr | str, points: Sequence[Any] | None = None, axes: str = "world"
 ) -> Signal:
-    """The value of an operator expression: a vector, or an operator as a matrix.
+    """Value of an operator expression: a vector, or an operator as a matrix.
 
-    An expression without points may be bound as it is.
+    An expression without points may be bound without this function.
 
-    **Arguments:** `form`, an expression or its text; `points` and `axes` as for `compile`.
+    Parameters
+    ----------
+    form : Expr or str
+        An expression, as an object or a string.
+    points : sequence, optional
+        As for `compile`.
+    axes : str, optional
+        As for `compile`.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.expression("J", points=["tip"])
     expression('J', ['tip'], 'world')
@@ -126,14 +218,24 @@ def expression(
 
 
 def joint_efforts(*joints: str) -> Signal:
-    """All efforts (nv,) at the joints: those from outside plus those of all laws, N·m or N.
+    """Total joint torques and forces (nv,): from outside plus those of all laws, N·m or N.
 
-    Forces on bodies are not among them. A law whose own efforts change what it reads is rejected;
-    `previous(joint_efforts())` breaks the cycle. A sampled law reads the efforts that act just
-    before its sample, and needs nothing.
+    Forces on bodies are not included. A law whose own tau changes what it reads is an algebraic
+    loop, and rejected; `previous(joint_efforts())` breaks the loop. A sampled law reads the tau
+    that acts just before its sample, and needs no `previous`.
 
-    **Arguments:** names of joints, in the order of the result; none of them stands for all.
+    Parameters
+    ----------
+    *joints : str
+        Names of joints, in the order of the result. Default: all.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.joint_efforts("elbow")
     joint_efforts('elbow')
@@ -142,16 +244,31 @@ def joint_efforts(*joints: str) -> Signal:
 
 
 def constraint_loads(*constraints: str) -> Signal:
-    """Multipliers f (rows,) of the constraints of a `System`, as `constraint_forces` gives them.
+    """Multipliers f (rows,) of the constraints of a `System`, as `constraint_forces` computes them.
 
-    ℳ vdot = tau − bias − (A J)* f under all efforts and forces of the run: the mechanism exerts f
-    on the closure, N along linear and N·m about angular rows. Cycles are as for `joint_efforts`.
-    Loads that redundant rows leave undetermined are rejected at the start of a run.
+    ℳ vdot = tau − bias − (A J)* f under all torques and forces of the simulation: the mechanism
+    exerts f on the closure, N along linear and N·m about angular rows. Algebraic loops are as for
+    `joint_efforts`. Statically indeterminate loads, of redundant rows, are rejected at the start of
+    a simulation.
 
-    **Arguments:** names of constraints, in the order of the result; none of them stands for all
-    rows, in the order of `system.row_names`. **Cost:** that of `forward_dynamics` of the system.
+    Parameters
+    ----------
+    *constraints : str
+        Names of constraints, in the order of the result. Default: all rows, in the order of
+        `system.row_names`.
+
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Notes
+    -----
+    **Cost:** that of `forward_dynamics` of the system.
     **Source:** SOA eq. 0.23; theory/closed-chains 6.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.constraint_loads("pin")
     constraint_loads('pin')
@@ -160,11 +277,13 @@ def constraint_loads(*constraints: str) -> Signal:
 
 
 def constraint_efforts() -> Signal:
-    """Efforts −(A J)* f (nv,) with which the constraints of a `System` act on its joints.
+    """Joint torques and forces −(A J)* f (nv,) with which the constraints of a `System` act.
 
     ℳ vdot = tau − bias + constraint_efforts, N·m or N. They are unique also where redundant rows
-    leave the multipliers f undetermined. Cycles are as for `joint_efforts`.
+    leave the multipliers f undetermined. Algebraic loops are as for `joint_efforts`.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.constraint_efforts()
     constraint_efforts()
@@ -173,13 +292,22 @@ def constraint_efforts() -> Signal:
 
 
 def contact_force(pair: str) -> Signal:
-    """Force (3,) between two shapes that touch, on side a in world axes, N.
+    """Contact force (3,) between two shapes, on side a in world axes, N.
 
-    The sum over the points of the pair; its mean over the last step, as a sensor would measure it:
-    zero in the first step. For systems with contacts in a `Simulator`, whose steps know it.
+    The sum over the points of the pair; its mean over the last step, as a sensor would measure it.
 
-    **Arguments:** `pair`, the name of a pair "a|b" of `Contacts`.
+    Parameters
+    ----------
+    pair : str
+        Name of a pair "a|b" of `Contacts`.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.contact_force("foot|ground")
     contact_force('foot|ground')
@@ -188,10 +316,22 @@ def contact_force(pair: str) -> Signal:
 
 
 def output(law: Any, name: str = "tau") -> Signal:
-    """What another law of the run returns, at the same time.
+    """Output of another law of the simulation, at the same time.
 
-    **Arguments:** `law`, the law or its name; `name`, of the output.
+    Parameters
+    ----------
+    law : Law or str
+        The law or its name.
+    name : str, optional
+        Name of the output.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.output("filter", "y")
     output('filter', 'y')
@@ -200,17 +340,30 @@ def output(law: Any, name: str = "tau") -> Signal:
 
 
 def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
-    """What a law of the run, or a signal, was in the step before, or in its sample before.
+    """Value of a law's output, or of a signal, in the previous step or sample (unit delay).
 
-    It breaks cycles: a law may read its own previous output, or the load that its efforts change.
-    In a step it is the value at the beginning of the step before, after the samples that were taken
-    there; `initial` in the first step. Of a sampled law it is the output that was held before the
-    present one, until the next sample: `initial` until the second.
+    It breaks algebraic loops: a law may read its own previous output, or the load that its tau
+    changes. In a step it is the value at the beginning of the step before, after the samples that
+    were taken there; `initial` in the first step. Of a sampled law it is the output that was held
+    before the present one, until the next sample: `initial` until the second.
 
-    **Arguments:** `law`, the law, its name, or a signal such as `constraint_loads()`; `name`, of
-    the output of a law; `initial`, the value before the first step, in the shape of the output; a
-    number will do for a signal. Laws that read the same previous value give the same `initial`.
+    Parameters
+    ----------
+    law : Law, str or Signal
+        The law, its name, or a signal such as `constraint_loads()`.
+    name : str, optional
+        Name of the output of a law.
+    initial : array_like, optional
+        Value before the first step, in the shape of the output; a number will do for a signal. Laws
+        that read the same previous value must pass the same `initial`.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.previous("hold", "tau", initial=[0.0, 0.0])
     previous('hold', 'tau', [0.0, 0.0])
@@ -233,10 +386,12 @@ def _law_name(law: Any, signal: str) -> str:
 
 
 def interval() -> Signal:
-    """Time () between two samples of the law that reads it, s; the step if it has no rate.
+    """Sample time () of the law that reads it, s; the step if it has no rate.
 
     A law that sums up over its samples, as an integral does, needs it: it follows `Law.sampled`.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.interval()
     interval()
@@ -249,14 +404,27 @@ def noise(
 ) -> Signal:
     """Random numbers that are held during a step: the same for the same step of a trajectory.
 
-    They are computed from the numbers of the step, the trajectory and the entry, not drawn one
-    after the other, so they do not depend on the batch, the threads, or a restart.
+    They are computed from the numbers of the step, the trajectory and the entry, not drawn from a
+    sequence, so they do not depend on the batch, the threads, or a restart.
 
-    **Arguments:** `shape`; `kind`: "normal" (mean 0, variance 1) or "uniform" (from 0 to 1);
-    `seed`, an integer: another one gives other numbers, and signals of the same seed have the same
-    numbers. Without it the names of the law and of its argument are the seed: every argument has
-    numbers of its own.
+    Parameters
+    ----------
+    shape : int or sequence of int, optional
+        Shape.
+    kind : {"normal", "uniform"}, optional
+        "normal" (mean 0, variance 1) or "uniform" (from 0 to 1).
+    seed : int, optional
+        Another seed gives other numbers, and signals of the same seed have the same numbers.
+        Default: the names of the law and of its argument are the seed, so that every argument has
+        numbers of its own.
 
+    Returns
+    -------
+    Signal
+        An argument for `Law.bind`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.signals.noise(3, seed=1)
     noise((3,), 'normal', 1)
@@ -266,7 +434,7 @@ def noise(
     if seed is not None and (not is_whole(seed) or not 0 <= seed < _HALF):
         raise LawError(f"noise: seed={seed!r} is not an integer from 0 to 2^26 - 1, or None")
     if any(not is_whole(n) or n < 0 for n in size):
-        raise LawError(f"noise: shape={shape!r} must be whole numbers")
+        raise LawError(f"noise: shape={shape!r} must be integers")
     return Signal("noise", (size, kind, None if seed is None else int(seed)))
 
 

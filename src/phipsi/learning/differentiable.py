@@ -7,7 +7,7 @@ the arrays, so that chain rules of other frameworks fit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, final
 
@@ -19,7 +19,6 @@ from phipsi.algorithms import (
     INVERSE_DYNAMICS,
     KINETIC_ENERGY,
     System,
-    chart_of,
     forward_with_rows,
     motions,
 )
@@ -31,15 +30,14 @@ from phipsi.core.model import (
     Model,
     PointSet,
     Refusal,
-    dot,
     point_set,
     supports,
     tree_of,
     whole_number,
 )
 from phipsi.core.operators import J
-from phipsi.core.spatial import ARRAYS
 from phipsi.errors import InputError, SpaceError
+from phipsi.learning.coordinate_maps import CoordinateMaps
 from phipsi.simulation import (
     Simulator,
     SimulatorState,
@@ -55,8 +53,12 @@ Array = NDArray[Any]
 class Bridge(ABC):
     """A differentiable function.
 
-    **Attributes:** `names` of the inputs; `core`, the shape of each without the batch; `results`,
-    the shape of each result without the batch.
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the inputs.
+    core, results : tuple of tuple of int
+        Shapes of inputs and of results without the batch.
     """
 
     names: tuple[str, ...]
@@ -85,15 +87,15 @@ class Bridge(ABC):
             if is_complex:
                 raise InputError(
                     f"{name} holds {dtype}, but must be real: its imaginary part would be lost. "
-                    f"Give {name}.real, or take derivatives of the function instead of complex "
-                    f"steps"
+                    f"Pass {name}.real, or use derivatives of the function instead of complex "
+                    "steps"
                 )
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The common batch of arrays of these shapes, each checked."""
         if len(shapes) != len(self.core):
             listed = ", ".join(self.names)
-            raise InputError(f"{len(shapes)} arrays given, but the inputs are ({listed})")
+            raise InputError(f"{len(shapes)} arrays were passed, but the inputs are ({listed})")
         batches: list[tuple[int, ...]] = []
         for name, shape, core in zip(self.names, shapes, self.core, strict=True):
             if tuple(shape[len(shape) - len(core) :]) != core or len(shape) < len(core):
@@ -130,7 +132,9 @@ class ExpressionBridge(Bridge):
         self.names = self.program.inputs
         unknown = [name for name in self.names if name not in VARIABLES]
         if unknown:
-            raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
+            raise InputError(
+                f"{expr} needs {unknown[0]}, with respect to which derivatives are not implemented"
+            )
         shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
@@ -334,7 +338,9 @@ class SimulatorBridge(Bridge):
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
         """Not offered: gradients of runs go backwards."""
-        raise InputError("a run has reverse-mode derivatives only (grad, vjp, backward)")
+        raise InputError(
+            "a rollout of a simulator has reverse-mode derivatives only (grad, vjp, backward)"
+        )
 
     def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
         """The adjoint of every step, with the weights as its sources."""
@@ -354,75 +360,6 @@ class SimulatorBridge(Bridge):
 # N (N* N)⁻¹ g for derivatives g along v.
 
 
-@final
-class CoordinateMaps:
-    """N(q) of a model, its adjoint and their inverses, on batches."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
-        self._curved = [x for x in places if not x[0].is_additive]
-        flat = [
-            (q, v)
-            for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True)
-            if joint.is_additive
-        ]
-        self._flat_q, self._flat_v = (
-            np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
-            for k in range(2)
-        )
-
-    def with_unit_quaternions(self, q: Array) -> Array:
-        """Configurations (..., nq) in double precision.
-
-        Quaternions of single precision that are unit to its rounding become unit to that of double
-        precision: a rollout would reject them. Others stay, for the rollout to judge.
-        """
-        out = np.array(q, dtype=np.float64)
-        if q.dtype != np.float32:
-            return out
-        for _, at in chart_of(self.model).named_quaternions:
-            length = np.sqrt(np.sum(out[..., at] ** 2, axis=-1, keepdims=True))
-            is_unit = np.abs(length - 1) < 4 * np.finfo(np.float32).eps
-            out[..., at] /= np.where(is_unit, length, 1.0)
-        return out
-
-    def rates(self, q: Array, dq: Array) -> Array:
-        """Changes along v (..., nv) of changes of the components of q (..., nq): N⁺ dq."""
-        return self._sizes(q) * self.adjoint(q, dq) if self._curved else dq
-
-    def gradient(self, q: Array, along: Array) -> Array:
-        """Gradient by the components of q (..., nq) from one along v (..., nv): N⁺* g."""
-        return self.model.qdot(q, self._sizes(q) * along) if self._curved else along
-
-    def adjoint(self, q: Array, by_components: Array) -> Array:
-        """Gradient along v (..., nv) from one by the components of q (..., nq): N* g."""
-        if not self._curved:
-            return by_components
-        batch = np.broadcast_shapes(q.shape[:-1], by_components.shape[:-1])
-        out = np.zeros((*batch, self.model.nv))
-        out[..., self._flat_v] = by_components[..., self._flat_q]
-        for at, j, column in self._columns(q):
-            out[..., j] = dot(column, [by_components[..., i] for i in at])
-        return out
-
-    def _sizes(self, q: Array) -> Array:
-        """(N* N)⁻¹, which is diagonal: 4/|quaternion|² for rotations, 1 elsewhere."""
-        out = np.ones((*q.shape[:-1], self.model.nv))
-        for _, j, column in self._columns(q):
-            out[..., j] = 1 / dot(column, column)
-        return out
-
-    def _columns(self, q: Array) -> Iterator[tuple[range, int, list[Any]]]:
-        """Columns of N(q) at the joints with q̇ ≠ v: where in q, which rate, and the entries."""
-        for joint, at, to in self._curved:
-            here = range(at.start, at.stop)
-            for k, j in enumerate(range(to.start, to.stop)):
-                unit = [int(i == k) for i in range(joint.nv)]
-                place = [q[..., i] for i in here]
-                yield here, j, joint.q_rate(joint.params, place, unit, ARRAYS)
-
-
 # ---- the functions that phipsi.torch and phipsi.jax offer ----------------------------------------
 
 Function = Callable[..., Any]
@@ -430,10 +367,7 @@ Function = Callable[..., Any]
 
 @final
 class FrameworkFunctions:
-    """The named functions of one framework.
-
-    **Arguments:** `wrap`, which makes a bridge a function of the framework's arrays.
-    """
+    """The named functions of one framework; `wrap` makes a bridge a function of its arrays."""
 
     def __init__(self, wrap: Callable[[Bridge], Function]) -> None:
         def wrapped(kind: Callable[..., Bridge], *arguments: Any) -> Function:
@@ -453,12 +387,28 @@ class FrameworkFunctions:
         points: Sequence[Any] | None = None,
         backend: str | None = None,
     ) -> Function:
-        """A vector or scalar expression as a function that is differentiable by all its inputs.
+        """Differentiable function of a vector or scalar expression, with respect to all its inputs.
 
         It takes the inputs of the compiled program in their order (`.inputs`), with batches on
         leading axes. Forward mode uses the derivative of the expression, reverse mode the sweeps of
         its adjoint.
 
+        Parameters
+        ----------
+        expr : Expr
+            The expression.
+        model : Model
+            A tree, or a `System`.
+        points, backend : optional
+            As for `compile`.
+
+        Returns
+        -------
+        callable
+            A function of arrays of the framework.
+
+        Examples
+        --------
         >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
         >>> from phipsi.operators import mass_matrix, tau
         >>> solve = pt.function(mass_matrix.inv @ tau, model)                # doctest: +SKIP
@@ -467,28 +417,62 @@ class FrameworkFunctions:
         return self._new(ExpressionBridge, expr, model, points, backend)
 
     def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
-        """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
+        """Joint accelerations (..., nv), differentiable; see `phipsi.forward_dynamics`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q, v, tau : array, shape (..., nq), (..., nv) and (..., nv)
+            Configuration, generalized velocities, joint torques and forces.
+        """
         loops = isinstance(model, System) and model.n_rows > 0
         form = forward_with_rows(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
     @supports(
         loops=Refusal(
-            "its efforts come from a dense solution, which has no derivatives here",
+            "its torques come from a dense solution, whose derivatives are not implemented",
             "Without derivatives:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
         )
     )
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
-        """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
+        """Joint torques and forces (..., nv) of a motion; see `phipsi.inverse_dynamics`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree.
+        q, v, vdot : array, shape (..., nq), (..., nv) and (..., nv)
+            Configuration, generalized velocities and accelerations.
+        """
         model = tree_of(model, type(self).inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
     def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
-        """Kinetic energy (...); see `phipsi.kinetic_energy`."""
+        """Kinetic energy (...), differentiable; see `phipsi.kinetic_energy`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q, v : array, shape (..., nq) and (..., nv)
+            Configuration and generalized velocities.
+        """
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
     def poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
-        """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
+        """Poses (..., k, 4, 4) of bodies, frames or points in the world, differentiable.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q : array, shape (..., nq)
+            Configuration.
+        points : sequence
+            Bodies, frames, or (name, offset in m).
+        """
         tree = tree_of(model, motions.poses)
         return self._kept(PosesBridge, tree, point_set(tree, points), None)(q)
 
@@ -502,9 +486,27 @@ class FrameworkFunctions:
         *,
         integrator: str = "rk4",
     ) -> tuple[Any, Any]:
-        """States (..., steps + 1, nq) and (..., steps + 1, nv) under the efforts (..., steps, nv).
+        """Differentiable rollout: states under given joint torques and forces.
 
         Reverse mode runs the adjoint of the integrator; see `phipsi.rollout_gradient`.
+
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        q0, v0 : array, shape (..., nq) and (..., nv)
+            Initial states.
+        tau : array, shape (..., steps, nv)
+            Joint torques and forces, N·m or N.
+        dt : float
+            Time step, s.
+        integrator : str, optional
+            As for `phipsi.rollout_gradient`.
+
+        Returns
+        -------
+        q, v : array, shape (..., steps + 1, nq) and (..., steps + 1, nv)
+            States.
         """
         steps = int(np.shape(tau)[-2])
         return self._kept(RolloutBridge, model, float(dt), steps, integrator)(q0, v0, tau)
@@ -520,12 +522,31 @@ class FrameworkFunctions:
         record_every: int = 1,
         parameters: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Records (..., kept, *shape) of a run with its laws, under the efforts (..., steps, nv).
+        """Differentiable rollout of a `Simulator` with its laws.
 
-        `record`, `record_every` as for `Simulator.rollout`; `parameters` of laws by name, (...,
-        *shape), by which the run is differentiated too: gains of a controller, weights of a policy.
         Reverse mode runs the adjoint of every step in machine code; see `Simulator.gradient`.
 
+        Parameters
+        ----------
+        simulator : Simulator
+            The simulator.
+        q0, v0 : array, shape (..., nq) and (..., nv)
+            Initial states.
+        tau : array, shape (..., steps, nv)
+            Joint torques and forces besides those of the laws, N·m or N.
+        record, record_every : optional
+            As for `Simulator.rollout`.
+        parameters : mapping of str to array, shape (..., *shape), optional
+            Parameters of laws by name, with respect to which the rollout is differentiated too:
+            gains of a controller, weights of a policy.
+
+        Returns
+        -------
+        tuple of array, shape (..., kept, *shape)
+            The records, in the order of `record`.
+
+        Examples
+        --------
         >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
         >>> q, v = pt.simulator_rollout(sim, q0, v0, tau,
         ...                             parameters={"hold.kp": kp})          # doctest: +SKIP

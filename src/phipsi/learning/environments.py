@@ -59,21 +59,45 @@ Starts = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
 class VectorEnvironment(_Base):
     """Many copies of a `Simulator` with episodes, as a `gymnasium.vector.VectorEnv`.
 
-    **Arguments:** `simulator`, with `episodes`: `terminate` ends them, `time_limit`
-    truncates them, and an action is held for `episodes.check_every` steps; `starts`, a function of
-    a random generator and a number n, which returns n starts: arrays (n, ...) of "q", "v", states
-    of laws, and parameters that `episodes` randomize, by name; `num_envs`; `action`, the parameter
-    of a law by name that actions are; `observation` and `reward`, quantities by name out of
-    `episodes.record`; `low` and `high`, limits of actions; `pool`, how many starts are drawn at
-    `reset`, of which each episode takes one; `threads`; `parameters` of laws, (num_envs, ...) for
-    copies that differ; `resolve_penetration`, whether the first steps resolve deep penetration at
-    the starts, as for `Simulator.initial_state`.
-
-    Episodes start again in the step in which they end (`AutoresetMode.SAME_STEP`): the observation
+    Episodes are reset in the step in which they end (`AutoresetMode.SAME_STEP`): the observation
     is of the new episode, `infos["final_obs"]` of the old one. A copy whose numbers are not finite
-    any more is terminated. Rewards are of the state at the end of the action. **Attributes:**
-    `simulator`, and `state`, where the copies are.
+    any more is terminated. Rewards are of the state at the end of the action.
 
+    Parameters
+    ----------
+    simulator : Simulator
+        A simulator with `episodes`: `terminate` terminates them, `time_limit` truncates them, and
+        an action is held for `episodes.check_every` steps.
+    starts : callable
+        A function of a random generator and a number n, which returns n initial states: arrays
+        (n, ...) of "q", "v", states of laws, and parameters that `episodes` randomize, by name.
+    num_envs : int, optional
+        Number of copies.
+    action : str
+        Name of the parameter of a law that actions are.
+    observation, reward : str
+        Names of quantities in `episodes.record`.
+    low, high : array_like, optional
+        Limits of actions.
+    pool : int, optional
+        Number of initial states that are drawn at `reset`, of which each episode takes one.
+    threads : int, optional
+        Number of threads that share the copies.
+    parameters : mapping of str to array_like, shape (num_envs, ...), optional
+        Parameters of laws, for copies that differ.
+    resolve_penetration : bool, optional
+        Whether the first steps resolve deep penetration at the initial states, as for
+        `Simulator.initial_state`.
+
+    Attributes
+    ----------
+    simulator : Simulator
+        The simulator.
+    state : SimulatorState
+        The state of the copies.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp, phipsi.gym
     >>> @pp.law
     ... def push(torque):
@@ -145,13 +169,13 @@ class VectorEnvironment(_Base):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise InputError("the environment is closed; make another one")
+            raise InputError("the environment is closed. Create another one")
 
     def _kept(self, name: str) -> str:
         episodes = self.simulator.episodes
         if episodes is None or name not in episodes.record:
             raise InputError(
-                f"{name!r} is not recorded by the episodes of the simulator. Say\n"
+                f"{name!r} is not recorded by the episodes of the simulator. Pass\n"
                 f"    pp.Simulator(…, episodes=pp.Episodes(…, record=({name!r}, …)))"
             )
         return name
@@ -176,25 +200,36 @@ class VectorEnvironment(_Base):
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))
-                raise InputError(f"starts gives {name!r}, which is not a state: {known}")
+                raise InputError(f"starts returned {name!r}, which is not a state: {known}")
             state.laws[name][...] = as_floats(f"{name!r} of starts", value)
         return state
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Draw new starts for all copies, and for their later episodes.
+        """Draw new initial states for all copies, and for their later episodes.
 
-        `options` has no effect on any task and is rejected: copies start again by themselves, and
-        `starts` says where.
-        **Returns:** observations (num_envs, ...), and an empty dictionary.
+        Parameters
+        ----------
+        seed : int, optional
+            Seed of the random generator.
+        options : dict, optional
+            Rejected if not empty: it has no effect on any task, because copies are reset by
+            themselves to the initial states of `starts`.
+
+        Returns
+        -------
+        observations : ndarray, shape (num_envs, ...)
+            Observations.
+        infos : dict
+            Empty.
         """
         self._check_open()
         if options:
             raise InputError(
                 f"reset takes no options: {', '.join(map(repr, options))} would have no effect. "
-                "Every copy is reset, from the initial states of `starts`; a single copy starts "
-                "again by itself when its episode is over"
+                "Every copy is reset, from the initial states of `starts`; a single copy is "
+                "reset by itself when its episode is done"
             )
         super().reset(seed=seed)
         rng = self.np_random
@@ -206,19 +241,29 @@ class VectorEnvironment(_Base):
         return self.state.laws[f"episode.{self._observation}"].copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Hold actions (num_envs, ...) for `episodes.check_every` steps.
+        """Hold actions for `episodes.check_every` steps.
 
-        **Returns:** observations, rewards, terminated, truncated, infos: new arrays.
+        Parameters
+        ----------
+        actions : array_like, shape (num_envs, ...)
+            Actions.
+
+        Returns
+        -------
+        observations, rewards, terminated, truncated : ndarray
+            New arrays.
+        infos : dict
+            "final_obs" of episodes that ended.
         """
         sim, state = self.simulator, self.state
         self._check_open()
         if state is None or sim.episodes is None:
-            raise InputError("the environment has no state yet:  env.reset(seed=0)")
+            raise InputError("the environment was not reset. Call  env.reset(seed=0)")
         space, own = self.single_action_space, state.own[self._action]
         given = as_floats("actions", actions)
         if given.shape != (self.num_envs, *space.shape):
             want = (self.num_envs, *space.shape)
-            raise InputError(f"actions have shape {given.shape} instead of {want}")
+            raise InputError(f"actions have shape {given.shape}, but must have {want}")
         if not np.isfinite(given).all():
             first = np.flatnonzero(~np.isfinite(given.reshape(self.num_envs, -1)).all(axis=1))[0]
             raise InputError(f"the action of copy {first} is not finite: {given[first]}")
@@ -262,14 +307,32 @@ def _cart_pole() -> Model:
 def cart_pole_swing_up(
     num_envs: int = 1, *, limit: float = 10.0, force: float = 10.0, threads: int = 1
 ) -> VectorEnvironment:
-    """Swing a hanging pole up and balance it, by forces on the cart.
+    """Gymnasium task: swing a hanging pole up and balance it, by forces on the cart.
 
-    **Action** (1,): the force, as a part of `force` (N), held for 0.04 s. **Observation** (5,):
+    **Action** (1,): the force, as a fraction of `force`, held for 0.04 s. **Observation** (5,):
     position (m) and velocity (m/s) of the cart, cosine and sine of the pole's angle from upright,
     its rate (rad/s). **Reward**: (1 + cos)/2, less away from the middle, with fast rates and large
-    forces. **End**: the cart leaves ±2.4 m; after `limit` (s) the episode is truncated.
-    **Starts**: the pole within 0.5 rad of hanging, the cart within 0.5 m of the middle, both slow.
+    forces. **Termination**: the cart leaves ±2.4 m. **Initial states**: the pole within 0.5 rad of
+    hanging, the cart within 0.5 m of the middle, both slow.
 
+    Parameters
+    ----------
+    num_envs : int, optional
+        Number of copies.
+    limit : float, optional
+        Time at which an episode is truncated, s.
+    force : float, optional
+        Largest force, N.
+    threads : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    VectorEnvironment
+        The environment.
+
+    Examples
+    --------
     >>> import phipsi.gym
     >>> env = phipsi.gym.cart_pole_swing_up(4)
     >>> env.reset(seed=0)[0].shape
@@ -295,15 +358,33 @@ def cart_pole_swing_up(
 def reaching_arm(
     num_envs: int = 1, *, limit: float = 4.0, speed: float = 1.5, threads: int = 1
 ) -> VectorEnvironment:
-    """Bring the tool of the seven-joint arm to a point, by the rates of its joints.
+    """Gymnasium task: bring the tool of the seven-joint arm to a point, by its joint velocities.
 
-    **Action** (7,): wanted rates, as parts of `speed` (rad/s), held for 0.04 s; a drive with
-    gravity compensation follows them. **Observation** (17,): q (rad), v (rad/s), the way from the
-    tool to the goal (3,) in world axes, m. **Reward**: minus that distance (m), less 0.02 of the
-    mean square of the action. **End**: none; after `limit` (s) the episode is truncated.
-    **Starts**: joints within 0.5 rad of upright, at rest; the goal is where the tool is in a random
-    configuration with joints within 1.5 rad.
+    **Action** (7,): desired velocities, as fractions of `speed`, held for 0.04 s; a drive with
+    gravity compensation follows them. **Observation** (17,): q (rad), v (rad/s), the vector from
+    the tool to the goal (3,) in world axes, m. **Reward**: minus that distance (m), less 0.02 of
+    the mean square of the action. **Termination**: none. **Initial states**: joints within 0.5 rad
+    of upright, at rest; the goal is where the tool is in a random configuration with joints within
+    1.5 rad.
 
+    Parameters
+    ----------
+    num_envs : int, optional
+        Number of copies.
+    limit : float, optional
+        Time at which an episode is truncated, s.
+    speed : float, optional
+        Largest desired velocity, rad/s.
+    threads : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    VectorEnvironment
+        The environment.
+
+    Examples
+    --------
     >>> import phipsi.gym
     >>> env = phipsi.gym.reaching_arm(4)
     >>> env.reset(seed=0)[0].shape
@@ -331,19 +412,35 @@ def reaching_arm(
 def free_flyer_docking(
     num_envs: int = 1, *, limit: float = 20.0, threads: int = 1
 ) -> VectorEnvironment:
-    """Bring both hands of a floating robot to the ports of a target, by thrusters and joints.
+    """Gymnasium task: bring both hands of a floating robot to the ports of a target.
 
-    **Action** (20,): moment (parts of 20 N·m) and force (parts of 50 N) on the base in its axes,
-    and wanted rates of the 14 arm joints (parts of 0.5 rad/s), held for 0.1 s; drives follow the
-    rates, and the base feels them. **Observation** (46,): the ways from the hands to their ports
-    (6,) and the velocities of the hands (6,), in axes of the base, m and m/s; rates of the base
-    (6,); angles (14,) and rates (14,) of the arms. **Reward**: minus the mean distance of the hands
-    (m), less 0.02 of the mean square of the action; 10 more when docked. **End**: docked, both
-    hands within 5 cm and slower than 5 cm/s; or lost, a hand more than 6 m away. After `limit` (s)
-    the episode is truncated. **Starts**: the robot at rest, arms within 0.3 rad of straight; the
+    **Action** (20,): moment (fractions of 20 N·m) and force (fractions of 50 N) on the base in its
+    axes, and desired velocities of the 14 arm joints (fractions of 0.5 rad/s), held for 0.1 s;
+    drives follow the velocities, and the base feels them. **Observation** (46,): the vectors from
+    the hands to their ports (6,) and the velocities of the hands (6,), in axes of the base, m and
+    m/s; velocities of the base (6,); angles (14,) and rates (14,) of the arms. **Reward**: minus
+    the mean distance of the hands (m), less 0.02 of the mean square of the action; 10 more when
+    docked. **Termination**: docked, both hands within 5 cm and slower than 5 cm/s; or lost, a hand
+    more than 6 m away. **Initial states**: the robot at rest, arms within 0.3 rad of straight; the
     ports are where the hands would be with the base moved by up to 1 m and turned by up to 0.3 rad
     along each axis, and with the arms within 0.8 rad.
 
+    Parameters
+    ----------
+    num_envs : int, optional
+        Number of copies.
+    limit : float, optional
+        Time at which an episode is truncated, s.
+    threads : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    VectorEnvironment
+        The environment.
+
+    Examples
+    --------
     >>> import phipsi.gym
     >>> env = phipsi.gym.free_flyer_docking(2)
     >>> env.reset(seed=0)[0].shape
@@ -401,17 +498,35 @@ def _standing_quadruped() -> System:
 def walking_quadruped(
     num_envs: int = 1, *, limit: float = 10.0, speed: float = 0.8, threads: int = 1
 ) -> VectorEnvironment:
-    """Walk along x on four feet with friction, by the angles of twelve joints.
+    """Gymnasium task: walk along x on four feet with friction, by the angles of twelve joints.
 
-    **Action** (12,): wanted angles, as parts of 0.5 rad from standing, held for 0.02 s; drives
+    **Action** (12,): desired angles, as fractions of 0.5 rad from standing, held for 0.02 s; drives
     follow them. **Observation** (38,): height of the trunk (m) and the direction up in its axes
-    (3,); its rates (6,), rad/s and m/s; angles from standing (12,) and rates (12,) of the joints,
-    rad and rad/s; the loads of the feet (4,) in the last step, parts of the weight. **Reward**: the
-    speed along x of the world (m/s), at most `speed`, and half of the cosine of the tilt, less 0.02
-    of the mean square of the action. **End**: the trunk is lower than 0.3 m, or tilted by more than
-    60°. After `limit` (s) the episode is truncated. **Starts**: joints within 0.1 rad of standing,
-    feet up to 2 cm above the ground, turned about the vertical by up to 0.3 rad, slow.
+    (3,); its velocities (6,), rad/s and m/s; angles from standing (12,) and rates (12,) of the
+    joints, rad and rad/s; the loads of the feet (4,) in the last step, fractions of the weight.
+    **Reward**: the speed along x of the world (m/s), at most `speed`, and half of the cosine of the
+    tilt, less 0.02 of the mean square of the action. **Termination**: the trunk is lower than
+    0.3 m, or tilted by more than 60°. **Initial states**: joints within 0.1 rad of standing, feet
+    up to 2 cm above the ground, turned about the vertical by up to 0.3 rad, slow.
 
+    Parameters
+    ----------
+    num_envs : int, optional
+        Number of copies.
+    limit : float, optional
+        Time at which an episode is truncated, s.
+    speed : float, optional
+        Largest speed that is rewarded, m/s.
+    threads : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    VectorEnvironment
+        The environment.
+
+    Examples
+    --------
     >>> import phipsi.gym
     >>> env = phipsi.gym.walking_quadruped(2)
     >>> env.reset(seed=0)[0].shape

@@ -7,8 +7,9 @@
     gradient = jax.grad(lambda tau: pj.forward_dynamics(model, q, v, tau).sum())(tau)
 
 The work is done on the CPU in float64 by a callback, which jitted code calls; results have the type
-of the inputs (enable x64 for full precision). Gradients by q are by its components. Derivatives of
-derivatives are not defined. Needs JAX (``pip install "phipsi[jax]"``).
+of the inputs (enable x64 for full precision). Gradients with respect to q are
+those of its components. Derivatives of derivatives are not defined. Needs JAX
+(``pip install "phipsi[jax]"``).
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def primitives() -> Primitives:
 
     def again(*_: Any, **__: Any) -> Any:
         raise NotImplementedError(
-            "phipsi.jax has first derivatives only; for second ones differentiate the expression "
-            "first: pj.function(pp.diff(expr, 'q', along=…), model)"
+            "phipsi.jax has first derivatives only. For second ones differentiate the "
+            "expression first: pj.function(pp.diff(expr, 'q', along=…), model)"
         )
 
     ad.primitive_jvps[all_three.value] = jvp

@@ -6,9 +6,9 @@
     vdot = pt.forward_dynamics(model, q, v, tau)                   # the named ones
     vdot.sum().backward()
 
-Tensors are float64 or float32 on any device; the work is done in float64 on the CPU. Gradients by q
-are by its components. `torch.func.vmap`, `jvp` and `grad` work; derivatives of derivatives do not.
-Needs PyTorch (``pip install "phipsi[torch]"``).
+Tensors are float64 or float32 on any device; the work is done in float64 on the CPU. Gradients with
+respect to q are those of its components. `torch.func.vmap`, `jvp` and `grad` work;
+derivatives of derivatives do not. Needs PyTorch (``pip install "phipsi[torch]"``).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _linear(run: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[..., Any]
         @staticmethod
         def backward(ctx: Any, *weights: Any) -> Any:
             raise NotImplementedError(
-                "phipsi.torch has first derivatives only; for second ones differentiate the "
+                "phipsi.torch has first derivatives only. For second ones differentiate the "
                 "expression first: pt.function(pp.diff(expr, 'q', along=…), model)"
             )
 

@@ -10,7 +10,8 @@ every function of the library takes a molecule's model as it takes a robot's.
 <Molecule: 4 atoms, 2 clusters, 1 torsion, nv = 7>
 """
 
-from phipsi.molecules.molecule import Molecule, OpenMMPotential, from_openmm
+from phipsi.molecules.molecule import Molecule
+from phipsi.molecules.openmm_molecules import OpenMMPotential, from_openmm
 from phipsi.molecules.sampling import (
     BOLTZMANN,
     ConstantEnergyRun,

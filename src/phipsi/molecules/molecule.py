@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms import System, motions
 from phipsi.core.constraints import Constraint, Distance, Revolute, Spherical
 from phipsi.core.model import Model, ModelBuilder, Pose, SpatialInertia, joints
-from phipsi.errors import InputError, ModelError, PhipsiError, one_of, warn
+from phipsi.errors import InputError, ModelError, one_of, warn
 from phipsi.molecules.bond_graph import (
     Bond,
     ClusterTree,
@@ -28,25 +28,52 @@ Potential = Callable[[Array], tuple[Array, Array]]
 
 _LONG = 0.6  # nm: bonds of molecules are shorter, also between beads for several atoms
 _FITS = 1e-4  # nm: how far given positions may be from rigid clusters
-_STIFF = {"Double", "Triple", "Aromatic", "Amide"}  # OpenMM's bond types that do not turn
 
 
 @final
 class Molecule:
-    """Atoms in rigid clusters that turn about the bonds between them.
+    """Molecule of rigid clusters of atoms that turn about the bonds between them.
 
     Every molecule of the system has a free root cluster; a single atom has a translation. The
     configuration in which it is built has all torsions zero and all bodies along the axes of space.
 
-    **Arguments:** `masses` (atoms,) in amu; `positions` (atoms, 3) in nm; `bonds`, pairs of atoms;
-    `names`, one per atom; `rigid`, bonds that do not turn, such as double bonds and amides; `rings`
-    "rigid" (a ring keeps its shape) or "loops" (its bonds turn and loops keep it closed: `model` is
-    then a `System`); `potential`, positions (n, atoms, 3) → energies (n,) and forces.
-    **Attributes:** `model`, the mechanism in nm, ps and amu, without gravity; `masses`; `names`;
-    `torsions`, joint → the two atoms of its bond; `body` (atoms,), on which body an atom is;
-    `places` (atoms, 3), where, in body axes; `potential`.
+    Parameters
+    ----------
+    masses : array_like, shape (atoms,)
+        Masses, amu.
+    positions : array_like, shape (atoms, 3)
+        Positions, nm.
+    bonds : iterable of (int, int)
+        Pairs of atoms.
+    names : sequence of str, optional
+        One name per atom.
+    rigid : iterable of (int, int), optional
+        Bonds that do not turn, such as double bonds and amides.
+    rings : {"rigid", "loops"}, optional
+        "rigid": a ring keeps its shape; "loops": its bonds turn and loop-closure constraints keep
+        it closed: `model` is then a `System`.
+    potential : callable, optional
+        Positions (n, atoms, 3) → energies (n,) and forces.
+
+    Attributes
+    ----------
+    model : Model
+        The mechanism in nm, ps and amu, without gravity.
+    masses, names, potential
+        As passed.
+    torsions : dict of str to (int, int)
+        Joint → the two atoms of its bond.
+    body : ndarray, shape (atoms,)
+        On which body an atom is.
+    places : ndarray, shape (atoms, 3)
+        Its position there, in body axes.
+
+    Notes
+    -----
     **Source:** theory/molecules 1.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
@@ -203,9 +230,9 @@ class Molecule:
             names = ", ".join(self.names[i] for i in atoms[:6])
             raise ModelError(
                 f"the molecule of atoms {names} is linear: it has five degrees of freedom, and "
-                f"turning about its own axis moves no mass. Leave its bonds out of `bonds`, so "
-                f"that its atoms move freely and the potential holds them together, or keep it "
-                f"out of the molecule."
+                "turning about its own axis moves no mass. Remove its bonds from `bonds`, so "
+                "that its atoms move freely and the potential holds them together, or remove "
+                "its atoms."
             )
 
     def _fitting_atoms(self, tree: ClusterTree, places: Array) -> list[tuple[Array, Array]]:
@@ -230,20 +257,40 @@ class Molecule:
         return self._home.copy()
 
     def positions(self, q: ArrayLike) -> Array:
-        """Where the atoms are.
+        """Positions of the atoms.
 
-        **Arguments:** `q` (..., nq). **Returns:** (..., atoms, 3) in nm. **Cost:** O(atoms).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+
+        Returns
+        -------
+        ndarray, shape (..., atoms, 3)
+            Positions, nm.
+
+        Notes
+        -----
+        **Cost:** O(atoms).
         """
         poses = np.asarray(motions.poses(self.model, q))[..., self.body, :, :]
         return np.einsum("...ij,...j->...i", poses[..., :3, :3], self.places) + poses[..., :3, 3]
 
     def configuration(self, positions: ArrayLike) -> Array:
-        """The configuration that has the atoms at these positions.
+        """The configuration that has the atoms at given positions.
 
         Each cluster is fitted to its atoms (least squares), and the torsions follow; positions that
         are farther than 1e-4 nm from what the clusters allow are rejected.
 
-        **Arguments:** `positions` (atoms, 3) in nm. **Returns:** (nq,).
+        Parameters
+        ----------
+        positions : array_like, shape (atoms, 3)
+            Positions, nm.
+
+        Returns
+        -------
+        ndarray, shape (nq,)
+            The configuration.
         """
         x = np.asarray(positions, float)
         if x.shape != self.places.shape or not np.isfinite(x).all():
@@ -268,17 +315,30 @@ class Molecule:
         if off > _FITS:
             worst = int(np.abs(self.positions(q) - x).max(axis=1).argmax())
             raise InputError(
-                f"positions do not fit the rigid clusters: atom {self.names[worst]!r} is {off:.3g} "
-                f"nm off. Bond lengths and angles within clusters are those of the positions that "
-                f"the molecule was built with; build it again from these positions."
+                f"positions do not fit the rigid clusters: atom {self.names[worst]!r} is "
+                f"{off:.3g} nm away. Bond lengths and angles within clusters are those of the "
+                "positions that the molecule was built with; build it again from these "
+                "positions."
             )
         return q
 
     def body_forces(self, q: ArrayLike, forces: ArrayLike) -> Array:
         """Forces on atoms as forces on clusters, f_ext(k) = Σ [x × R* F; R* F].
 
-        **Arguments:** `q` (..., nq); `forces` (..., atoms, 3) in kJ/(mol·nm), axes of space.
-        **Returns:** (..., clusters, 6) at the body origins in body axes, as `f_ext` everywhere.
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        forces : array_like, shape (..., atoms, 3)
+            Forces, kJ/(mol·nm), axes of space.
+
+        Returns
+        -------
+        ndarray, shape (..., clusters, 6)
+            Forces at the body origins in body axes, as `f_ext` everywhere.
+
+        Notes
+        -----
         **Source:** theory/molecules 1.
         """
         R = np.asarray(motions.poses(self.model, q))[..., self.body, :3, :3]
@@ -295,9 +355,19 @@ class Molecule:
         return out
 
     def dihedral(self, q: ArrayLike, atoms: Sequence[int]) -> Array:
-        """The dihedral angle of four atoms, in rad: 0 cis, ±π trans (IUPAC).
+        """Dihedral angle of four atoms, in rad: 0 cis, ±π trans (IUPAC).
 
-        **Arguments:** `q` (..., nq); `atoms`, four numbers. **Returns:** (...,).
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        atoms : sequence of int
+            Numbers of the four atoms.
+
+        Returns
+        -------
+        ndarray, shape (...)
+            The angle.
         """
         listed = list(dict.fromkeys(atoms))
         if len(listed) != 4 or not all(0 <= i < len(self.masses) for i in listed):
@@ -367,7 +437,9 @@ def _checked_bonds(bonds: Iterable[Sequence[int]], atoms: int, what: str) -> lis
         try:
             i, j = (index(x) for x in bond)
         except (TypeError, ValueError):
-            raise InputError(f"{what}: {bond!r} must be two whole numbers, of atoms") from None
+            raise InputError(
+                f"{what}: {bond!r} must be two integers, the numbers of atoms"
+            ) from None
         if not (0 <= i < atoms and 0 <= j < atoms) or i == j:
             raise InputError(
                 f"{what}: {bond!r} must be two different atoms, numbered from 0 to {atoms - 1}"
@@ -384,143 +456,3 @@ def _checked_names(names: Sequence[str] | None, atoms: int) -> tuple[str, ...]:
             f"atoms; each atom needs a name of its own"
         )
     return listed
-
-
-# ---- molecules and force fields of OpenMM --------------------------------------------------------
-
-
-@final
-class OpenMMPotential:
-    """Energies and forces of an OpenMM `System`: positions in nm → kJ/mol and kJ/(mol·nm).
-
-    Its constraints play no part: bonds and angles inside clusters are kept by the mechanism.
-    Configurations of a batch are evaluated one after the other.
-
-    **Arguments:** `system`, an `openmm.System`; `platform`, OpenMM's name: "Reference" (double
-    precision) or "CPU" (single precision, faster for large molecules).
-    """
-
-    def __init__(self, system: Any, *, platform: str = "Reference") -> None:
-        mm = _openmm()
-        virtual = [i for i in range(system.getNumParticles()) if system.isVirtualSite(i)]
-        if virtual:
-            raise InputError(
-                f"particle {virtual[0]} of the OpenMM system is a virtual site, which has no mass "
-                f"and moves with others; molecules of virtual sites are not supported. Use a force "
-                f"field without them."
-            )
-        known = [mm.Platform.getPlatform(i).getName() for i in range(mm.Platform.getNumPlatforms())]
-        if platform not in known:
-            raise InputError(f"platform={platform!r} is not one of OpenMM's here: {known}")
-        self.system, self.platform = system, platform
-        self._context = mm.Context(
-            system, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName(platform)
-        )
-
-    def __repr__(self) -> str:
-        return f"<OpenMMPotential of {self.system.getNumParticles()} particles, {self.platform}>"
-
-    def __call__(self, positions: Array) -> tuple[Array, Array]:
-        """Energies (n,) and forces (n, atoms, 3) at positions (n, atoms, 3)."""
-        context, forces, energies = self._context, np.empty(positions.shape), []
-        for x, out in zip(positions, forces, strict=True):
-            context.setPositions(x)
-            state = context.getState(getEnergy=True, getForces=True)
-            energies.append(state.getPotentialEnergy()._value)
-            out[:] = state.getForces(asNumpy=True)._value
-        return np.array(energies), forces
-
-
-def from_openmm(
-    topology: Any,
-    system: Any,
-    positions: Any,
-    *,
-    rigid: Iterable[Sequence[int]] = (),
-    rings: str = "rigid",
-    platform: str = "Reference",
-) -> Molecule:
-    """A molecule with the atoms, bonds and force field of OpenMM.
-
-    Bonds that the topology calls double, triple, aromatic or amide do not turn; name others in
-    `rigid`. Peptide bonds of files without bond types are found by their atoms (C–N between
-    residues).
-
-    **Arguments:** `topology`, an `openmm.app.Topology`; `system`, an `openmm.System`; `positions`
-    with or without OpenMM's units (then nm); `rigid`, `rings` as for `Molecule`; `platform` as for
-    `OpenMMPotential`. **Returns:** a `Molecule` with its `potential`.
-    """
-    unit = _openmm().unit
-    for name, given, needs in (
-        ("topology", topology, ("atoms", "bonds")),
-        ("system", system, ("getParticleMass", "getNumParticles")),
-    ):
-        if not all(hasattr(given, need) for need in needs):
-            raise InputError(
-                f"from_openmm: {name}={given!r} must be OpenMM's, for example of\n"
-                f"    pdb = openmm.app.PDBFile('molecule.pdb')\n"
-                f"    field = openmm.app.ForceField('amber14-all.xml')\n"
-                f"    system = field.createSystem(pdb.topology)\n"
-                f"    pp.molecules.from_openmm(pdb.topology, system, pdb.positions)"
-            )
-    atoms = list(topology.atoms())
-    masses = [system.getParticleMass(i)._value for i in range(system.getNumParticles())]
-    if len(atoms) != len(masses):
-        raise InputError(
-            f"the topology has {len(atoms)} atoms and the system {len(masses)} particles; they "
-            f"must be those of the same molecule"
-        )
-    potential = OpenMMPotential(system, platform=platform)
-    if unit.is_quantity(positions):
-        positions = positions.value_in_unit(unit.nanometer)
-    x = np.array([[float(p) for p in row] for row in positions])
-    _reject_wrapped(topology, system, x)
-    bonds, stiff = [], [tuple(bond) for bond in rigid]
-    for bond in topology.bonds():
-        a, b = bond[0], bond[1]
-        bonds.append((a.index, b.index))
-        if str(bond.type) in _STIFF or (bond.order or 1) > 1 or _is_peptide(a, b):
-            stiff.append((a.index, b.index))
-    return Molecule(
-        masses,
-        x,
-        bonds,
-        names=[f"{a.residue.name}{a.residue.index + 1}.{a.name}" for a in atoms],
-        rigid=stiff,
-        rings=rings,
-        potential=potential,
-    )
-
-
-def _reject_wrapped(topology: Any, system: Any, x: Array) -> None:
-    """Reject molecules that are cut by the faces of a periodic box."""
-    if not system.usesPeriodicBoundaryConditions():
-        return
-    box = [row._value for row in system.getDefaultPeriodicBoxVectors()]
-    half = 0.5 * min(abs(row[i]) for i, row in enumerate(box))
-    for bond in topology.bonds():
-        a, b = bond[0], bond[1]
-        length = float(np.linalg.norm(x[a.index] - x[b.index]))
-        if length > half:
-            raise InputError(
-                f"the bond of atoms {a.name!r} and {b.name!r} (residue {a.residue.name}) is "
-                f"{length:.3g} nm long, more than half the periodic box: the molecule was wrapped "
-                f"at a face of the box. Make molecules whole, for example with state positions of "
-                f"context.getState(getPositions=True, enforcePeriodicBox=False)"
-            )
-
-
-def _is_peptide(a: Any, b: Any) -> bool:
-    return {a.name, b.name} == {"C", "N"} and a.residue.index != b.residue.index
-
-
-def _openmm() -> Any:
-    try:
-        import openmm
-        import openmm.unit
-    except ImportError as error:
-        raise PhipsiError(
-            "molecules of OpenMM need the package openmm, which is not installed:\n"
-            "    pip install 'phipsi[molecules]'"
-        ) from error
-    return openmm

@@ -40,11 +40,28 @@ _DRAW = (I - H @ psi @ K).T @ D_half.T.inv
 
 
 def fixman_potential(molecule: Molecule, q: ArrayLike, temperature: float) -> Array:
-    """Fixman's potential ½ kT log det ℳ, which removes the bias of rigid bonds.
+    """Fixman potential ½ kT log det ℳ, which removes the bias of rigid bonds.
 
-    **Arguments:** `q` (..., nq); `temperature` in K. **Returns:** (...,) in kJ/mol, up to a
-    constant. **Cost:** one sweep, O(N). **Source:** theory/molecules 2.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule.
+    q : array_like, shape (..., nq)
+        Configuration.
+    temperature : float
+        K.
 
+    Returns
+    -------
+    ndarray, shape (...)
+        kJ/mol, up to a constant.
+
+    Notes
+    -----
+    **Cost:** one sweep, O(N). **Source:** theory/molecules 2.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
@@ -59,10 +76,25 @@ def fixman_potential(molecule: Molecule, q: ArrayLike, temperature: float) -> Ar
 
 
 def fixman_effort(molecule: Molecule, q: ArrayLike, temperature: float) -> Array:
-    """The efforts of Fixman's potential, −½ kT ∂ log det ℳ / ∂q.
+    """Torques of the Fixman potential, −½ kT ∂ log det ℳ / ∂q.
 
-    **Arguments:** `q` (..., nq); `temperature` in K. **Returns:** (..., nv) in kJ/mol per rad or
-    nm; zero at a free root. **Cost:** two sweeps, O(N). **Source:** theory/molecules 2.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule.
+    q : array_like, shape (..., nq)
+        Configuration.
+    temperature : float
+        K.
+
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        kJ/mol per rad or nm; zero at a free root.
+
+    Notes
+    -----
+    **Cost:** two sweeps, O(N). **Source:** theory/molecules 2.
     """
     tree, kT = _tree(molecule, "fixman_effort"), _thermal(temperature)
     return -0.5 * kT * np.asarray(log_det_mass_matrix_gradient(tree, q))
@@ -71,10 +103,29 @@ def fixman_effort(molecule: Molecule, q: ArrayLike, temperature: float) -> Array
 def sample_velocities(
     molecule: Molecule, q: ArrayLike, temperature: float, seed: Any = None
 ) -> Array:
-    """Rates of the canonical ensemble, v = √(kT) (I − H ψ K)* D^{−½*} ε, covariance kT ℳ⁻¹.
+    """Sample velocities of the canonical ensemble, v = √(kT) (I − H ψ K)* D^{−½*} ε.
 
-    **Arguments:** `q` (..., nq); `temperature` in K; `seed`, a number or a NumPy generator.
-    **Returns:** (..., nv). **Cost:** two sweeps, O(N). **Source:** theory/molecules 3.
+    Their covariance is kT ℳ⁻¹.
+
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule.
+    q : array_like, shape (..., nq)
+        Configuration.
+    temperature : float
+        K.
+    seed : int or numpy.random.Generator, optional
+        Seed.
+
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        Generalized velocities.
+
+    Notes
+    -----
+    **Cost:** two sweeps, O(N). **Source:** theory/molecules 3.
     """
     tree, kT = _tree(molecule, "sample_velocities"), _thermal(temperature)
     q = joint_array(tree, "q", q, "nq")
@@ -85,11 +136,21 @@ def sample_velocities(
 @final
 @dataclass(frozen=True)
 class Samples:
-    """What `sample` found. `q` (samples, replicas, nq) and `potential` in kJ/mol, of each sample.
+    """Samples of the canonical ensemble, from `sample`.
 
-    `accepted` (replicas,), the share of accepted proposals; `unsolved` (replicas,), the share of
-    those that count as rejected because a step was too long for its implicit equation; `molecule`,
-    `temperature`, `dt`.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule.
+    q : ndarray, shape (samples, replicas, nq)
+        Configurations.
+    potential : ndarray, shape (samples, replicas)
+        Potential energy, kJ/mol.
+    accepted, unsolved : ndarray, shape (replicas,)
+        Fractions of proposals that were accepted, and that count as rejected because a step was
+        too long for its implicit equation.
+    temperature, dt : float
+        Temperature, K, and time step, ps.
     """
 
     molecule: Molecule
@@ -129,22 +190,53 @@ def sample(
     seed: int = 0,
     progress: Any = None,
 ) -> Samples:
-    """Samples of the canonical ensemble by hybrid Monte Carlo.
+    """Sample the canonical ensemble by hybrid (Hamiltonian) Monte Carlo.
 
-    Rates are drawn, `steps` steps are run, and the end is accepted with the probability
+    Velocities are drawn, `steps` steps are taken, and the end is accepted with the probability
     min(1, e^{−ΔH/kT}), H = T + U (+ U_F): where all steps are solved (`Samples.unsolved` is 0)
-    neither step nor integrator biases the result. With
-    `fixman` torsions are distributed as if bonds and angles were stiff springs, ∝ e^{−U/kT};
-    without it they carry the factor √det ℳ of rigid bonds.
+    neither step nor integrator biases the result. With `fixman` torsions are distributed as if
+    bonds and angles were stiff springs, ∝ e^{−U/kT}; without it they carry the factor √det ℳ of
+    rigid bonds.
 
-    **Arguments:** `samples`, how many to keep; `temperature` in K; `method` "hmc"; `q` (nq,) or
-    (replicas, nq) to start from, `molecule.home` if None; `replicas` run side by side, each an
-    independent chain; `dt` in ps; `steps` per proposal; `warm_up`, proposals before the first
-    sample; `threads` of the dynamics; `seed`; `progress` as for `simulate`.
-    **Returns:** `Samples`; consecutive ones are correlated: see `autocorrelation_time`.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule, with a potential.
+    samples : int
+        Number of samples.
+    temperature : float, optional
+        Temperature, K.
+    method : {"hmc"}, optional
+        Hybrid Monte Carlo.
+    fixman : bool, optional
+        Whether to add the Fixman potential.
+    q : array_like, shape (nq,) or (replicas, nq), optional
+        Initial configurations. Default: `molecule.home`.
+    replicas : int, optional
+        Number of independent chains, which are computed side by side.
+    dt : float, optional
+        Time step, ps.
+    steps : int, optional
+        Steps per proposal.
+    warm_up : int, optional
+        Proposals before the first sample.
+    threads, seed : int, optional
+        Number of threads of the dynamics, and seed.
+    progress : optional
+        As for `simulate`.
+
+    Returns
+    -------
+    Samples
+        Consecutive samples are correlated: see `autocorrelation_time`.
+
+    Notes
+    -----
     **Cost:** steps + 1 evaluations of the potential and O(steps · N) per sample and replica.
     **Source:** theory/molecules 3.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
@@ -163,8 +255,8 @@ def sample(
     here = forces(at)
     if not np.isfinite(here.energy).all():
         raise InputError(
-            f"q: the potential of replica {int(np.isinf(here.energy).argmax())} is infinite at the "
-            f"start; begin where it is finite"
+            f"q: the potential of replica {int(np.isinf(here.energy).argmax())} is infinite at "
+            "the initial configuration. Pass one where it is finite"
         )
     kept = np.empty((samples, *at.shape))
     energies = np.empty((samples, replicas))
@@ -190,7 +282,7 @@ def sample(
         why = "steps have no solution" if unsolved.sum() > 0 else "their energy changes too much"
         warn(
             f"sample: {accepted.mean() / samples:.2%} of the proposals were accepted ({why}), so "
-            f"the samples hardly differ from where they began. Take shorter steps:  "
+            "the samples hardly differ from the initial ones. Use shorter steps:  "
             f"dt={0.3 * float(dt):.2g}"
         )
     return Samples(molecule, kept, energies, *shares, float(temperature), float(dt))
@@ -199,10 +291,17 @@ def sample(
 @final
 @dataclass(frozen=True)
 class ConstantEnergyRun:
-    """A run of `run`: `t` (n,) in ps; `q` (n, ..., nq), `v` (n, ..., nv); energies (n, ...).
+    """Motion of constant energy, from `run`.
 
-    `potential`, `kinetic` and their sum `energy`, in kJ/mol; with `fixman` the potential contains
-    Fixman's.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule.
+    t, q, v : ndarray, shape (n,), (n, ..., nq) and (n, ..., nv)
+        Times, ps, configurations and generalized velocities.
+    potential, kinetic : ndarray, shape (n, ...)
+        Energies, kJ/mol, whose sum is `energy`; with `fixman` the potential contains the Fixman
+        potential.
     """
 
     molecule: Molecule
@@ -234,15 +333,35 @@ def run(
     threads: int = 1,
     progress: Any = None,
 ) -> ConstantEnergyRun:
-    """A run of constant energy: kick–drift–kick with the molecule's potential.
+    """Simulate molecular dynamics of constant energy (NVE): kick–drift–kick with the potential.
 
     The steps are symplectic and reversible, so the energy fluctuates ∝ dt² without a trend. With
     rings as loops the drift keeps the loops, and the energy is kept to the method's order only.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `dt` in ps; `steps`; `record_every`, steps between
-    records; `fixman`, a temperature in K at which Fixman's potential is added, None for none;
-    `threads`; `progress` as for `simulate`. **Returns:** `ConstantEnergyRun`.
+    Parameters
+    ----------
+    molecule : Molecule
+        The molecule, with a potential.
+    q, v : array_like, shape (..., nq) and (..., nv)
+        Initial states.
+    dt : float
+        Time step, ps.
+    steps, record_every : int
+        Number of steps, and steps between records.
+    fixman : float, optional
+        Temperature, K, at which the Fixman potential is added. Default: none.
+    threads : int, optional
+        Number of threads of the dynamics.
+    progress : optional
+        As for `simulate`.
 
+    Returns
+    -------
+    ConstantEnergyRun
+        The motion.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
     >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
@@ -290,13 +409,23 @@ def _states(model: Model, q: Array, v: Array) -> tuple[Array, Array, tuple[int, 
 
 
 def autocorrelation_time(series: ArrayLike) -> float:
-    """The integrated autocorrelation time 1 + 2 Σ ρ(n) of a series, in samples.
+    """Integrated autocorrelation time 1 + 2 Σ ρ(n) of a series, in samples.
 
     Samples that far apart count as independent. The sum ends where the window is five times the
     estimate (Sokal's rule).
 
-    **Arguments:** `series` (n,) or (n, chains), whose correlations are averaged.
+    Parameters
+    ----------
+    series : array_like, shape (n,) or (n, chains)
+        A series, or several, whose correlations are averaged.
 
+    Returns
+    -------
+    float
+        The time, in samples.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> noise = np.random.default_rng(0).standard_normal(4000)
     >>> bool(0.8 < pp.molecules.autocorrelation_time(noise) < 1.2)
@@ -423,9 +552,9 @@ def _checked(found: Any, n: int, molecule: Molecule, walls: bool) -> tuple[Array
     bad = np.flatnonzero(~fine)
     if bad.size:
         raise SimulationError(
-            f"the potential of replica {bad[0]}, {energies[bad[0]]} kJ/mol, or its forces are not "
-            f"finite: atoms are on top of each other. Take a smaller dt, or start from other "
-            f"positions."
+            f"the potential of replica {bad[0]}, {energies[bad[0]]} kJ/mol, or its forces are "
+            "not finite: atoms coincide or nearly do. Use a smaller dt, or other initial "
+            "positions."
         )
     return energies, forces
 
@@ -463,7 +592,7 @@ def _generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise InputError(f"seed={seed!r} must be a whole number ≥ 0, or a generator") from error
+        raise InputError(f"seed={seed!r} must be an integer ≥ 0, or a generator") from error
 
 
 def _step_size(dt: float) -> float:

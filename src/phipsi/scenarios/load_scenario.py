@@ -36,15 +36,32 @@ def load_scenario(
     coordinates: Mapping[str, Sequence[float]] | None = None,
     velocities: Mapping[str, Sequence[float]] | None = None,
 ) -> Scenario:
-    r"""Read a scenario, a TOML file with everything a run needs; see docs/scenarios.md.
+    r"""Read a scenario file (TOML) with everything a simulation needs; see docs/scenarios.md.
 
     Paths in it are relative to it. The robot file must be in its folder or package, as for files
     that a robot file names, and what is written goes into its folder.
 
-    **Arguments:** `package_dirs`, further folders it may refer to, as for `load`; `coordinates` and
-    `velocities`, by joint, which change the initial state. **Returns:** a `Scenario`; whatever is
-    wrong is a `ModelError` with file and line.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    package_dirs : path or sequence of path, optional
+        Further folders it may refer to, as for `load`.
+    coordinates, velocities : mapping of str to sequence of float, optional
+        By joint, changes of the initial state.
 
+    Returns
+    -------
+    Scenario
+        The scenario.
+
+    Raises
+    ------
+    ModelError
+        If the file is wrong, with file and line.
+
+    Examples
+    --------
     >>> import tempfile, pathlib, phipsi as pp
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.toml"
     >>> _ = file.write_text('model = "seven_joint_arm"\nduration = 0.1\n')
@@ -104,11 +121,14 @@ def _model(
         "file: text?; robot: text?; base: fixed|free?; name: text?; gravity: 3 numbers?"
     )
     if ("file" in one) == ("robot" in one):
-        one.reject("", 'give either  file = "arm.urdf"  or  robot = "humanoid", one of the two.')
+        one.reject("", 'write either  file = "arm.urdf"  or  robot = "humanoid", one of the two.')
     if "robot" in one:
         for key in ("base", "name"):
             if key in one:
-                one.reject(key, f"{key!r} is for files; a robot that ships has its own.")
+                one.reject(
+                    key,
+                    f"{key!r} applies only to files; a robot that ships with phipsi has its own.",
+                )
         model, source = _shipped(one, "robot", given["robot"]), ""
     else:
         options = {"package_dirs": package_dirs, "base": given.get("base")}
@@ -278,8 +298,10 @@ def _components(one: TomlTable, key: str, example: str) -> Any:
     ):
         one.reject(
             key,
-            "components must be different whole numbers from 0 to 5: rotations about x, y, z are "
-            "0, 1, 2 and positions x, y, z are 3, 4, 5.",
+            (
+                "components must be different integers from 0 to 5: rotations about x, y, z are 0, "
+                "1, 2 and positions x, y, z are 3, 4, 5."
+            ),
         )
     return tuple(int(x) for x in found)
 
@@ -319,7 +341,7 @@ def _controller(
         for key in ("type", "hold", "path"):
             given.pop(key, None)
         if "hold" in one and "path" in one:
-            one.reject("path", "give either a pose to hold or a path, not both.")
+            one.reject("path", "write either a pose to hold or a path, not both.")
         if word == "OperationalSpace":
             reference = _pose_reference(one, model, q0, given["frame"])
             given["null_space"] = _controller(one.table("null_space"), model, q0, _IN_JOINTS)
@@ -388,7 +410,7 @@ _PLACE = "position: 3 numbers?; quaternion: quaternion?"
 def _stops(one: TomlTable, example: str) -> list[TomlTable]:
     stops = one.tables("path")
     if len(stops) < 2:
-        one.reject("path", f"a path needs at least two stops:  path = [{example}]")
+        one.reject("path", f"a path needs at least two waypoints:  path = [{example}]")
     return stops
 
 
@@ -445,7 +467,7 @@ def _study(one: TomlTable | None) -> dict[str, Any] | None:
     )
     for key in ("runs", "seed", "block", "record_every"):
         if key in given and given[key] != int(given[key]):
-            one.wrong(key, "a whole number")
+            one.wrong(key, "an integer")
         given |= {key: int(given[key])} if key in given else {}
     for key in ("record", "save"):
         if isinstance(given.get(key), str):
@@ -511,7 +533,7 @@ def _integrator(top: TomlTable) -> dict[str, Any]:
         if key in one:
             kind = "chooses its steps" if key == "dt" else "has fixed steps"
             other = "rtol and atol" if key == "dt" else "dt"
-            one.reject(key, f"{name} {kind}, so {key!r} would do nothing; it has {other}.")
+            one.reject(key, f"{name} {kind}, so {key!r} has no effect; it has {other}.")
     return given | {"integrator": name}
 
 
@@ -546,11 +568,16 @@ def _output(top: TomlTable, folders: AllowedFolders, source: str) -> dict[str, A
         if not all(Path(p).is_relative_to(folders.folder) for p in (plain, real)):
             one.reject(
                 key,
-                f"{name!r} leads out of the scenario's folder, where it may not write. To write "
-                f"elsewhere, name the file when running it:  phipsi simulate … --out {name}",
+                (
+                    f"{name!r} leads out of the scenario's folder, where it may not write. To "
+                    "write "
+                    f"elsewhere, pass the file on the command line:  phipsi simulate … --out {name}"
+                ),
             )
         if real in inputs or real in map(str, out):
-            one.reject(key, f"{name!r} is read, or written twice; choose another name.")
+            one.reject(
+                key, f"{name!r} is an input file, or would be written twice. Choose another name."
+            )
         try:
             out.append(checked_output(real))
         except InputError as error:

@@ -30,12 +30,28 @@ _MOST_OUTPUTS = 10_000_000
 @final
 @dataclass(frozen=True)
 class Scenario:
-    """A run that can be repeated: the model, its initial state, and all arguments of `simulate`.
+    """A repeatable simulation: the model, its initial state, and all arguments of `simulate`.
 
-    **Attributes:** `model`; `q0` (nq,), `v0` (nv,); `duration`, s; `integrator`, `dt`, `rtol`,
-    `atol`, `controller`, `forces`, `events` as in `phipsi.simulate`; `every`, s between recorded
-    samples, None for every step; `outputs`, files to write; `title`; `study`, arguments of
-    `pp.Study` by name, if the file has such a table.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0, v0 : ndarray, shape (nq,) and (nv,)
+        Initial state.
+    duration : float
+        Length of the simulation, s.
+    integrator, dt, rtol, atol : optional
+        As for `phipsi.simulate`.
+    every : float, optional
+        Time between recorded samples, s; None for every step.
+    controller, forces, events : optional
+        As for `phipsi.simulate`.
+    outputs : tuple of Path, optional
+        Files to write.
+    title : str, optional
+        Title.
+    study : mapping, optional
+        Arguments of `pp.Study` by name, if the file has such a table.
     """
 
     model: Model
@@ -89,14 +105,24 @@ class Scenario:
         )
 
     def simulator(self, per_trajectory: Sequence[str] = ()) -> Simulator:
-        """The run as compiled steps, for batches and studies; `per_trajectory` as for `Simulator`.
+        """The simulation as a `Simulator`, for batches and studies.
 
         It needs fixed steps; events are not part of it.
+
+        Parameters
+        ----------
+        per_trajectory : sequence of str, optional
+            As for `Simulator`.
+
+        Returns
+        -------
+        Simulator
+            The simulator.
         """
         if self.integrator not in SIMULATED:
             raise InputError(
-                f"the scenario has the integrator {self.integrator!r}, which chooses its steps; "
-                "compiled runs have fixed ones. Write, for example:\n"
+                f"the scenario has the adaptive integrator {self.integrator!r}, but a Simulator "
+                "needs a fixed step. Write, for example:\n"
                 '    integrator = { name = "rk4", dt = 1e-3 }'
             )
         dt = DT if self.dt is None else self.dt
@@ -141,8 +167,8 @@ class Scenario:
         count = self.duration / self.every
         if count > _MOST_OUTPUTS:
             raise InputError(
-                f"output every {self.every:g} s in {self.duration:g} s are {count:.2g} samples; "
-                f"more than {_MOST_OUTPUTS:.0e} do not fit. Record less often."
+                f"output every {self.every:g} s in {self.duration:g} s are {count:.2g} samples, "
+                f"but at most {_MOST_OUTPUTS:.0e} can be recorded. Record less often."
             )
         whole = int(count * (1 + 1e-12))
         times = np.minimum(self.every * np.arange(whole + 1), self.duration)
@@ -175,7 +201,9 @@ def checked_output(path: str | os.PathLike[str]) -> Path:
     out = path_of(path)
     if out.suffix.lower() not in KINDS:
         listed = "\n".join(f"    {suffix:6} {what}" for suffix, what in KINDS.items())
-        raise InputError(f"{out}: the suffix says what to write, and it must be one of\n{listed}")
+        raise InputError(
+            f"{out}: the suffix determines the format, and it must be one of\n{listed}"
+        )
     checked_target(out)
     if out.suffix.lower() in (".png", ".svg", ".pdf"):
         _matplotlib()

@@ -41,7 +41,7 @@ def read_toml(file: str) -> TomlTable:
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         reason = _AT_LINE.sub("", str(error))
         raise FileError(file, line, "", f"is not TOML: {reason[:1].lower()}{reason[1:]}.") from None
-    except ValueError as error:  # a whole number of thousands of digits
+    except ValueError as error:  # an integer of thousands of digits
         line = _line_of_digits(text)
         raise FileError(file, line, "", f"has a number that cannot be read: {error}.") from None
     except RecursionError:
@@ -97,7 +97,7 @@ class TomlTable:
         kinds = {key.strip(): kind for key, _, kind in (x.partition(":") for x in keys.split(";"))}
         for key in self.data:
             if key not in kinds:
-                self.reject(key, f"{key!r} means nothing here. {did_you_mean(key, kinds)}")
+                self.reject(key, f"unknown key {key!r}. {did_you_mean(key, kinds)}")
         found: dict[str, Any] = {}
         for key, text in kinds.items():
             name, _, example = map(str.strip, text.partition("="))
@@ -135,8 +135,11 @@ class TomlTable:
             if not all(_is_number(x) or isinstance(x, str) for x in values) or not values:
                 table.reject(
                     joint,
-                    f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list with "
-                    f'one per coordinate, or text such as "30deg".',
+                    (
+                        f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list "
+                        "with "
+                        'one per coordinate, or a string such as "30deg".'
+                    ),
                 )
             try:
                 out[joint] = [
@@ -157,7 +160,7 @@ class TomlTable:
         return self._inner(value, key, key)
 
     def tables(self, key: str) -> list[TomlTable]:
-        """An array of tables, empty if it is not there."""
+        """An array of tables, empty if it is missing."""
         value = self.data.get(key, [])
         if not isinstance(value, list) or not all(isinstance(x, dict) for x in value):
             self.wrong(key, f"tables: write  [[{key}]]  above each, not [{key}]")
@@ -212,7 +215,7 @@ def _is_number(x: Any) -> bool:
         return False
     try:
         return math.isfinite(x)
-    except OverflowError:  # a whole number beyond all floating-point ones
+    except OverflowError:  # an integer beyond all floating-point ones
         return False
 
 
@@ -230,7 +233,7 @@ def _are_names(x: Any) -> bool:
 
 
 KINDS["raw"] = (lambda table, key, example: table.data[key], "…")  # to be read later
-_plain("text", '"…"', "text in quotes, such as {}", lambda x: isinstance(x, str))
+_plain("text", '"…"', "a string in quotes, such as {}", lambda x: isinstance(x, str))
 _plain("flag", "true", "true or false, without quotes", lambda x: isinstance(x, bool))
 _plain("number", "1.0", "a finite number, such as {}", _is_number, float)
 _plain("positive", "1.0", "a positive number, such as {}", lambda x: _is_number(x) and x > 0, float)

@@ -59,14 +59,14 @@ def run_study(
     own = isinstance(executor, str) and executor in ("local", "dask")
     if not own and (time_limit is not None or memory_limit is not None):
         raise InputError(
-            "time_limit and memory_limit are for executor='local' and 'dask'. The workers of a "
-            "cluster that is there have their own:  dask worker --memory-limit 4GiB"
+            "time_limit and memory_limit are for executor='local' and 'dask'. The workers of an "
+            "existing cluster have their own:  dask worker --memory-limit 4GiB"
         )
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
     if shared_folder and (folder is None or (isinstance(executor, str) and executor == "local")):
         raise InputError(
-            "shared_folder=True would do nothing: it is for the workers of a cluster that write "
-            "into a folder, and blocks are written here anyway. Leave it out, or say\n"
+            "shared_folder=True has no effect: it is for workers of a cluster that write into a "
+            "folder, and blocks are written here anyway. Remove it, or write\n"
             "    study.run(folder, executor='tls://scheduler:8786', shared_folder=True)"
         )
     if folder is None:
@@ -90,8 +90,8 @@ def _run_in(
 ) -> StudyResults:
     if study.blocks > MOST_BLOCKS:
         raise InputError(
-            f"{study.blocks} blocks are more than the {MOST_BLOCKS} that a folder may have; take "
-            f"more runs together:  pp.Study(…, block={-(-study.count // MOST_BLOCKS)})"
+            f"{study.blocks} blocks are more than the {MOST_BLOCKS} that a folder may have. Use "
+            f"larger blocks:  pp.Study(…, block={-(-study.count // MOST_BLOCKS)})"
         )
     definition = study.definition
     with FolderLock(path) as lock:
@@ -124,8 +124,8 @@ def _run_in(
         except KeyboardInterrupt:
             interrupted = True
             warn(
-                f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study "
-                "again with the same folder to go on"
+                f"interrupted after {len(folder.done)} of {study.blocks} blocks. Run the study "
+                "again with the same folder to resume it"
             )
         except SchedulerLost as error:
             raise SchedulerLost(
@@ -210,8 +210,8 @@ class _Driver:
         elif one.disk:
             raise InputError(
                 f"{_shown_runs(self._study, one.block)} are computed, but {one.error}. "
-                f"{len(self._folder.done)} of {self._study.blocks} blocks are there; make room and "
-                "run the study again with the same folder: it goes on"
+                f"{len(self._folder.done)} of {self._study.blocks} blocks are written. Free disk "
+                "space, and run the study again with the same folder to resume it"
             )
         else:
             first, _, log = one.error.partition("\n")
@@ -219,7 +219,7 @@ class _Driver:
                 first = f"{first}, {attempts} times"
             self._folder.quarantined[one.block] = f"{first}\n{log}".rstrip()
             self._save()
-            warn(f"{_shown_runs(self._study, one.block)} are put aside: {first}")
+            warn(f"{_shown_runs(self._study, one.block)} are quarantined: {first}")
         self._failures.note(one)
 
     def _save(self) -> None:
@@ -228,8 +228,8 @@ class _Driver:
             self._folder.save()
         except NotWritten as error:
             raise InputError(
-                f"{error}. Blocks that are written are not lost; make room and run the study again "
-                "with the same folder"
+                f"{error}. Blocks that are written are not lost. Free disk space, and run the "
+                "study again with the same folder"
             ) from None
         self._saved = time.monotonic()
         # a manifest of many blocks takes long: it may take a hundredth of the time
@@ -281,9 +281,10 @@ def _warn_of_unseen(definition: Mapping[str, Any]) -> None:
     for role, found in functions.items():
         for name, why in (found or {}).get("unseen", {}).items():
             warn(
-                f"{role} reads {shown(name, 80) or 'an object'}, which cannot be seen from outside "
-                f"({shown(why, 200)}): if it changes, this folder is continued all the same. Let "
-                "the function read plain numbers, or name a new folder after a change"
+                f"{role} reads {shown(name, 80) or 'an object'}, which cannot be inspected "
+                f"({shown(why, 200)}): if it changes, the study in this folder is resumed all "
+                "the same. Let the function read plain numbers, or pass a new folder after a "
+                "change"
             )
 
 

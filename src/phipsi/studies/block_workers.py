@@ -74,7 +74,9 @@ def failed(block: int, error: Exception) -> Finished:
     if isinstance(error, NotWritten):
         return Finished(block, None, str(error), "disk", disk=True)
     if isinstance(error, MemoryError):
-        return Finished(block, None, "it needs more memory than it may have\n" + log, "memory")
+        return Finished(
+            block, None, "it needs more memory than memory_limit= allows\n" + log, "memory"
+        )
     if isinstance(error, RaisedInFunction):
         return Finished(block, None, f"{error}\n{log}", error.way)
     name = type(error).__name__
@@ -115,17 +117,25 @@ class Workers(Protocol):
 
 @final
 class LocalWorkers:
-    """So many processes of this machine that call `job(block)`, each for one block at a time.
+    """Worker processes of this machine that call `job(block)`, each for one block at a time.
 
-    A worker is a process with a pipe. Whoever dies is noticed by the end of its pipe, together with
-    the block it had; the driver (`studies/block_driver.py`) decides whether to try that again or to
-    put it aside. Where processes can be forked, a worker begins as a copy of the driver with
+    A worker is a process with a pipe. The end of its pipe tells that a worker died, and with which
+    block; the driver (`studies/block_driver.py`) decides whether to try that block again or to
+    quarantine it. Where processes can be forked, a worker begins as a copy of the driver with
     everything compiled; elsewhere the study is sent to it. What workers write to standard error
     goes to a file of their own: the driver repeats it, and the end of it is the log of a worker
     that died.
 
-    **Arguments:** `time_limit`, s, after which the process of a block is killed; `memory_limit`,
-    bytes of a process.
+    Parameters
+    ----------
+    job : Job
+        What is called for a block.
+    count : int
+        Number of processes.
+    time_limit : float, optional
+        Time after which the process of a block is killed, s.
+    memory_limit : int, optional
+        Memory of a process, bytes.
     """
 
     def __init__(
@@ -324,7 +334,8 @@ def _check_can_be_sent(job: Job) -> None:
         pickle.dumps(job)
     except Exception as error:
         raise InputError(
-            f"this study cannot be sent to other processes ({shown(error, 200)}). Give it a "
-            "function of a module that makes the simulator, and functions of modules for "
-            "initial_state= and metrics=:\n    pp.Study(make_simulator, …)"
+            f"this study cannot be sent to other processes ({shown(error, 200)}). Pass a "
+            "module-level function that makes the simulator, and module-level functions for "
+            "initial_state= and metrics=:\n"
+            "    pp.Study(make_simulator, …)"
         ) from None

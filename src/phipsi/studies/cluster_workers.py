@@ -53,15 +53,31 @@ class DaskWorkers:
 
     Blocks go to the scheduler, a few for every worker, and their arrays come back to the driver,
     which writes them: workers need no common disk. Where they have one, they write them themselves.
-    The blocks of a lost worker are run again; one that keeps killing workers is put aside. Studies
-    are pickled by the driver for its own workers; nothing that lies in a folder ever is.
+    The blocks of a lost worker are run again; one that keeps killing workers is quarantined.
+    Studies are pickled by the driver for its own workers; nothing that lies in a folder ever is.
 
-    **Arguments:** `executor`: "dask", for a cluster of this process with `count` workers; the
-    address of a scheduler; or a `distributed.Client`. `write(block, arrays)` keeps a result and
-    returns its digest; `shared`, whether workers can do that, too; `time_limit`, s, after which a
-    worker ends itself, and `memory_limit`, bytes, for a cluster of this process.
+    Parameters
+    ----------
+    study : StudyBlocks
+        The study.
+    executor : str or distributed.Client
+        "dask", for a cluster of this process with `count` workers; the address of a scheduler; or
+        a `distributed.Client`.
+    count : int
+        Number of workers of a cluster of this process.
+    write : callable
+        ``write(block, arrays)`` keeps a result and returns its digest.
+    shared : bool, optional
+        Whether workers can write results, too.
+    time_limit : float, optional
+        Time after which a worker ends itself, s.
+    memory_limit : int, optional
+        Memory of a worker of a cluster of this process, bytes.
 
-    **Raises:** `SchedulerLost` by `free`, `submit` and `results`.
+    Raises
+    ------
+    SchedulerLost
+        By `free`, `submit` and `results`.
     """
 
     def __init__(
@@ -298,13 +314,13 @@ def check_address(address: Any) -> None:
         return
     if not _is_loopback(parts.hostname):
         raise InputError(
-            f"executor={address!r}: whoever reaches a scheduler by plain tcp runs programs on all "
-            f"its workers. {_WITH_TLS}"
+            f"executor={address!r}: anybody who can connect to a scheduler by plain tcp can run "
+            f"programs on all its workers. {_WITH_TLS}"
         )
     warn(
         f"executor={address!r}: every process and every user of this machine can run commands as "
-        "the owner of this scheduler and of its workers, because it has neither TLS nor a secret. "
-        "Give the cluster keys of its own:\n"
+        "the owner of this scheduler and of its workers, because it has neither TLS nor a "
+        "secret. Create the cluster with keys of its own:\n"
         "    cluster = distributed.LocalCluster(security=distributed.Security.temporary())\n"
         "    study.run(folder, executor=distributed.Client(cluster))"
     )

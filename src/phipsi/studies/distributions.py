@@ -40,13 +40,23 @@ _WANTED_SHARE = 0.44
 
 @final
 class Distributions:
-    """What differs between runs.
+    """Distributions of the parameters of a study, and their samples.
 
-    **Arguments:** `given`, by name: a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``,
-    also with arrays for its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a
-    list of values that are all tried; `runs`, how many for every combination of such values;
-    `seed`, a whole number; `sampling`, "random", "sobol", "latin_hypercube" or "saltelli".
+    Parameters
+    ----------
+    given : mapping of str to distribution or list
+        By name, a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``, also with arrays for
+        its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a list of values
+        that are all tried.
+    runs : int
+        Number of runs for every combination of such values.
+    seed : int, optional
+        Seed.
+    sampling : {"random", "sobol", "latin_hypercube", "saltelli"}, optional
+        How samples are drawn.
 
+    Examples
+    --------
     >>> from scipy.stats import norm
     >>> distributions = Distributions({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
     >>> distributions.count, {n: x.shape for n, x in distributions.values(0, 3).items()}
@@ -62,7 +72,8 @@ class Distributions:
         self._drawn: dict[str, _Distribution] = {}
         if not isinstance(cast(object, given), Mapping):
             raise InputError(
-                f"distributions are given by name, {{'q.elbow': norm(0, 1)}}, not {given!r}"
+                f"distributions must be a dictionary by name, {{'q.elbow': norm(0, 1)}}, "
+                f"not {given!r}"
             )
         for name, what in given.items():
             if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
@@ -138,8 +149,8 @@ class Distributions:
         if self.runs % group:
             more = -(-self.runs // group) * group
             raise InputError(
-                f'sampling="saltelli" with {self.dimension} numbers takes groups of {group} runs: '
-                f"runs={more}, not {self.runs}"
+                f'sampling="saltelli" with {self.dimension} numbers needs groups of {group} '
+                f"runs: pass runs={more}, not {self.runs}"
             )
 
     def _groups(self, first: int, count: int) -> Array:
@@ -278,8 +289,14 @@ _WHOLE = ("q", "v", "t")
 class NamedSamples:
     """Samples by name as the arguments of `Simulator.initial_state`.
 
-    **Arguments:** `simulator`; `names` of the samples; `q0` and `v0`, where runs start in what no
-    draw names: neutral and at rest if None.
+    Parameters
+    ----------
+    simulator : Simulator
+        The simulator.
+    names : sequence of str
+        Names of the samples.
+    q0, v0 : ndarray or None
+        Initial values of coordinates that no sample names: neutral and at rest if None.
     """
 
     def __init__(
@@ -321,16 +338,20 @@ class NamedSamples:
                 mass = name.startswith("mass.") and not self._bodies
                 more = " Masses need  pp.Simulator(…, per_trajectory=('inertia',))." if mass else ""
                 raise InputError(
-                    f"distributions[{name!r}] is none of {listed}. {hint}{more} With "
+                    f"distributions[{name!r}] is not one of {listed}. {hint}{more} With "
                     "initial_state= samples may have any names"
                 )
             part, _, _ = name.partition(".")
             if name in self._joints and part in self._names:
                 raise InputError(
-                    f"distributions have both {part!r}, all of it, and {name!r}, a part"
+                    f"distributions has both {part!r} and {name!r}, which is a part of it. "
+                    "Remove one of the two"
                 )
             if name in self._bodies and INERTIA in self._names:
-                raise InputError(f"distributions have both {INERTIA!r} and {name!r}, a part of it")
+                raise InputError(
+                    f"distributions has both {INERTIA!r} and {name!r}, which is a part of it. "
+                    "Remove one of the two"
+                )
 
     def arguments(self, samples: dict[str, Array]) -> dict[str, Any]:
         """The arguments of `Simulator.initial_state` for samples (n, *shape)."""
@@ -349,7 +370,8 @@ class NamedSamples:
                 size = rows.stop - rows.start
                 if x.reshape(n, -1).shape[1] != size:
                     raise InputError(
-                        f"distributions[{name!r}] has shape {x.shape[1:]}, it has {size} numbers"
+                        f"distributions[{name!r}] has shape {x.shape[1:]}, but must have {size} "
+                        "numbers"
                     )
                 out[part][:, rows] = x.reshape(n, size)
             elif name in self._bodies:
@@ -358,12 +380,13 @@ class NamedSamples:
                     inertia = np.repeat(nominal.reshape(1, -1, 10), n, axis=0)
                 if x.size != n:
                     raise InputError(
-                        f"distributions[{name!r}] has shape {x.shape[1:]}, a mass is a number"
+                        f"distributions[{name!r}] has shape {x.shape[1:]}, but a mass is one number"
                     )
                 body = self._bodies[name]
                 if not inertia[0, body, 0]:
                     raise InputError(
-                        f"distributions[{name!r}]: the body has no mass that could grow"
+                        f"distributions[{name!r}]: the body is massless, so its mass cannot be "
+                        "scaled"
                     )
                 ratio = (x.reshape(n) / inertia[0, body, 0])[:, None]
                 if rotors is not None:  # of motors, which stay as they are
@@ -380,11 +403,23 @@ class NamedSamples:
 
 
 class RareEvent(NamedTuple):
-    """What `Study.rare_event` found.
+    """Probability of a rare event, from `Study.rare_event`.
 
-    `probability`, and its standard `error` relative to it; `levels` (k,), the limits in between;
-    `runs`, how many were made; `points` (n, d), those of runs beyond the limit in the unit cube:
-    ``study.distributions.at(points)`` has their samples; `values` (n,) of these runs.
+    Attributes
+    ----------
+    probability : float
+        The probability.
+    error : float
+        Its standard error, relative to it.
+    levels : ndarray, shape (k,)
+        Intermediate thresholds.
+    runs : int
+        Number of runs that were made.
+    points : ndarray, shape (n, d)
+        Points of the unit cube of runs beyond the limit: ``study.distributions.at(points)`` has
+        their samples.
+    values : ndarray, shape (n,)
+        Values of these runs.
     """
 
     probability: float

@@ -4,7 +4,7 @@ The lock is a file with the process, the machine and a token of the driver, whic
 few seconds. It is stale if its process has ended, or if nobody has touched it for a minute. Where
 the time of the file says nothing, because it lies in the future, or the file is empty, a driver
 watches for some seconds whether anybody touches it. Blocks are safe in any case: a block is written
-as a whole, with the same bits by whoever computes it.
+as a whole, bitwise identical by whoever computes it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ _FUTURE = 2.0
 class FolderLock:
     """Held by the driver of a study: ``with FolderLock(path) as lock: … lock.beat()``.
 
-    **Raises:** `InputError` if another driver is at work, and in `beat` if another one has taken
-    over because this one was silent for too long.
+    Raises
+    ------
+    InputError
+        If another driver is at work, and in `beat` if another one has taken over because this one
+        was silent for too long.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,8 +76,8 @@ class FolderLock:
         if found.get("token") != self._token:
             who = _shown_owner(found) if found else "somebody who removed the lock"
             raise InputError(
-                f"{self._folder} was taken over by {who}: this driver was silent for too long. "
-                "Nothing is lost; the blocks that it has written count"
+                f"{self._folder} was taken over by {who}, because this driver was silent for too "
+                "long. Nothing is lost: the blocks that it has written are kept"
             )
         os.utime(self._file)
 

@@ -67,9 +67,14 @@ _ON_HEAP = 1 << 9
 def reach_of(function: Callable[..., Any] | None, known: Known | None = None) -> Any:
     """A function of the user and all that it reaches, for JSON.
 
-    **Returns:** `reads`, values and texts by name; `code`, digests of compiled functions, which are
-    those of one version of Python; `unseen`, names of what cannot be seen, with the reason.
+    Returns
+    -------
+    dict
+        `reads`, values and strings by name; `code`, digests of compiled functions, which are those
+        of one version of Python; `unseen`, names of what cannot be inspected, with the reason.
 
+    Examples
+    --------
     >>> from phipsi.studies.function_reach import reach_of
     >>> names = {"__name__": "example", "limits": {"high": 0.3}}
     >>> exec("def is_high(x): return x > limits['high']", names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -12,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact import IMPULSES
-from phipsi.core.model import as_list, plain_numbers, whole_number
+from phipsi.core.model import as_list, whole_number
 from phipsi.errors import (
     InputError,
     PhipsiError,
-    did_you_mean,
     no_attribute,
     one_of,
     shown,
@@ -35,6 +33,7 @@ from phipsi.studies.block_driver import run_study
 from phipsi.studies.block_sizes import BlockSizes, default_sizes
 from phipsi.studies.distributions import Distributions, NamedSamples, RareEvent, subset_simulation
 from phipsi.studies.function_reach import python_version, reach_of
+from phipsi.studies.run_metrics import Metrics, RunMetrics, values_of
 from phipsi.studies.simulator_digest import known_parts, simulator_digest
 from phipsi.studies.study_functions import (
     RaisedInFunction,
@@ -48,7 +47,6 @@ from phipsi.studies.study_scenario import StudyScenario
 
 Array = NDArray[Any]
 InitialState = Callable[[dict[str, Array]], Mapping[str, Any]]
-Metrics = Callable[[Rollout, dict[str, Array]], Mapping[str, Any]]
 
 SAVED: dict[str, Callable[[Array], Array]] = {
     "final": lambda x: x[:, -1],
@@ -66,28 +64,57 @@ NOT_STARTED, RAISED = -1, -2
 
 @final
 class Study:
-    """Many runs of a simulator, each with its own samples, reproducible by its number alone.
+    """Monte Carlo study or parameter sweep: many runs of one simulator with sampled parameters.
 
-    **Arguments:** `simulator`, or a function without arguments that makes it, or a `Scenario`;
-    `distributions`, what differs between runs, by name: frozen distributions of SciPy, or lists of
-    values that are all tried; `steps` of every run, by default those of the scenario; `runs`, how
-    many for every combination of listed values; `initial_state(samples)`, a function from arrays
-    (n, *shape) of samples by name to the arguments of `Simulator.initial_state`; without it the
-    names of samples are "q", "v", "t", "q.JOINT", "v.JOINT", those of parameters of the simulator,
-    and with per_trajectory=("inertia",) "mass.BODY", kg, by which all inertia of a body grows; a
-    scenario is also given "gravity"; `record`, quantities of `rollout`, every `record_every` steps;
-    `save`, what is saved of each: "final", "smallest", "largest", "mean" over time, "trajectory";
-    `events` of `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had
-    it, linear between records, or infinity, and "event.NAME.count"; `metrics(rollout, samples)`, a
-    function to further arrays (n, …) by name; `seed`; `sampling`, "random", "sobol",
-    "latin_hypercube", or "saltelli" for `StudyResults.sobol_indices`; `block`, runs that are done
-    together and are one file: by default 8 in the first, and twice as many from block to block, up
-    to 256, fewer where runs are long; `reproducible`, whether runs have the same bits on every
-    processor, as for `Simulator`.
-    **Attributes:** `count`, the number of runs; `distributions`.
+    Each run is reproducible by its number alone. A run that diverges does not stop the others: its
+    status tells.
 
-    A run that diverges does not stop the others: its status says so.
+    Parameters
+    ----------
+    simulator : Simulator, callable or Scenario
+        A simulator, a function without arguments that makes one, or a scenario.
+    distributions : mapping of str to distribution or list
+        What differs between runs, by name: frozen distributions of SciPy, or lists of values that
+        are all tried. Without `initial_state` the names are "q", "v", "t", "q.JOINT", "v.JOINT",
+        those of parameters of the simulator, and with per_trajectory=("inertia",) "mass.BODY", kg,
+        which scales the whole inertia of a body; a scenario also accepts "gravity".
+    steps : int, optional
+        Steps of every run. Default: those of the scenario.
+    runs : int, optional
+        Number of runs for every combination of listed values.
+    initial_state : callable, optional
+        ``initial_state(samples)``, a function from arrays (n, *shape) of samples by name to the
+        arguments of `Simulator.initial_state`.
+    record : sequence of str, optional
+        Quantities of `Simulator.rollout`.
+    record_every : int, optional
+        Steps between records.
+    save : sequence of str, optional
+        What is saved of each record: "final", "smallest", "largest", "mean" over time, or
+        "trajectory".
+    events : sequence of Event, optional
+        Events that only record. "event.NAME", s, is when a run first had it, linear between
+        records, or infinity, and "event.NAME.count" how often.
+    metrics : callable, optional
+        ``metrics(rollout, samples)``, a function to further arrays (n, …) by name (quantities of
+        interest).
+    seed : int, optional
+        Seed.
+    sampling : {"random", "sobol", "latin_hypercube", "saltelli"}, optional
+        How samples are drawn; "saltelli" for `StudyResults.sobol_indices`.
+    block : int, optional
+        Number of runs that are done together and are one file. Default: 8 in the first, and twice
+        as many from block to block, up to 256, fewer where runs are long.
+    reproducible : bool, optional
+        Whether runs are bitwise identical on every processor, as for `Simulator`.
 
+    Attributes
+    ----------
+    count : int
+        Number of runs.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> from scipy.stats import norm
     >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(2)), {"q": norm([0.3, 0], 0.1)},
@@ -129,13 +156,15 @@ class Study:
                 "    pp.Study(pp.Simulator(model, laws), distributions, steps=1000, runs=1000)"
             )
         if steps is None:
-            raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
+            raise InputError(
+                "the length of the runs is missing. Pass steps=:  pp.Study(…, steps=1000)"
+            )
         self._given, self.events = simulator, recording_events(events)
         self.steps = whole_number("steps", steps, 0)
         self.record_every = whole_number("record_every", record_every)
         self._block = None if block is None else whole_number("block", block)
         if isinstance(distributions, Mapping) and not distributions:
-            raise InputError("a study needs distributions: what differs between its runs")
+            raise InputError("distributions= is empty, so all runs would be the same")
         self.distributions = Distributions(
             distributions, whole_number("runs", runs), seed=seed, sampling=sampling
         )
@@ -153,8 +182,8 @@ class Study:
         """What other processes need: they make their own simulator."""
         if isinstance(self._given, Simulator):
             raise TypeError(
-                "machine code stays in its process; give the study a function that makes the "
-                "simulator:  pp.Study(make_simulator, …)"
+                "a compiled simulator cannot be sent to other processes. Pass a function that "
+                "makes it:  pp.Study(make_simulator, …)"
             )
         made = ("simulator", "definition", "_named", "_plan_text", "_sizes")
         return {name: x for name, x in self.__dict__.items() if name not in made}
@@ -233,15 +262,33 @@ class Study:
     ) -> StudyResults:
         """Run what is missing, and return the results.
 
-        **Arguments:** `folder`, where blocks are written as they finish: a study that was
-        interrupted goes on with what is there; None keeps them in memory; `workers`, processes;
-        `executor`: "local"; "dask", a cluster of this machine; the address of a scheduler of
-        dask.distributed, "tls://…"; or a `distributed.Client`. `retries`, how often a block is
-        tried again whose process died or took longer than `time_limit` (s): then it is put aside
-        with what happened, and the others go on; `memory_limit`, bytes that the process of a worker
-        may have; `shared_folder`, whether the workers of a cluster see the folder at the same path:
-        then they write blocks, which else come to this process; `progress` as for `simulate`, in
-        runs.
+        Parameters
+        ----------
+        folder : str or path, optional
+            Folder where blocks are written as they finish: an interrupted study resumes from
+            completed blocks. Default: they are kept in memory.
+        workers : int, optional
+            Number of processes.
+        executor : str or distributed.Client, optional
+            "local"; "dask", a cluster of this machine; the address of a scheduler of
+            dask.distributed, "tls://…"; or a `distributed.Client`.
+        retries : int, optional
+            How often a block is tried again whose process died or took longer than `time_limit`:
+            then it is quarantined with what happened, and the others continue.
+        time_limit : float, optional
+            Time for one block, s.
+        memory_limit : int, optional
+            Memory that the process of a worker may have, bytes.
+        shared_folder : bool, optional
+            Whether the workers of a cluster see the folder at the same path: then they write
+            blocks, which otherwise come to this process.
+        progress : optional
+            As for `simulate`, in runs.
+
+        Returns
+        -------
+        StudyResults
+            The results.
         """
         return run_study(
             self, folder, workers=workers, executor=executor, retries=retries,
@@ -253,11 +300,18 @@ class Study:
 
     @staticmethod
     def results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
-        """The results of a study in a folder, as far as they are there.
+        """Results of a study in a folder, as far as they exist.
 
-        **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported
-        by a warning and left out. Else a damaged block is an error when its arrays are wanted.
+        Parameters
+        ----------
+        folder : str or path
+            The folder of the study.
+        check : bool, optional
+            Whether all files are read at once: damaged blocks are then reported by a warning and
+            skipped. By default a damaged block is an error when its arrays are read.
 
+        Examples
+        --------
         >>> import tempfile, phipsi as pp
         >>> from scipy.stats import norm
         >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
@@ -306,8 +360,8 @@ class Study:
             found |= zip(event_labels(event), (times, counts), strict=True)
         metrics: dict[str, Array] = {}
         raised = np.zeros(n, dtype="U1")
-        if self._metrics is not None:
-            metrics, raised = self._metrics_one_by_one(run, started)
+        if self._run_metrics is not None:
+            metrics, raised = self._run_metrics.one_by_one(run, started)
         rejected = reasons != ""
         out = {f"sample.{name}": x for name, x in samples.items()}
         out |= {name: _without(x, rejected) for name, x in found.items()}
@@ -333,9 +387,16 @@ class Study:
     def trajectory(self, number: int) -> Trajectory:
         """One run by its number as a `Trajectory`, for reports, viewers, figures and files.
 
-        It has the efforts and contact forces of the run, and the inertia that was sampled for it:
+        It has the torques and contact forces of the run, and the inertia that was sampled for it:
         ``pp.report(study.trajectory(results.worst("error")[0]), "worst.html")``.
 
+        Parameters
+        ----------
+        number : int
+            Number of the run.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> from scipy.stats import norm
         >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"q": norm([0.3], 0.1)},
@@ -355,46 +416,53 @@ class Study:
         share: float = 0.1,
         seed: int | None = None,
     ) -> RareEvent:
-        """The probability that a number of a run exceeds a limit, also where it is very small.
+        """Probability that a metric exceeds a limit, even if it is very small (subset simulation).
 
-        **Arguments:** `value`, the name of a metric, or a function of (rollout, samples) to numbers
-        (n,); `limit`; `runs` of every level, `share` of which go on to the next one; `seed`, that
-        of the study if None. A run that fails counts as beyond the limit.
+        A run that fails counts as beyond the limit.
+
+        Parameters
+        ----------
+        value : str or callable
+            Name of a metric, or a function of (rollout, samples) to numbers (n,).
+        limit : float
+            The limit.
+        runs : int, optional
+            Number of runs of every level.
+        share : float, optional
+            Fraction of the runs of a level that continue to the next one.
+        seed : int, optional
+            Seed. Default: that of the study.
+
+        Returns
+        -------
+        RareEvent
+            The probability, its error, and the runs beyond the limit.
+
+        Notes
+        -----
         **Cost:** about `runs` for each factor of `share` in the probability: 6 × 900 for 10⁻⁶.
         **Source:** Papaioannou, Betz, Zwirglmaier and Straub 2015.
         """
         distributions = self.distributions
         if distributions.combinations != 1 or not distributions.dimension:
-            raise InputError("rare events need distributions, without lists of values")
+            raise InputError("rare_event needs distributions, without lists of values")
         if "trajectory" in self._plan_text:
             raise InputError(
-                "rare events need runs that their samples determine, but a law has noise: sample "
-                "its numbers instead"
+                "rare_event needs runs that are determined by their samples, but a law has "
+                "noise. Sample the noise with distributions= instead"
             )
         if not isinstance(value, str) and not callable(value):
             raise InputError(f"value={value!r} must be the name of a metric, or a function")
-        if isinstance(value, str) and self._metrics is None:
-            raise InputError(f"the study has no metrics, so none is called {value!r}")
+        run_metrics = self._run_metrics
+        if isinstance(value, str) and run_metrics is None:
+            raise InputError(f"the study has no metrics, so {value!r} is not one of them")
 
         def evaluate(u: Array) -> Array:
             found = []
             for first in range(0, len(u), self.block):
                 samples = distributions.at(u[first : first + self.block])
                 run = self._rollout(samples, self.record, 0)
-                if isinstance(value, str):
-                    metrics = self._metrics_of(run, samples)
-                    if value not in metrics:
-                        hint = did_you_mean(value, list(metrics))
-                        raise InputError(f"{value!r} is not a metric of this study. {hint}")
-                    y = metrics[value]
-                else:
-                    y = plain_numbers(value(run, samples))
-                if y.shape != run.status.shape or y.dtype.kind not in "fiub":
-                    raise InputError(
-                        f"value is {y.dtype} of shape {y.shape}; it must be one number for each of "
-                        f"{len(run.status)} runs:  lambda rollout, samples: rollout.q[:, -1, 0]"
-                    )
-                y = y.astype(float)
+                y = values_of(value, run_metrics, run, samples)
                 found.append(np.where((run.status != 0) | np.isnan(y), np.inf, y))
             return np.concatenate(found)
 
@@ -437,8 +505,8 @@ class Study:
         n = len(next(iter(samples.values())))
         if state.batch != (n,):
             raise InputError(
-                f"the start of {n} runs has the leading axes {state.batch}; they must be ({n},): "
-                "one element for each run"
+                f"the initial state of {n} runs has the leading axes {state.batch}; they must be "
+                f"({n},): one element for each run"
             )
         return state, tau
 
@@ -478,77 +546,14 @@ class Study:
         pairs = ((name, word) for name in self.record for word in self.save)
         return {x if word == "trajectory" else f"{x}.{word}": (x, word) for x, word in pairs}
 
-    def _metrics_of(self, run: Rollout, samples: dict[str, Array]) -> dict[str, Array]:
-        assert self._metrics is not None
-        n = math.prod(run.state.batch)
-        found = called(
-            "metrics",
-            self._metrics,
-            run.state.first_trajectory,
-            partial(self._metrics, run, samples),
-        )
-        if not isinstance(found, Mapping):
-            raise InputError(
-                f"metrics(rollout, samples) returned {type(found).__name__}; it must return "
-                'arrays by name:  {"error": …, "reached": …}'
-            )
-        taken = {*_ARRAYS, *self._kept, *(f"sample.{name}" for name in samples)}
+    @property
+    def _run_metrics(self) -> RunMetrics | None:
+        """The function of the user, with the names that its results cannot have."""
+        if self._metrics is None:
+            return None
+        taken = {*_ARRAYS, *self._kept}
         taken.update(label for event in self.events for label in event_labels(event))
-        out = {}
-        for name, x in found.items():
-            if not isinstance(name, str) or name in taken:
-                why = "results and their files use it" if name in taken else "it is no text"
-                raise InputError(f"metric {name!r} cannot have this name: {why}. Choose another")
-            array = plain_numbers(x)
-            if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
-                raise InputError(
-                    f"metric {name!r} is {array.dtype} of shape {array.shape}; it must be numbers "
-                    f"with one row for each of {n} runs"
-                )
-            out[name] = array
-        return out
-
-    def _metrics_one_by_one(
-        self, run: Rollout, samples: dict[str, Array]
-    ) -> tuple[dict[str, Array], Array]:
-        """Metrics of runs, and why there are none of a run, or "".
-
-        Where the function raises an error, it is called again for halves of the runs, until it is
-        known in which runs; then for all the others at once. If that fails, no run is to blame.
-        """
-        n = math.prod(run.state.batch)
-        reasons = [""] * n
-        try:
-            return self._metrics_of(run, samples), np.array(reasons)
-        except RaisedInFunction as error:
-            reason = error
-
-        def part(rows: Any) -> dict[str, Array]:
-            return self._metrics_of(run.part(rows), {name: x[rows] for name, x in samples.items()})
-
-        def visit(first: int, count: int) -> None:
-            try:
-                part(np.arange(first, first + count))
-            except PhipsiError as error:
-                if count == 1:
-                    reasons[first] = shown(error, 300)
-                    return
-                half = count // 2
-                visit(first, half)
-                visit(first + half, count - half)
-
-        if n > 1:
-            visit(0, n // 2)
-            visit(n // 2, n - n // 2)
-        why = np.array(reasons)
-        good = np.flatnonzero(why == "")
-        if good.size in (0, n):
-            raise reason
-        out = {}
-        for name, x in part(good).items():
-            out[name] = np.full((n, *x.shape[1:]), np.nan if x.dtype.kind == "f" else 0, x.dtype)
-            out[name][good] = x
-        return out, why
+        return RunMetrics(self._metrics, taken)
 
     @cached_property
     def _plan_text(self) -> str:

@@ -39,7 +39,7 @@ FORMAT, VERSION = "phipsi-study", 1
 _MANIFEST = "manifest.json"
 _STUDY = "study"
 """The array of a block that names its study."""
-_AGAIN = "Run the study again with this folder: it runs the block again"
+_AGAIN = "Run the study again with this folder to recompute the block"
 _LIBRARIES = ("phipsi", "numpy", "scipy", "llvmlite")
 _MOST_SESSIONS = 100
 MOST_BLOCKS = 1_000_000
@@ -83,17 +83,26 @@ class Digests(MutableMapping[int, str]):
 
     @property
     def missing(self) -> Array:
-        """The numbers of the blocks that are not there."""
+        """The numbers of the blocks that are missing."""
         return np.flatnonzero(~self._there)
 
 
 @final
 class StudyFolder:
-    """Where the results of a study are.
+    """The folder with the results of a study.
 
-    **Attributes:** `path`; `definition`, of the study; `done`, blocks by number with the digest of
-    their arrays; `quarantined`, blocks by number with what went wrong; `sessions`, when, where and
-    with which versions of libraries the study was run.
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    definition : dict
+        Definition of the study.
+    done : dict
+        Completed blocks by number with the digest of their arrays.
+    quarantined : dict
+        Blocks by number with what went wrong.
+    sessions : list
+        When, where and with which versions of libraries the study was run.
     """
 
     def __init__(
@@ -144,8 +153,8 @@ class StudyFolder:
             out = cls.open(target)
             if difference := _difference(out.definition, definition):
                 raise InputError(
-                    f"{target} has another study: {difference}. Go on with the same study, or name "
-                    "a new folder"
+                    f"{target} contains another study: {difference}. Resume with the same study, "
+                    "or pass a new folder"
                 )
             out.sweep()
             out._adopt()
@@ -158,8 +167,8 @@ class StudyFolder:
                 raise InputError(f"the folder {target} cannot be used: {error.strerror}") from None
             if strangers:
                 raise InputError(
-                    f"{target} is not empty ({shown(strangers[0])} …) and has no study; name a new "
-                    "one"
+                    f"{target} is not empty ({shown(strangers[0])} …) and contains no study. "
+                    "Pass a new folder"
                 )
             out = cls(target, definition)
         out.sessions = [*out.sessions, _session()][-_MOST_SESSIONS:]
@@ -218,8 +227,7 @@ class StudyFolder:
         arrays, _ = self._read(number)
         if digest_of(arrays) != self.done.get(number):
             raise ParseError(
-                f"block {number}: {self.block_file(number)} has other numbers than the manifest "
-                f"says. {_AGAIN}"
+                f"block {number}: checksum mismatch in {self.block_file(number)}. {_AGAIN}"
             )
         self._check_runs(number, arrays)
         return arrays
@@ -231,7 +239,7 @@ class StudyFolder:
             arrays = read_archive(file, "a block of a study", max_ratio=1)
         except MissingPath:
             raise ParseError(
-                f"block {number}: {file} cannot be read, it is gone. {_AGAIN}"
+                f"block {number}: {file} cannot be read: it does not exist. {_AGAIN}"
             ) from None
         except (OSError, ParseError) as error:
             why = shown(getattr(error, "strerror", None) or error, 200)
@@ -246,8 +254,8 @@ class StudyFolder:
         if wrong or not np.array_equal(arrays.get("run", ()), runs):
             what = f"{shown(repr(wrong[0]), 80)} has another shape" if wrong else "it has others"
             raise ParseError(
-                f"block {number}: {self.block_file(number)} is not that of runs {runs.start} … "
-                f"{runs.stop - 1}: {what}. {_AGAIN}"
+                f"block {number}: {self.block_file(number)} does not have the runs {runs.start} "
+                f"… {runs.stop - 1}: {what}. {_AGAIN}"
             )
 
     def sweep(self) -> None:
@@ -289,9 +297,9 @@ class StudyFolder:
         ]
         if changed and len(self.done):
             warn(
-                f"{len(self.done)} blocks in {self.path} were computed with {'; '.join(changed)}. "
-                "Last digits may differ between them and the rest; for the same everywhere, name a "
-                "new folder"
+                f"{len(self.done)} blocks in {self.path} were computed with "
+                f"{'; '.join(changed)}. Last digits may differ between them and the other "
+                "blocks. For identical results pass a new folder"
             )
 
     def damaged(self) -> dict[int, str]:
@@ -378,11 +386,11 @@ def _not_there(path: Path) -> str:
     """Why a folder has no manifest."""
     if owner := owner_of(path):
         return (
-            f"the study in {path} is just being started by {owner}: there are no results yet. Ask "
+            f"the study in {path} is being started by {owner}: there are no results yet. Try "
             "again in a moment"
         )
     if not path.exists():
-        return f"{path} does not exist: no study has been started there (yet)"
+        return f"{path} does not exist: no study has been started there"
     return f"{path} has no {_MANIFEST}: it is not the folder of a study"
 
 

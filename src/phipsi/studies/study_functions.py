@@ -66,13 +66,13 @@ def recording_events(events: Sequence[Event]) -> tuple[Event, ...]:
         if one.action is not None:
             raise InputError(
                 f"event {one.name!r} has action={one.action!r}, but all runs of a study have the "
-                "same steps: events can only record. Leave the action out (in a scenario: "
-                'action = "record"), and take the time of the event'
+                "same number of steps, so events can only record. Remove the action (in a "
+                'scenario: action = "record"), and use the time of the event'
             )
     labels = [label for one in found for label in event_labels(one)]
     if len(set(labels)) < len(labels):
         names = ", ".join(one.name for one in found)
-        raise InputError(f"two events have the same name: {names}; give them name=")
+        raise InputError(f"two events have the same name: {names}. Pass different name=")
     return found
 
 
@@ -84,10 +84,16 @@ def event_labels(event: Event) -> tuple[str, str]:
 def crossings(event: Event, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
     """When each run first has an event, s or infinity, and how often it has it.
 
-    **Arguments:** `t` (n, k), `q` (n, k, nq), `v` (n, k, nv). Functions that take whole arrays are
-    called once, if that gives the values of single records, others for every record. Zeros are
-    between records whose values have other signs, where a straight line puts them; a value that is
-    zero at the start is not an event.
+    Functions that take whole arrays are called once, if that gives the values of single records,
+    others for every record. Zeros are between records whose values have other signs, where a
+    straight line puts them; a value that is zero at the start is not an event.
+
+    Parameters
+    ----------
+    event : Event
+        The event.
+    t, q, v : ndarray, shape (n, k), (n, k, nq) and (n, k, nv)
+        Records.
     """
     values = _values(event, t, q, v)
     before, after = values[:, :-1], values[:, 1:]

@@ -30,10 +30,20 @@ Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
 
 
 class Estimate(NamedTuple):
-    """A mean over runs with its confidence interval, and how it settled.
+    """A mean over runs with its confidence interval, and its convergence.
 
-    `value`; `low` and `high`, the ends of the interval; `runs`, how many it is from; `history`
-    (k, 2), the means and half widths after more and more runs, whose numbers are `after` (k,).
+    Attributes
+    ----------
+    value : float
+        The mean.
+    low, high : float
+        Ends of the confidence interval.
+    runs : int
+        Number of runs.
+    after : ndarray, shape (k,)
+        Numbers of runs.
+    history : ndarray, shape (k, 2)
+        Means and half widths after these numbers of runs.
     """
 
     value: float
@@ -62,16 +72,25 @@ class SobolIndex(NamedTuple):
 
 @final
 class StudyResults:
-    """What the runs of a study left, also while it goes on.
+    """Results of a study, also while it is running.
 
-    **Attributes:** `folder`, where the results are, or None; `definition` of the study; `complete`,
-    whether all runs are there; `interrupted`, whether Ctrl-C ended the run; `missing` and
-    `quarantined`, blocks that are not.
+    `results[name]` has a row for every run that exists, in the order of their numbers:
+    "run", "sample.…", "status" (0 if all went well, −1 if the initial state was rejected, −2 if
+    `metrics` raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2),
+    what was saved of each record ("q.final", "v.largest", … or "q" for trajectories), and metrics.
 
-    `results[name]` has a row for every run that is there, in the order of their numbers:
-    "run", "sample.…", "status" (0 if all went well, −1 if the start was rejected, −2 if `metrics`
-    raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2), what
-    was saved of each record ("q.final", "v.largest", … or "q" for trajectories), and metrics.
+    Attributes
+    ----------
+    folder : Path or None
+        Where the results are.
+    definition : dict
+        Definition of the study.
+    complete : bool
+        Whether all runs are done.
+    interrupted : bool
+        Whether Ctrl-C ended the study.
+    missing, quarantined
+        Blocks that are not done, and those that failed.
     """
 
     def __init__(self, folder: StudyFolder, *, interrupted: bool = False) -> None:
@@ -130,21 +149,21 @@ class StudyResults:
             first = first or {*found}
             if {*found} != first:
                 odd = shown(repr(min({*found} ^ first)), 80)
-                raise ParseError(f"block {number} of {self.folder} has other arrays: {odd}")
+                raise ParseError(f"block {number} of {self.folder} has different arrays: {odd}")
             yield found
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._arrays:
             if not self.names:
-                raise InputError(f"no run of this study is there yet, so there is no {name!r}")
+                raise InputError(f"no run of this study is finished yet, so there is no {name!r}")
             if name not in self.names:
                 hint = did_you_mean(str(name), list(self.names))
-                raise InputError(f"{name!r} is none of {', '.join(self.names)}. {hint}")
+                raise InputError(f"{name!r} is not one of {', '.join(self.names)}. {hint}")
             self._arrays[name] = _joined(name, [x[name] for x in self._files()])
         return self._arrays[name]
 
     def damaged(self) -> dict[int, str]:
-        """Blocks whose files cannot be read or have other numbers, with what is wrong.
+        """Blocks whose files cannot be read or fail their checksum, with what is wrong.
 
         **Cost:** reads all files. Running the study again runs these blocks again.
         """
@@ -175,7 +194,7 @@ class StudyResults:
         """Why a run failed, or "" if it went well."""
         at = np.flatnonzero(self["run"] == number)
         if not at.size:
-            raise InputError(f"run {number} is not there")
+            raise InputError(f"no results for run {number}")
         status, why = int(self["status"][at[0]]), str(self["rejected"][at[0]])
         if status == 0:
             return ""
@@ -194,15 +213,15 @@ class StudyResults:
         good = x[self["status"] == 0]
         if not len(good):
             raise InputError(
-                f"none of the {len(self)} runs went well, so there is nothing to compute from; "
-                f"results.reason({self['run'][0]}) says why the first did not"
+                f"all {len(self)} runs failed. results.reason({self['run'][0]}) tells why the "
+                "first one did"
             )
         bad = np.isnan(good).reshape(len(good), -1).any(axis=1) if good.dtype.kind == "f" else []
         if np.any(bad):
             first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
             raise InputError(
                 f"{np.count_nonzero(bad)} of {len(good)} runs that went well have NaN there, the "
-                f"first is run {first}; let `metrics` return a number for them"
+                f"first is run {first}. Let `metrics` return a number for them"
             )
         return good
 
@@ -211,15 +230,15 @@ class StudyResults:
         x = self._good(values)
         if x.ndim != 1 or x.dtype.kind not in "fiub":
             raise InputError(
-                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. One entry is "
-                'taken by a function:  lambda r: r["q.final"][:, 0]'
+                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. Select one "
+                'entry with a function:  lambda r: r["q.final"][:, 0]'
             )
         return x
 
     # ---- analysis -----------------------------------------------------------------------------
 
     def frame(self) -> Any:
-        """A table with a row for every run, of pandas or polars, whichever is there.
+        """A table with a row for every run, of pandas or polars, whichever is installed.
 
         Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
         """
@@ -235,7 +254,8 @@ class StudyResults:
         x = self._good(name)
         if x.ndim < 2 or name not in self.definition["record"]:
             raise InputError(
-                f"{name!r} has no trajectories; save them:  pp.Study(…, save=('trajectory',))"
+                f"{name!r} was saved without trajectories. Save them:  pp.Study(…, "
+                "save=('trajectory',))"
             )
         if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
             raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
@@ -246,11 +266,11 @@ class StudyResults:
         values: Values,
         confidence: float = 0.95,
     ) -> Estimate:
-        """The mean of a number of every run (of runs that went well), with confidence.
+        """Mean of a metric over runs (of runs that went well), with confidence interval.
 
-        For a truth value, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its
-        probability, and the interval is Wilson's; else it is that of the normal distribution. Runs
-        by a Sobol sequence or a Latin hypercube scatter less than the interval says.
+        For a boolean, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its probability,
+        and the interval is Wilson's; otherwise it is that of the normal distribution. Runs by a
+        Sobol sequence or a Latin hypercube scatter less than the interval says.
         """
         x = self._one_each(values, "an estimate is")
         if not 0 < number_of(confidence) < 1:
@@ -274,9 +294,9 @@ class StudyResults:
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
     def correlations(self, values: Values) -> dict[str, float]:
-        """Spearman's rank correlation of a number of every run with each sampled number, by name.
+        """Spearman's rank correlation of a metric with each sampled parameter, by name.
 
-        NaN where the number, or the draw, is the same in all runs: there is no order to compare.
+        NaN where the metric, or the sample, is the same in all runs: there is no order to compare.
         """
         stats = import_optional("scipy.stats", "correlations", "scipy")
         y = self._one_each(values, "correlations are")
@@ -288,18 +308,18 @@ class StudyResults:
         return out
 
     def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
-        """The share of the variance of a number that each draw causes, alone and in all, by name.
+        """Sobol indices of a metric, first-order and total, by name (variance-based sensitivity).
 
-        For a study with ``sampling="saltelli"`` in which all runs went well. Alone: Saltelli et al.
-        (2010), in all: Jansen (1999).
+        For a study with ``sampling="saltelli"`` in which all runs went well. First-order: Saltelli
+        et al. (2010), total: Jansen (1999).
         """
         if self.definition["sampling"] != "saltelli":
-            raise InputError('indices need  pp.Study(…, sampling="saltelli")')
+            raise InputError('Sobol indices need  pp.Study(…, sampling="saltelli")')
         y = self._one_each(values, "indices are")
         if len(y) != self.count:
             raise InputError(
-                f"{self.count - len(y)} of {self.count} runs are missing or failed; indices need "
-                "whole groups of them"
+                f"{self.count - len(y)} of {self.count} runs are missing or failed, but Sobol "
+                "indices need complete groups of them"
             )
         labels = [
             label
@@ -310,7 +330,7 @@ class StudyResults:
         variance = np.var(np.concatenate([a, b]))
         if not 0 < variance < np.inf:
             raise InputError(
-                f"these numbers have the variance {variance:g}, of which samples have no shares"
+                f"the variance of the values is {variance:g}, so there are no Sobol indices"
             )
         out: dict[str, SobolIndex] = {}
         for label, x in zip(labels, mixed, strict=True):
@@ -348,7 +368,8 @@ def _joined(name: str, parts: list[Array]) -> Array:
     if len(shapes) > 1 or len({x.dtype.kind in "U" for x in parts}) > 1:
         raise InputError(
             f"{name!r} has rows of different shapes in different blocks, such as "
-            f"{shown(sorted(map(str, shapes))[:3], 80)}; let `metrics` return the same for all runs"
+            f"{shown(sorted(map(str, shapes))[:3], 80)}. Let `metrics` return the same shape for "
+            "all runs"
         )
     return np.concatenate(parts)
 
@@ -370,10 +391,20 @@ def _entries(name: str, x: Array) -> dict[str, Array]:
 
 
 def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
-    """The results of a study in a folder, as far as they are there.
+    """Results of a study in a folder, as far as they exist.
 
-    **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported by
-    a warning and left out. Else a damaged block is an error when its arrays are wanted.
+    Parameters
+    ----------
+    folder : str or path
+        The folder of the study.
+    check : bool, optional
+        Whether all files are read at once: damaged blocks are then reported by a warning and
+        skipped. By default a damaged block is an error when its arrays are read.
+
+    Returns
+    -------
+    StudyResults
+        The results.
     """
     check = true_or_false("check", check)
     found = StudyResults(StudyFolder.open(folder))
@@ -381,5 +412,5 @@ def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> Stud
         return found
     damaged = found.damaged()
     for why in damaged.values():
-        warn(f"{why}. It is left out; running the study again runs it again")
+        warn(f"{why}. It is skipped; running the study again recomputes it")
     return found.without(damaged)

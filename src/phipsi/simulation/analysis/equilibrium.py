@@ -62,12 +62,26 @@ _DAMPINGS = (0.0, *(10.0**k for k in range(-8, 9)))  # of a step, until one help
 @final
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
-    """A state of rest or of steady motion.
+    """State of rest or of steady motion, from `equilibrium`.
 
-    **Attributes:** `q` (nq,), `v` (nv,); `tau` (nv,), the efforts besides those of laws, N·m or N;
-    `parameters` and `states` of the laws by name; `efforts` (nv,), `tau` and all that laws do;
-    `f` (rows,), multipliers of the constraints, empty for a tree; `residual` (nv,), what of the
-    efforts is unbalanced; `iterations`; `unknowns`, the names of what was looked for.
+    Attributes
+    ----------
+    q, v : ndarray, shape (nq,) and (nv,)
+        Configuration and generalized velocities.
+    tau : ndarray, shape (nv,)
+        Joint torques and forces besides those of laws, N·m or N.
+    parameters, states : dict of str to ndarray
+        Parameters and states of the laws by name.
+    efforts : ndarray, shape (nv,)
+        `tau` and the effect of all laws.
+    f : ndarray, shape (rows,)
+        Multipliers of the constraints, empty for a tree.
+    residual : ndarray, shape (nv,)
+        Torques and forces that are unbalanced.
+    iterations : int
+        Number of iterations.
+    unknowns : tuple of str
+        Names of the unknowns.
     """
 
     q: Array
@@ -102,29 +116,61 @@ def equilibrium(
     tolerance: float = 1e-10,
     max_iterations: int = 100,
 ) -> Equilibrium:
-    """A state in which nothing accelerates, near a given one.
+    """Find an equilibrium (trim point) near a given state: rest, or steady motion.
 
-    Solves u + τ − ID(q, v, 0) − G* f = 0 for what is unknown, u being the efforts of all laws and
-    H φ f of their forces on bodies; loops are closed, and states of laws are where they do not
-    change: the integral of a controller has found the load. At v = 0 that is a state of rest, at
-    given rates a steady motion: they stay as they are at this q.
+    Solves u + τ − ID(q, v, 0) − G* f = 0 for the unknowns, u being the tau of all laws and H φ f of
+    their forces on bodies; loops are closed, and states of laws are where they do not change: the
+    integral of a controller has found the load. At v = 0 that is a state of rest; otherwise a
+    steady motion, with velocities that stay constant at this q.
 
-    **Arguments:** `model`, or a `System`; `laws`, as a `Simulator` takes them; `q` (nq,), by
-    default the neutral configuration; `v` and `tau` (nv,), or by names of joints with zero for all
-    others, N·m or N; `parameters` of laws by name: all of them given, or the start for those that
-    are unknown; `unknowns`, any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]",
-    "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
-    and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are: beside
-    them "tau" is that of the joints;
-    `t`, s, for laws that depend on it; `dt`, 1e-3 s, the step
-    that sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
-    `max_iterations`.
-    **Returns:** an `Equilibrium`. With more unknowns than equations, one near the start.
-    **Raises:** `ConvergenceError`, which names the joint that is not balanced; its `result` is the
-    best state that was found. Whether the state is stable: `pp.linearize(…, laws=…)`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    laws : optional
+        Controllers and forces, as a `Simulator` takes them.
+    q : array_like, shape (nq,), optional
+        Configuration. Default: the neutral one.
+    v, tau : array_like, shape (nv,), or mapping of str to array_like, optional
+        Velocities, and joint torques and forces, N·m or N; or by names of joints, with zero for all
+        others.
+    parameters : mapping of str to array_like, optional
+        Parameters of laws by name: fixed values, or the initial guess of those that are unknown.
+    unknowns : str or sequence of str, optional
+        Any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]", "tau[elbow]" and names of
+        parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]", and "modes", the
+        deformations of flexible bodies, which "q[elbow]" does not change: with "modes", "tau" is
+        that of the joints.
+    t : float, optional
+        Time, s, for laws that depend on it.
+    dt : float, optional
+        Step that sampled laws must fit, s. Default: 1e-3.
+    tolerance : float, optional
+        Largest unbalanced torque or force, relative to the largest one.
+    max_iterations : int, optional
+        Largest number of iterations.
+
+    Returns
+    -------
+    Equilibrium
+        The state. With more unknowns than equations, one near the initial guess.
+
+    Raises
+    ------
+    ConvergenceError
+        It names the joint that is not balanced; its `result` is the best state that was found.
+
+    See Also
+    --------
+    linearize : Whether the state is stable: ``pp.linearize(…, laws=…)``.
+
+    Notes
+    -----
     **Cost:** per iteration derivatives of inverse dynamics and of the laws, and O(n³) for the n
     unknowns. **Source:** Nocedal and Wright 2006, ch. 10 and 11.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> spring = pp.forces.JointSpring("joint1", stiffness=100.0)
@@ -138,8 +184,8 @@ def equilibrium(
     acting = LawLinearization(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
     if dt is not None and not (acting.circuit.samplings or acting.circuit.delays):
         raise InputError(
-            f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
-            "sampled. Leave it out"
+            f"dt={dt!r} has no effect: it is the step that sampled laws must fit, and no law "
+            "here is sampled. Remove it"
         )
     start = _start(tree, acting, q, v, tau, {} if parameters is None else parameters)
     start["t"] = checked_time(t, "t", backwards=True)
@@ -229,7 +275,7 @@ class _EquilibriumSolver:
             self.chosen[name] = np.arange(int(np.prod(acting.shapes[name])))
         if not sum(map(len, self.chosen.values())):
             raise InputError(
-                'nothing is unknown; say what to look for:  unknowns=("q",) or '
+                'there are no unknowns. Pass what to solve for:  unknowns=("q",) or '
                 f'("tau[{model.joint_names[0]}]",)'
             )
 
@@ -366,12 +412,17 @@ class _EquilibriumSolver:
         if not self._holds(residual):
             text = self._bent(at)
             if text:
-                text = f"no equilibrium was found near the start, after {done} iterations.\n{text}"
+                text = (
+                    f"no equilibrium was found near the initial guess, after {done} iterations.\n"
+                    f"{text}"
+                )
             raise ConvergenceError(text or self._failure(residual, done, most), result)
         bent = self._bent(at)
         if bent:
             warnings.warn(
-                f"this equilibrium is beyond the model.\n{bent}", PhipsiWarning, stacklevel=3
+                (f"this equilibrium is outside the range in which the model is valid.\n{bent}"),
+                PhipsiWarning,
+                stacklevel=3,
             )
         return result
 
@@ -429,19 +480,20 @@ class _EquilibriumSolver:
         what, worst = self._worst(residual)
         count = sum(map(len, self.chosen.values()))
         lines = [
-            f"no equilibrium was found near the start, after {done} iterations: {what}.",
-            f"Unknown were {', '.join(self.names) or 'states of laws'}.",
+            f"no equilibrium was found near the initial guess, after {done} iterations: {what}.",
+            f"The unknowns were {', '.join(self.names) or 'states of laws'}.",
         ]
         free = joint_at(model, model.v_slices, worst)
         if done >= most:
-            lines.append(f"More iterations may do:  max_iterations={10 * max(most, 10)}")
+            lines.append(f"More iterations may help:  max_iterations={10 * max(most, 10)}")
         elif worst < nv and count < nv + (len(residual) - nv - 3 * rows) and free:
             lines.append(
-                f"These are {count} unknowns for {len(residual) - 3 * rows} equations; let the "
-                f"joint be driven or move:\n    unknowns=({self._more(free)})"
+                f"There are {count} unknowns for {len(residual) - 3 * rows} equations. Add the "
+                "joint's torque or coordinate to the unknowns:\n"
+                f"    unknowns=({self._more(free)})"
             )
         else:
-            lines.append("Start nearer to it:  q=…, or choose other unknowns")
+            lines.append("Pass an initial guess nearer to it:  q=…, or choose other unknowns")
         return "\n".join(lines)
 
     def _more(self, joint: str) -> str:

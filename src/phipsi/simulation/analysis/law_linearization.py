@@ -2,7 +2,7 @@
 
 All efforts of a circuit are one vector: those at joints, and H φ f for its forces f on bodies. With
 the rates of continuous states, and the changes x⁺ − x of sampled ones, they are the results whose
-derivatives by q, v, tau, states and parameters come from the adjoint of their graph.
+derivatives with respect to q, v, tau, states and parameters come from the adjoint of their graph.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ Array = NDArray[Any]
 
 @final
 class LawLinearization:
-    """The efforts of all laws, and the changes of their states, at one state of a tree.
+    """Torques and forces of all laws, and the changes of their states, at one state of a tree.
 
-    **Attributes:** `circuit`; `shapes`, of parameters and states by name; `states`, the names of
-    states that have a rate or a next value, in the order of the results.
+    Attributes
+    ----------
+    circuit : BlockDiagram
+        The laws.
+    shapes : dict of str to tuple of int
+        Shapes of parameters and states by name.
+    states : tuple of str
+        Names of states that have a rate or a next value, in the order of the results.
     """
 
     def __init__(self, model: Model, laws: Any, dt: float) -> None:
@@ -41,9 +47,9 @@ class LawLinearization:
         made = self.circuit
         if made.joint_rows:
             raise InputError(
-                "rigid stops and ropes (stiffness=inf) and dry friction (velocity_scale=0) jump: "
-                "there are no efforts at a state and no small motions about it. Give them a finite "
-                "stiffness and a velocity_scale above 0"
+                "rigid joint limits and ropes (stiffness=inf) and dry friction "
+                "(velocity_scale=0) are discontinuous: they have no torques at a state, and no "
+                "linearization about it. Pass a finite stiffness and a velocity_scale above 0"
             )
         graph = StepGraph(model, made)
         of_states = made.of_kind("state")
@@ -97,7 +103,9 @@ class LawLinearization:
         """Values of parameters or states ("parameter", "state") that a user gives by name."""
         known, out = self.circuit.of_kind(kind), {}
         if not isinstance(cast(object, given), Mapping):
-            raise InputError(f"{kind}s are given by name, {{'law.name': value}}, not as {given!r}")
+            raise InputError(
+                f"{kind}s must be values by name, {{'law.name': value}}, not {given!r}"
+            )
         for name, value in given.items():
             if name not in known:
                 listed = ", ".join(map(repr, known)) or "none"
@@ -134,9 +142,10 @@ class LawControl:
         self.__qualname__ = law.name
         if law.rate is not None or self._acting.states:
             raise InputError(
-                f"the law {law.name!r} has a rate or states, which change with the steps of a run. "
-                "Take fixed steps:\n    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # "
-                f"with contacts\n    pp.Simulator(model, [{law.name}], dt=1e-3)"
+                f"the law {law.name!r} is sampled or has states, which simulate does not support "
+                "with this integrator. Use fixed steps:\n"
+                "    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # with contacts\n"
+                f"    pp.Simulator(model, [{law.name}], dt=1e-3)"
             )
         self._at = self._acting.first()
 
@@ -162,7 +171,10 @@ class LawDerivatives:
 class ContinuousLaws:
     """Laws about an operating point: none of them is sampled.
 
-    **Attributes:** `states`, their names in the order of the rates.
+    Attributes
+    ----------
+    states : tuple of str
+        Their names in the order of the rates.
     """
 
     def __init__(
@@ -220,7 +232,7 @@ class ContinuousLaws:
         return self._acting.values({**self._at, "q": q, "v": v, "tau": tau})[: self._model.nv]
 
     def derivatives(self, q: Array, v: Array, tau: Array, more: Sequence[str]) -> LawDerivatives:
-        """Derivatives by q, v, tau and what `more` names."""
+        """Derivatives with respect to q, v, tau and what `more` names."""
         nv = self._model.nv
         if self._acting is None:
             none = np.zeros((nv, nv))
@@ -234,7 +246,7 @@ class ContinuousLaws:
 
 def _reject_sampled(names: Sequence[str]) -> None:
     raise InputError(
-        f"{', '.join(map(repr, names))} changes from sample to sample, but a state-space model is "
-        "about small changes in continuous time. Give the laws without rate= and previous(…), and "
-        "sample the result:\n    pp.linearize(…, laws=laws).discrete(dt)"
+        f"{', '.join(map(repr, names))} changes at samples only, but linearize needs laws in "
+        "continuous time. Pass the laws without rate= and previous(…), and sample the result:\n"
+        "    pp.linearize(…, laws=laws).discrete(dt)"
     )

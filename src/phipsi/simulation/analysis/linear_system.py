@@ -20,12 +20,23 @@ Array = NDArray[Any]
 @final
 @dataclass(frozen=True, eq=False)
 class LinearSystem:
-    """ẋ = A x + B u, y = C x + D u for small changes; x⁺ = A x + B u if `dt` is set.
+    """State-space model ẋ = A x + B u, y = C x + D u; x⁺ = A x + B u if `dt` is set.
 
-    x = [δq; δv] in the directions of v, u changes of efforts, y changes of outputs. `A`, `B`, `C`,
-    `D`; `state_names`, `input_names`, `output_names`; the operating point `q` (nq,), `v`, `tau`
-    (nv,) and its acceleration `vdot` (nv,), which is zero at an equilibrium; `dt` in s, None for
-    continuous time.
+    Small changes about an operating point: x = [δq; δv] in the directions of v, u changes of joint
+    torques and forces, y changes of outputs.
+
+    Parameters
+    ----------
+    A, B, C, D : ndarray
+        The matrices.
+    state_names, input_names, output_names : tuple of str
+        Names of the entries of x, u and y.
+    q, v, tau : ndarray, shape (nq,), (nv,) and (nv,)
+        The operating point.
+    vdot : ndarray, shape (nv,)
+        Its acceleration, which is zero at an equilibrium.
+    dt : float, optional
+        Sample time, s; None for continuous time.
     """
 
     A: Array
@@ -95,9 +106,19 @@ class LinearSystem:
         )
 
     def discrete(self, dt: float) -> LinearSystem:
-        """The same system sampled every `dt` seconds, with inputs held between samples.
+        """The same system in discrete time, with inputs held between samples (zero-order hold).
 
         Exact: the exponential of [[A, B], [0, 0]] dt.
+
+        Parameters
+        ----------
+        dt : float
+            Sample time, s.
+
+        Returns
+        -------
+        LinearSystem
+            The discrete-time system.
         """
         if self.dt is not None:
             raise InputError(f"the system is discrete already, with dt = {self.dt:g} s")
@@ -111,11 +132,25 @@ class LinearSystem:
         return replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=step)
 
     def lqr(self, Q: ArrayLike, R: ArrayLike) -> Array:
-        """Gain K (inputs, states): u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
+        """LQR gain: u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
 
-        `Q` and `R` are matrices, or their diagonals, Q without negative eigenvalues and R with
-        positive ones. A system whose unstable modes the inputs do not reach, or with undamped modes
-        that Q does not see, has none: `SingularMatrixError`.
+        Parameters
+        ----------
+        Q : array_like, shape (states, states) or (states,)
+            Weights of states, a matrix or its diagonal, without negative eigenvalues.
+        R : array_like, shape (inputs, inputs) or (inputs,)
+            Weights of inputs, a matrix or its diagonal, with positive eigenvalues.
+
+        Returns
+        -------
+        ndarray, shape (inputs, states)
+            The gain K.
+
+        Raises
+        ------
+        SingularMatrixError
+            If there is no such gain: the inputs do not reach an unstable mode, or Q does not see an
+            undamped one.
         """
         from scipy.linalg import solve_continuous_are, solve_discrete_are
 
@@ -144,7 +179,7 @@ class LinearSystem:
 
     def _without_gain(self, reason: str) -> SingularMatrixError:
         return SingularMatrixError(
-            f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
+            f"the LQR problem has no stabilizing solution ({reason}). Either the inputs "
             f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
             "is_controllable()), or Q gives no weight to one that does not decay on its own"
         )
@@ -188,8 +223,8 @@ def _check_weight(name: str, weight: Array, least: float) -> None:
     if smallest < -1e-12 * size or (least and smallest <= least * size):
         wanted = "positive" if least else "none below 0"
         raise InputError(
-            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}: a "
-            "cost that falls without bound has no least"
+            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}, or "
+            "the cost has no minimum"
         )
 
 

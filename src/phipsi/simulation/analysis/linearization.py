@@ -3,7 +3,7 @@
 Small motions of a system with loops are those of some joints; the others follow.
 
 Rows that are rates of a residual g(q) tie positions: G_h δq = 0 for a change δq. All rows,
-G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers bind rates only, so
+G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers are nonholonomic, so
 that a mechanism has more free positions than rates, and reaches them by rolling to and fro. With
 ξ the changes of chosen positions and η those of chosen rates,
 
@@ -64,34 +64,63 @@ def linearize(
     states: Mapping[str, ArrayLike] | None = None,
     t: float = 0.0,
 ) -> LinearSystem:
-    """State-space model of small motions about an operating point.
+    """State-space model (linearization) of small motions about an operating point.
 
     With x = [δq; δv], δq in the directions of v (q ∘ exp(δq), also for quaternion joints),
 
         A = [[−ad(v), I], [∂v̇/∂q, ∂v̇/∂v]],   B = [[0], [∂v̇/∂τ]]
 
-    where ad(v) is the cross product with the rates of spherical, free and planar joints and zero
-    for all others. A system with loops has as many states as it can move: x holds the changes of
-    `independent` joints, the others follow from the constraints, and ∂v̇ is that of the
-    constrained accelerations. Rows that bind rates only (rolling, soft fingers) tie δv and not δq,
-    so that there are more changes of positions in x than of rates. Efforts u and states s of `laws`
+    where ad(v) is the cross product with the velocities of spherical, free and planar joints and
+    zero for all others. A system with loops has as many states as it can move: x holds the changes
+    of `independent` joints, the others follow from the constraints, and ∂v̇ is that of the
+    constrained accelerations. Nonholonomic rows (rolling, soft fingers) tie δv and not δq, so that
+    there are more changes of positions in x than of velocities. The tau u and states s of `laws`
     add ∂u/∂q, ∂u/∂v and ∂u/∂s to ∂v̇ as changes of τ do, and ṡ to the end of x.
 
-    **Arguments:** `model`, or a `System`; `q` (nq,); `v` (nv,), at rest if None; `tau` (nv,), by
-    default the efforts of the `inputs` that hold the mechanism there, as far as they can; `inputs`,
-    names of the driven joints (default: all), and of parameters of laws, such as "hold.target";
-    `outputs`, any of "q", "v" (all joints), "q[elbow]",
-    "v[elbow]", ("position", point) and ("velocity", point) of a body, frame or (name, offset) in
-    world axes; `damping` (nv,), efforts −damping · v, or True for the model's; `independent`, names
-    of joints of a system with loops (default: the best ones), as many as rates are free, to which
-    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, reject
-    an operating point that accelerates; `laws`, as a `Simulator` takes them, none of them sampled,
-    with `parameters` and `states` by name, by default their own, and `t`, s: those of an
-    `Equilibrium` fit. **Returns:** `LinearSystem`; its `residual` says how far from equilibrium the
-    point is.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q : array_like, shape (nq,)
+        Configuration.
+    v : array_like, shape (nv,), optional
+        Generalized velocities. Default: at rest.
+    tau : array_like, shape (nv,), optional
+        Joint torques and forces. Default: those of the `inputs` that hold the mechanism there, as
+        far as they can.
+    inputs : sequence of str, optional
+        Names of the driven joints, and of parameters of laws, such as "hold.target". Default: all
+        joints.
+    outputs : sequence, optional
+        Any of "q", "v" (all joints), "q[elbow]", "v[elbow]", ("position", point) and
+        ("velocity", point) of a body, frame or (name, offset) in world axes.
+    damping : array_like, shape (nv,), or bool, optional
+        Damping: tau = −damping · v; True for the model's.
+    independent : sequence of str, optional
+        Names of joints of a system with loops, as many as velocities are free, to which positions
+        are added that rolling leaves free, or as many as positions are free. Default: the best
+        ones.
+    equilibrium : bool, optional
+        Whether to reject an operating point that accelerates.
+    laws : optional
+        Controllers and forces, as a `Simulator` takes them, none of them sampled.
+    parameters, states : mapping of str to array_like, optional
+        Parameters and states of laws by name; those of an `Equilibrium` fit. Default: their own.
+    t : float, optional
+        Time, s, for laws that depend on it.
+
+    Returns
+    -------
+    LinearSystem
+        The model; its `residual` says how far from equilibrium the point is.
+
+    Notes
+    -----
     **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
     **Source:** theory/sensitivities 5; theory/closed-chains 11.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> rod = pp.examples.planar_arm(1)
@@ -197,8 +226,8 @@ def _accelerates(model: Model, vdot: Array) -> str:
     name = entry_names(model, model.v_slices)[i]
     return (
         f"the operating point is not an equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
-        "(rad/s² or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop "
-        "equilibrium=True to linearise about the motion."
+        "(rad/s² or m/s²). Pass tau= that holds it, drive more joints (inputs=), or remove "
+        "equilibrium=True to linearize about the motion."
     )
 
 
@@ -221,7 +250,7 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
             continue
         if not (isinstance(one, tuple) and len(one) == 2 and one[0] in ("position", "velocity")):
             raise InputError(
-                f"output {one!r} is not known; there are 'q', 'v', 'q[joint]', 'v[joint]', "
+                f"output {one!r} is unknown; available are 'q', 'v', 'q[joint]', 'v[joint]', "
                 "('position', point) and ('velocity', point)"
             )
         what, point = one

@@ -22,8 +22,10 @@ Array = NDArray[Any]
 
 
 PRESCRIBED = Refusal(
-    "a step ends with a projection that leaves prescribed joints where they are, and its "
-    "derivatives do not exist here",
+    (
+        "a step ends with a projection that does not move prescribed joints, whose derivatives "
+        "are not implemented"
+    ),
     "Let constraints drive the joints: these steps are differentiated:\n"
     "    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
     "joint=…, angle=…)])",
@@ -42,7 +44,7 @@ def step_derivatives(
     integrator: str = "rk4",
     prescribed: Sequence[str] | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """Derivatives of the state after one step by the state before it and by the efforts.
+    """Derivatives of the state after one step with respect to the state before it and tau.
 
     [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
     directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
@@ -50,13 +52,36 @@ def step_derivatives(
     `System` ends with the projection onto its constraints, whose derivatives are in A and B: A
     maps any change to one that keeps the loops closed.
 
-    **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
-    `integrator`, "rk4", "semi_implicit" or "linearly_implicit"; `prescribed`, joints of a model
-    whose accelerations stand in `tau`, as for `rollout`: columns of B are by what `tau` holds.
-    **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities.
+    tau : array_like, shape (..., nv)
+        Joint torques and forces, N·m or N.
+    dt : float
+        Time step, s.
+    integrator : {"rk4", "semi_implicit", "linearly_implicit"}, optional
+        The integrator.
+    prescribed : sequence of str or array_like, optional
+        Joints of a tree whose accelerations stand in `tau`, as for `rollout`: columns of B are with
+        respect to what `tau` holds.
+
+    Returns
+    -------
+    A, B : ndarray, shape (..., 2 nv, 2 nv) and (..., 2 nv, nv)
+        With respect to the state and to `tau`.
+
+    Notes
+    -----
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
     matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
@@ -84,8 +109,8 @@ def step_derivatives(
     if not np.isfinite(change).all():
         where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
         raise InputError(
-            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} leads to numbers that are "
-            "not finite: the state moves too far in it. Take a shorter step, such as dt=1e-3"
+            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} gives numbers that are "
+            "not finite: it is too long. Use a smaller dt, such as dt=1e-3"
         )
     return change[..., : 2 * nv], change[..., 2 * nv :]
 
@@ -105,8 +130,8 @@ def held_mask(
     mask = free_mask(tree, prescribed)
     if mask.ndim > 1:
         raise InputError(
-            f"{function.__name__}: the same joints are prescribed in a whole batch: give their "
-            f"names, or booleans of shape ({tree.nv},)"
+            f"{function.__name__}: all trajectories of a batch must have the same prescribed "
+            f"joints. Pass their names, or booleans of shape ({tree.nv},)"
         )
     check_prescribed(mechanism, function)
     return mask
@@ -139,8 +164,8 @@ def checked_differentiable(integrator: Any) -> None:
     why = ""
     if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].is_variational:
         why = (
-            ". This one solves an equation in every step, whose derivatives are second derivatives "
-            "of the Lagrangian"
+            ". This one is implicit: its derivatives need second derivatives of the Lagrangian, "
+            "which are not implemented"
         )
     raise InputError(
         f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"

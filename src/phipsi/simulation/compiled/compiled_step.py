@@ -54,10 +54,19 @@ Array = NDArray[Any]
 class StepQuantity:
     """A state, an input, a parameter or a record of a step.
 
-    **Attributes:** `name`; `shape`, of one trajectory; `first`, its first value (*shape), None
-    where there is none: of records, and of parameters that every trajectory gives; `units` of the
-    entries, such as "rad" and "m/s2", "" where none is known, and () where none is known of any;
-    `labels`, names of the entries of q, v and efforts.
+    Attributes
+    ----------
+    name : str
+        Its name.
+    shape : tuple of int
+        Its shape in one trajectory.
+    first : ndarray, shape (*shape), or None
+        Its first value; None for records, and for parameters that every trajectory supplies.
+    units : tuple of str
+        Units of the entries, such as "rad" and "m/s2", "" where none is known, and () where none is
+        known for any.
+    labels : tuple of str
+        Names of the entries of q, v and tau.
     """
 
     name: str
@@ -88,14 +97,33 @@ class CompiledStep:
 
     A `Simulator` has it as ``sim.compiled``; export, pages, gym and studies read nothing else.
 
-    **Attributes:** `mechanism`, a model or a system, and its `model`; `dt`, s; `integrator`;
-    `reproducible`, whether its code has the same bits on every processor; `episodes`;
-    `per_trajectory`, parameters of the mechanism that every trajectory has its own of; `states`,
-    `inputs` and `parameters`, each a `StepQuantity` by name; `before` and `after`, the nodes of all
-    states at the beginning and at the end of the step, by name; `graph`, the equations of motion at
-    any place, for what others compute besides; `circuit`, all laws as one graph; `restart`, of
-    episodes, and `randomized`, the parameters that they change.
+    Attributes
+    ----------
+    mechanism, model : Model
+        The model or system, and its tree.
+    dt : float
+        Time step, s.
+    integrator : str
+        Name of the integrator.
+    reproducible : bool
+        Whether the results of its code are bitwise identical on every processor.
+    episodes : Episodes or None
+        Episodes of the simulator.
+    per_trajectory : tuple of str
+        Per-trajectory parameters of the mechanism.
+    states, inputs, parameters : mapping of str to StepQuantity
+        What the step reads, by name.
+    before, after : mapping of str to Node
+        Nodes of all states at the beginning and at the end of the step, by name.
+    graph : StepGraph
+        The equations of motion at any place, for what others compute besides.
+    circuit : BlockDiagram
+        All laws as one graph.
+    restart, randomized
+        Of episodes: the checks, and the parameters that they change.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> step = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3).compiled
     >>> list(step.states), list(step.inputs), step.states["q"].entries
@@ -146,7 +174,7 @@ class CompiledStep:
         return f"<step of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
 
     def as_reproducible(self) -> CompiledStep:
-        """The same step with the same bits on every processor."""
+        """The same step with bitwise identical results on every processor."""
         out = copy(self)
         out.reproducible, out._plans, out._adjoints = True, {}, {}
         return out
@@ -238,10 +266,14 @@ class CompiledStep:
         return graph.moved_to(graph.after_samples(), [self.node(name)])[0]
 
     def plan(self, own: Iterable[str] = (), records: Sequence[str] = ()) -> RunProgram:
-        """What a run of this step computes, as graphs: all that code of it is written from.
+        """What a rollout of this step computes, as graphs: its code is written from these.
 
-        **Arguments:** `own`, parameters that every trajectory has its own values of; `records`,
-        names out of the step's `records`.
+        Parameters
+        ----------
+        own : iterable of str
+            Per-trajectory parameters.
+        records : sequence of str
+            Names from the step's `records`.
         """
         key = frozenset(own), tuple(records)
         if key not in self._plans:
@@ -270,11 +302,22 @@ class CompiledStep:
         samples: Sequence[PeriodicUpdate] = (),
         records: Mapping[str, Node] | None = None,
     ) -> RunProgram:
-        """A run of other graphs that read the same states and parameters; see `RunProgram`.
+        """A rollout of other graphs that read the same states and parameters; see `RunProgram`.
 
-        **Arguments:** `states`, what is computed, by name; `inputs`, given for every step, and
-        `own`, given once, by name with the number of entries; `more`, the same of quantities that
-        all share besides the parameters; `samples`; `records`.
+        Parameters
+        ----------
+        states : mapping of str to Node
+            What is computed, by name.
+        inputs : mapping of str to int, optional
+            Inputs for every step, by name with the number of entries.
+        own : mapping of str to int, optional
+            Inputs that are constant, by name with the number of entries.
+        more : mapping of str to int, optional
+            The same of quantities that all trajectories share besides the parameters.
+        samples : sequence of PeriodicUpdate
+            States that change at samples.
+        records : mapping of str to Node, optional
+            What is recorded, by name.
         """
         shared = {n: max(1, x.size) for n, x in self.parameters.items()} | dict(more or {})
         return self._plan_of(
@@ -308,21 +351,39 @@ class CompiledStep:
         *,
         number: int = 0,
     ) -> dict[str, Array]:
-        """One step of many trajectories in machine code: y⁺ by name, (n, *shape).
+        """One step of many trajectories in machine code: y⁺ by name.
 
-        **Arguments:** `states` (n, *shape) by name; those that are left out have their first value;
-        `tau` (n, nv), efforts besides those of the laws, N·m or N; `parameters`, (*shape) by name,
-        or (n, *shape) where every trajectory has its own; `number` of the step, which samples and
-        noise depend on. Arguments stay as they are. Contacts and constraints are not checked before
-        the step, as `Simulator.initial_state` does.
-        **Raises:** `SimulationError` if a trajectory fails.
+        Arguments stay as they are. Contacts and constraints are not checked before the step, as
+        `Simulator.initial_state` does.
+
+        Parameters
+        ----------
+        states : mapping of str to array_like, shape (n, *shape)
+            States by name; a state that is missing has its first value.
+        tau : array_like, shape (n, nv), optional
+            Joint torques and forces besides those of the laws, N·m or N.
+        parameters : mapping of str to array_like, optional
+            (*shape) by name, or (n, *shape) for per-trajectory parameters.
+        number : int, optional
+            Number of the step, on which samples and noise depend.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (n, *shape)
+            States after the step.
+
+        Raises
+        ------
+        SimulationError
+            If a trajectory fails.
         """
         from phipsi.simulation.runs.run_memory import RunMemory
 
         if self.episodes is not None:
             raise InputError(
-                "evaluate: a step with episodes starts trajectories again, which reads what other "
-                "trajectories started with. Use  sim.initial_state(…)  and  sim.step(state)"
+                "evaluate: a step with episodes resets trajectories to initial states of "
+                "others, which evaluate does not have. Use  sim.initial_state(…)  and  "
+                "sim.step(state)"
             )
         known = {n: _rows_of(x, states) for n, x in self.states.items()}
         count = next((len(x) for x in known.values() if len(x) != 1), 1)
@@ -351,14 +412,22 @@ class CompiledStep:
     def adjoint(
         self, records: Sequence[str], own: Iterable[str], wrt: Sequence[str], smoothing: float
     ) -> RunGradient:
-        """The adjoint of a run of this step: the gradient of Σ weights · records (a vjp).
+        """The adjoint of a rollout of this step: the gradient of Σ cotangents · records (a VJP).
 
-        Its `gradient` runs forward and back, from arrays of states and parameters as a run has
-        them. Weights are by the records' entries; the gradient by q is along the rates (nv).
+        Its `gradient` runs forward and back, from arrays of states and parameters as a rollout has
+        them. Cotangents have the records' entries; the gradient with respect to q is in
+        the directions of v (nv).
 
-        **Arguments:** `records`, names out of the step's `records`; `own`, parameters that every
-        trajectory has its own values of; `wrt`, the parameters that the gradient is with
-        respect to; `smoothing` of contacts, J.
+        Parameters
+        ----------
+        records : sequence of str
+            Names from the step's `records`.
+        own : iterable of str
+            Per-trajectory parameters.
+        wrt : sequence of str
+            Parameters with respect to which the gradient is computed.
+        smoothing : float
+            Smoothing of contacts, J.
         """
         from phipsi.simulation.runs.run_gradient import RunGradient
 

@@ -25,33 +25,47 @@ STARTS = "episode.starts"
 @final
 @dataclass(frozen=True)
 class Episodes:
-    """When the trajectories of a `Simulator` end, and what is kept about them.
-
-    **Arguments:** `terminate`, a recorded scalar by name (``"<law>.<output>"``), or several: an
-    episode is terminated where one of them is not 0; `time_limit`, the time t at which it is
-    truncated, s; `check_every`, steps between checks, during which an agent holds its action;
-    `record`, recorded quantities by name, which are computed at every check; `randomize`,
-    parameters of laws and of `per_trajectory` by name, that every episode has its own of.
+    """Episode termination, truncation and automatic reset for reinforcement learning.
 
     After a check, `SimulatorState.laws` has, for every trajectory, by name:
 
     - "episode.terminated": 1 if `terminate` was not 0; "episode.truncated": 1 if `time_limit` was
       reached; "episode.failed": 1 if a number was not finite any more, or a step could not be
-      taken, which ends an episode instead of the trajectory; "episode.done": 1 if one of the three
+      taken, which ends the episode instead of the trajectory; "episode.done": 1 if one of the three
       is;
-    - "episode.count", how many episodes are over;
-    - "episode.final.<name>", a quantity of `record` before the trajectory starts again, which is
-      the last value of the episode if it is over; "episode.<name>", the same after it: as `rollout`
-      records it then, with the samples that laws take at that time.
+    - "episode.count", how many episodes are done;
+    - "episode.final.<name>", a quantity of `record` before the reset, which is the last value of
+      the episode if it is done; "episode.<name>", the same after the reset: as `rollout` records it
+      then, with the samples that laws take at that time.
 
-    Where an episode is over, q, v, t, the states of laws and the parameters in `randomize` are
-    taken from one of the starts of ``sim.initial_state(…, restart=starts)``: ``state.own`` has the
-    parameters of the present episodes. The number of the start is computed from those of the
-    trajectory and the episode, so it is the same in any batch, in any number of lanes and threads,
-    and in a run that goes on from another. A sampled law takes a sample in the first step of an
-    episode, so `check_every` must be a multiple of the steps between its samples. **Cost:** the law
-    once per check, and `record` twice.
+    Where an episode is done, q, v, t, the states of laws and the parameters in `randomize` are
+    reset to one of the initial states of ``sim.initial_state(…, restart=starts)``: ``state.own``
+    has the parameters of the present episodes. The number of the initial state is computed from
+    those of the trajectory and the episode, so it does not depend on the batch, the SIMD lanes or
+    the threads, nor on whether a rollout continues another. A sampled law takes a sample in the
+    first step of an episode, so `check_every` must be a multiple of the steps between its samples.
 
+    Parameters
+    ----------
+    terminate : str or sequence of str, optional
+        A recorded scalar by name (``"<law>.<output>"``), or several: an episode is terminated where
+        one of them is not 0.
+    time_limit : float, optional
+        Time t at which an episode is truncated, s.
+    check_every : int, optional
+        Steps between checks, during which an agent holds its action.
+    record : sequence of str, optional
+        Names of recorded quantities that are computed at every check.
+    randomize : sequence of str, optional
+        Names of parameters, of laws and of `per_trajectory`, whose value every episode takes from
+        its initial state (domain randomization).
+
+    Notes
+    -----
+    **Cost:** the laws once per check, and `record` twice.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> @pp.law
     ... def task(q):
@@ -84,17 +98,28 @@ class Episodes:
         object.__setattr__(self, "check_every", whole_number("check_every", self.check_every))
         if not self.terminate and self.time_limit is None:
             raise InputError(
-                "episodes without an end: say which law ends them, or after which time:\n"
+                "episodes never end: pass terminate= or time_limit=:\n"
                 '    pp.Episodes(terminate="task.done", time_limit=10.0)'
             )
 
     def restart(
         self, record: Callable[[str], Node], states: tuple[str, ...], periods: Sequence[int]
     ) -> Restart:
-        """Checks and starts as graphs.
+        """The checks and the reset as graphs.
 
-        **Arguments:** `record`, the node of a quantity by name; `states`, of the run; `periods`,
-        steps between samples of laws.
+        Parameters
+        ----------
+        record : callable
+            The node of a quantity by name.
+        states : tuple of str
+            Names of the states of the rollout.
+        periods : sequence of int
+            Steps between samples of laws.
+
+        Returns
+        -------
+        Restart
+            What is computed at a check, and what is reset.
         """
         from phipsi.simulation.runs.run_program import Restart
 
@@ -103,7 +128,7 @@ class Episodes:
                 fits = math.lcm(self.check_every, *periods)
                 raise InputError(
                     f"episodes are checked every {self.check_every} steps, but a law is sampled "
-                    f"every {period} steps: a new episode would begin between two samples. Say\n"
+                    f"every {period} steps: a new episode would begin between two samples. Pass\n"
                     f"    pp.Episodes(…, check_every={fits})"
                 )
         ended: Any = Tracer(constant(0.0))
@@ -111,8 +136,8 @@ class Episodes:
             node = record(name)
             if node.shape:
                 raise InputError(
-                    f"terminate={name!r} has shape {node.shape}, but one number ends an episode. "
-                    f"Join the entries in the law:  (x > 1).any()"
+                    f"terminate={name!r} has shape {node.shape}, but must be one number. Combine "
+                    "the entries in the law:  (x > 1).any()"
                 )
             ended = np.where(Tracer(node) != 0, 1.0, ended)
         late: Any = Tracer(constant(0.0))
@@ -158,7 +183,9 @@ def starts_of(
     rows = {name: x.copy() for name, x in own.items()} if given is None else given
     count = len(rows["q"])
     if not count and len(own["q"]):
-        raise InputError("restart= has no trajectories, so episodes could not start again")
+        raise InputError(
+            "restart= has no trajectories, so episodes have no initial states to be reset to"
+        )
     return {STARTS: np.array([float(count)])} | {f"pool {n}": rows[n] for n in restart.pools}
 
 

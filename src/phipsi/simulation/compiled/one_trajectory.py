@@ -24,17 +24,26 @@ _EXPRESSED = (INERTIA, "M", "Jr", "gravity", "placement")
 
 
 def own_mechanism(mechanism: Model, given: Mapping[str, Array]) -> Model:
-    """The mechanism with the inertias, rotors, gravity and placements that a trajectory has.
+    """The mechanism with the inertias, rotors, gravity and placements of one trajectory.
 
-    **Arguments:** `given`, values by name of the quantities that a `Simulator` was given.
-    **Raises:** `InputError` for quantities that no mechanism of this kind has.
+    Parameters
+    ----------
+    mechanism : Model
+        The mechanism of the `Simulator`.
+    given : mapping of str to ndarray
+        Values by name of the quantities of `per_trajectory`.
+
+    Raises
+    ------
+    InputError
+        For quantities that no mechanism of this kind has.
     """
     for name in given:
         if name not in _EXPRESSED:
             raise InputError(
-                f"every trajectory has its own {name!r}, which no model can have, so that energy "
-                f"and momentum of a Trajectory are not known. The records are  run.q, run.v, "
-                f"run[name];  models can have their own {', '.join(map(repr, _EXPRESSED))}"
+                f"the per-trajectory quantity {name!r} cannot be stored in a model, so a "
+                "Trajectory has no energy and momentum. Use the records  run.q, run.v, "
+                f"run[name].  A Trajectory can be made with {', '.join(map(repr, _EXPRESSED))}"
             )
     out = mechanism
     if "M" in given:
@@ -58,9 +67,9 @@ def _parameters(model: Model, k: int, M: Array) -> Array:
     rigid = np.block([[moments, cross], [cross.T, mass * np.eye(3)]])
     if np.abs(M - rigid).max(initial=0.0) > _ROUNDING * np.abs(M).max(initial=0.0):
         raise InputError(
-            f"M of body {model.body_names[k]!r} is not the inertia of a rigid body, "
-            f"[[J, m c~], [−m c~, m 1]], so that no model has it, and energy and momentum of a "
-            f"Trajectory are not known. The records are  run.q, run.v, run[name]"
+            f"M of body {model.body_names[k]!r} is not the inertia of a rigid body, [[J, m c~], "
+            "[−m c~, m 1]], so it cannot be stored in a model, and a Trajectory has no energy "
+            "and momentum. Use the records  run.q, run.v, run[name]"
         )
     places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
     return np.array([mass, *first, *(moments[at] for at in places)])
@@ -79,24 +88,30 @@ def _with_rotors(mechanism: Model, blocks: Array) -> Model:
         rest = change - np.diag(np.concatenate([own, np.zeros(len(change) - size)]))
         try:
             if rest.any():
-                raise ModelError("it has entries beside the diagonal of the joint's rates")
+                raise ModelError(
+                    "it has off-diagonal entries, or entries outside the joint's velocities"
+                )
             out = out.with_body(body.name, armature=np.array(body.armature) + own)
         except ModelError as error:
             text = str(error).partition("\n")[0]
             raise InputError(
-                f"Jr of joint {body.joint_name!r} is not the armature of a joint ({text}), so that "
-                f"no model has it, and the energy of a Trajectory is not known. The records are  "
-                f"run.q, run.v, run[name]"
+                f"Jr of joint {body.joint_name!r} is not the armature of a joint ({text}), so it "
+                "cannot be stored in a model, and a Trajectory has no energy. Use the records  "
+                "run.q, run.v, run[name]"
             ) from None
     return out
 
 
 @final
 class OwnForces:
-    """What laws and elements do in one trajectory, from its parameters.
+    """What laws and force elements do in one trajectory, from its parameters.
 
-    **Attributes:** `elements`, the force elements with their numbers in this trajectory; `stored`
-    and `acting`, as `Trajectory` takes them.
+    Attributes
+    ----------
+    elements : BoundForces
+        The force elements with their parameters in this trajectory.
+    stored, acting : callable or None
+        As `Trajectory` takes them.
     """
 
     def __init__(self, simulator: Any, model: Model, parameters: Mapping[str, Array]) -> None:
@@ -111,7 +126,7 @@ class OwnForces:
             self.stored = self.elements.stored
             warn(
                 "the energy that laws return depends on their states or on noise, which are not "
-                "recorded: trajectory.energy contains that of force elements only"
+                "recorded: trajectory.energy contains the energy of force elements only"
             )
         loads = self._function(graph, made.loads)
         self.acting = None

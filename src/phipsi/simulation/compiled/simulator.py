@@ -52,28 +52,61 @@ _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 @supports(loops=True, contacts=True, flexible=True, rotors=True)
 @final
 class Simulator:
-    """A mechanism, the laws that act on it, and a step: compiled to one kernel.
-
-    **Arguments:** `mechanism`, a model or a `System`, whose loops stay closed; `laws` that act on
-    it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
-    `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
-    "implicit_damping" (the same, and stable with dampers of any strength at joints);
-    "time_stepping" (order 1, for systems with contacts); `per_trajectory`,
-    parameters of the mechanism that every trajectory may have its own of: quantities of the
-    algebra, such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
-    of a `System` these and "Jr";
-    `episodes`, when trajectories end and start again; `smoothing`, J, of gradients through
-    contacts, see `gradient`; `reproducible`, whether steps, rollouts and gradients use no fused
-    multiply-add: then steps have the bits of those in WebAssembly, C and on a live page.
-    **Attributes:** `model`, `dt`, `integrator`, `smoothing`, `laws`, `reproducible`; `parameters`,
-    of the laws, by name with their values; `recordable`, the names of what `rollout` can record;
-    `compiled`, the step by itself: its states, inputs, parameters and records with shapes, units
-    and first values, to be evaluated, written for a target and differentiated.
+    """Fixed-step simulator of a model with its controllers and forces, compiled to machine code.
 
     A step evaluates laws and forward dynamics at every stage, in machine code, with trajectories
-    side by side in vector lanes; a trajectory has the same bits in whatever batch and number of
-    threads it runs, in one run or in several that go on from each other.
+    side by side in SIMD lanes. Results are bitwise reproducible: a trajectory is the same in
+    whatever batch and number of threads it is computed, and in one rollout or in several that
+    continue each other.
 
+    Parameters
+    ----------
+    mechanism : Model
+        A tree, or a `System`, whose constraint drift is removed by projection after every step.
+    laws : optional
+        Controllers and forces: laws of `pp.law`, elements of `phipsi.forces`, and controllers
+        ``(t, q, v) -> tau`` in traceable arithmetic; one of them or several.
+    dt : float, optional
+        Time step, s.
+    integrator : str, optional
+        "rk4" (order 4, the default); "semi_implicit" (order 1, a quarter of the cost);
+        "linearly_implicit" (the same with the elastic forces of flexible bodies at the end of the
+        step, for stiff modes); "implicit_damping" (semi-implicit, and stable with dampers of any
+        strength at joints); "implicit_midpoint" (order 2, symmetric); "variational" (order 2:
+        symplectic, keeps momenta); "time_stepping" (order 1, for systems with contacts).
+    per_trajectory : sequence of str, optional
+        Parameters of the mechanism that may differ between trajectories: quantities of the algebra,
+        such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
+        `System` these and "Jr".
+    episodes : Episodes, optional
+        When trajectories are terminated or truncated, and reset.
+    smoothing : float, optional
+        Smoothing of gradients through contacts, J; see `gradient`.
+    reproducible : bool, optional
+        Whether steps, rollouts and gradients use no fused multiply-add: then steps are bitwise
+        identical to those in WebAssembly, C and on a live page.
+
+    Attributes
+    ----------
+    model : Model
+        The tree.
+    dt, integrator, smoothing, laws, episodes, reproducible
+        As passed.
+    parameters : dict of str to ndarray
+        Parameters of the laws, by name with their values.
+    recordable : tuple of str
+        Names of what `rollout` can record.
+    compiled : CompiledStep
+        The step by itself: its states, inputs, parameters and records with shapes, units and first
+        values, to be evaluated, written for a target and differentiated.
+
+    See Also
+    --------
+    simulate : One trajectory with adaptive steps and events.
+    rollout : Fixed steps under given tau, without controllers and forces.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
     >>> state = sim.initial_state(q=np.zeros((100, 2)))         # a hundred arms
@@ -98,9 +131,11 @@ class Simulator:
         whole = mechanism_of(mechanism, Simulator)
         self.model = whole.model
         if not self.model.nv:
-            raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
+            raise InputError(
+                f"{self.model!r} has no joint that moves, so there is nothing to simulate"
+            )
         self.dt = checked_time(dt, "dt")
-        hint = "Steps that adapt are those of pp.simulate."
+        hint = "For adaptive steps use pp.simulate."
         one_of("Simulator: integrator", integrator, SIMULATED, hint)
         reject_unfit(METHODS[integrator], rows=whole.n_rows)
         self.integrator = integrator
@@ -114,7 +149,7 @@ class Simulator:
             made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
-            raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
+            raise InputError(f"episodes={episodes!r} must be pp.Episodes(…) or None")
         self.episodes = episodes
         parts = whole, made, self.dt, integrator, per_trajectory, episodes
         self.compiled = CompiledStep(*parts, reproducible=self.reproducible)
@@ -126,8 +161,12 @@ class Simulator:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
 
     def as_reproducible(self) -> Simulator:
-        """The same simulator with the same bits on every processor; states belong to one of both.
+        """The same simulator with bitwise identical results on every processor.
 
+        A state belongs to the simulator that created it, not to both.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> pp.Simulator(pp.examples.planar_arm(2)).as_reproducible().reproducible
         True
@@ -165,16 +204,41 @@ class Simulator:
         resolve_penetration: bool = False,
         first_trajectory: int = 0,
     ) -> SimulatorState:
-        """Initial states of one trajectory, or of many on leading axes, which broadcast.
+        """Create an initial state, optionally batched on leading axes, which broadcast.
 
-        **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
-        `t` (...), s; `parameters`, values (..., *shape) by name, of laws and those of
-        `per_trajectory`: with leading axes, every trajectory has its own; `restart`, with
-        `episodes`, another state of this simulator: its trajectories are the starts of later
-        episodes, this state if None; `resolve_penetration`, whether the first step resolves deep
-        penetration, without velocity: bodies may then overlap, joints be beyond rigid stops and
-        ropes too long. By default that is an error. `first_trajectory`, the number of the first
-        trajectory: noise, and the starts of episodes, are random by the numbers of trajectories.
+        Parameters
+        ----------
+        q : array_like, shape (..., nq), optional
+            Configuration. Default: the neutral one.
+        v : array_like, shape (..., nv), optional
+            Generalized velocities. Default: zero.
+        t : array_like, shape (...), optional
+            Time, s.
+        parameters : mapping of str to array_like, shape (..., *shape), optional
+            Values by name, of parameters of laws and those of `per_trajectory`; with leading axes,
+            one value for each trajectory.
+        restart : SimulatorState, optional
+            With `episodes`, another state of this simulator, whose trajectories are the initial
+            states of later episodes. Default: this state.
+        resolve_penetration : bool, optional
+            Whether the first step resolves deep penetration, without velocity: bodies may then
+            overlap, joints be beyond rigid limits and ropes be too long. By default that is an
+            error.
+        first_trajectory : int, optional
+            The number of the first trajectory: noise, and the initial states of episodes, are
+            random functions of the numbers of trajectories.
+
+        Returns
+        -------
+        SimulatorState
+            The state, which `step` advances.
+
+        Examples
+        --------
+        >>> import numpy as np, phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2))
+        >>> sim.initial_state(np.zeros((100, 2)), [0.0, 1.0]).v.shape        # a hundred arms
+        (100, 2)
         """
         model = self.model
         resolve = true_or_false("resolve_penetration", resolve_penetration)
@@ -213,8 +277,9 @@ class Simulator:
         known = compiled.randomized if restart is None else restart.varied
         for name in (x for x in compiled.randomized if x not in known):
             raise InputError(
-                f"episodes randomize {name!r}, but all starts have the same value of it. Say\n"
-                f"    restart=sim.initial_state(…, parameters={{{name!r}: …}})    # one per start"
+                f"episodes randomize {name!r}, but it is not a per-trajectory value of the "
+                "initial states. Pass\n"
+                f"    restart=sim.initial_state(…, parameters={{{name!r}: …}})    # (n, …)"
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(compiled.restart, {**states, **kept}, rows)
@@ -253,7 +318,8 @@ class Simulator:
             value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
-                    f"{name!r} is given by every trajectory, and has no value. Say\n"
+                    f"{name!r} is a per-trajectory parameter without a default, and no value was "
+                    "passed. Pass\n"
                     f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
                 )
             known = self.compiled.circuit.quantities.get(name)
@@ -279,12 +345,29 @@ class Simulator:
     ) -> None:
         """Advance all trajectories of a state by one step or several, in place.
 
-        **Arguments:** `tau` (..., nv), efforts besides those of the laws, N·m or N, from now on;
-        `out`, another state of this simulator with the same batch, which is advanced instead:
-        `state` then stays as it is; `threads` share the trajectories. With `episodes`, no steps
-        (``steps=0``) compute what is kept about a new state. **Raises:** `SimulationError` if a
-        trajectory fails; it then keeps its last good state, and the others have advanced.
+        With `episodes`, ``steps=0`` computes the recorded quantities of a new state.
 
+        Parameters
+        ----------
+        state : SimulatorState
+            A state of this simulator.
+        tau : array_like, shape (..., nv), optional
+            Joint torques and forces besides those of the laws, N·m or N, from now on.
+        steps : int, optional
+            Number of steps.
+        out : SimulatorState, optional
+            Another state of this simulator with the same batch, which is advanced instead: `state`
+            then stays as it is.
+        threads : int, optional
+            Number of threads that share the trajectories.
+
+        Raises
+        ------
+        SimulationError
+            If a trajectory fails; it then keeps its last good state, and the others have advanced.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
         >>> now, later = sim.initial_state(), sim.initial_state()
@@ -317,22 +400,60 @@ class Simulator:
         on_error: OnError = "raise",
         progress: Any = None,
     ) -> Rollout:
-        """Run all trajectories from a state, which stays as it is.
+        """Simulate all trajectories from a state, which stays as it is, and record them.
 
-        **Arguments:** `tau`, efforts besides those of the laws: (..., nv), or for every step
-        (..., steps, nv); `per_step` says which, where both would fit; `steps`;
-        `record_every`, steps between records; `record`, names out of `recordable`; `threads` share
-        the trajectories; `on_error`: "raise" an error if a trajectory fails, after all others are
-        done; "nan" and "best" give the run with its `status`; `progress` as for `simulate`.
-        Ctrl-C ends the run within a second, with a warning: the run then has the records so far.
-        **Returns:** `Rollout`.
+        Ctrl-C ends the rollout within a second, with a warning: it then has the records so far.
+
+        Parameters
+        ----------
+        state : SimulatorState
+            Where the rollout begins.
+        tau : array_like, shape (..., nv) or (..., steps, nv), optional
+            Joint torques and forces besides those of the laws, N·m or N: constant, or for every
+            step.
+        steps : int, optional
+            Number of steps.
+        record_every : int, optional
+            Steps between records.
+        record : sequence of str, optional
+            Names from `recordable`.
+        per_step : bool, optional
+            Whether `tau` has an axis of steps, where both would fit.
+        threads : int, optional
+            Number of threads that share the trajectories.
+        on_error : {"raise", "nan", "best"}, optional
+            "raise" raises an error if a trajectory fails, after all others are done; "nan" and
+            "best" return the rollout, whose `status` tells which trajectories failed.
+        progress : optional
+            As for `simulate`.
+
+        Returns
+        -------
+        Rollout
+            Times, states and recorded quantities.
+
+        Raises
+        ------
+        SimulationError
+            If a trajectory fails and `on_error` is "raise".
+
+        Examples
+        --------
+        >>> import phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
+        >>> fall = sim.rollout(sim.initial_state([0.0, 0.1]), steps=100, record_every=10)
+        >>> fall.q.shape, fall.t[-1].round(9)
+        ((11, 2), np.float64(1.0))
         """
         check_on_error(on_error)
         options: Any = {"record_every": record_every, "record": record, "per_step": per_step}
         run = recorded_run(self, state, tau, steps, threads=threads, progress=progress, **options)
         if not run.complete:
             done = run.state.steps - state.steps
-            warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
+            warn(
+                f"interrupted after {done} of {steps} steps; the rollout ends there "
+                "(complete=False)."
+            )
         if on_error == "raise" and run.state.status.any():
             raise run.state.failure(run)
         return run
@@ -351,25 +472,54 @@ class Simulator:
         smoothing: float | None = None,
         threads: int = 1,
     ) -> SimulatorGradient:
-        """The gradient of Σ cotangents · records of `rollout`, by all that the run depends on.
+        """Reverse-mode gradient of a rollout (vector–Jacobian product).
 
-        The adjoint of every step, in machine code: λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w. Only every so many
-        states are kept; those between are computed again.
+        The gradient of Σ cotangents · records with respect to the initial state, tau and
+        parameters, by the adjoint of every step, in machine code: λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w.
+        States are kept at intervals only; those in between are computed again (checkpointing).
 
-        **Arguments:** `state`, `tau`, `steps`, `record_every`, `per_step`, `threads` as for
-        `rollout`; `cotangents`, (..., kept, *shape) by name of what is recorded, which broadcast:
-        ``cotangents={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them
-        the gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
-        `segment`, steps between two kept states; `smoothing`, J, that of the simulator if None.
-        With 0, contacts have the derivatives of the modes that they are in: open, sticking or
-        sliding; those that rest, of bodies just above each other. If positive, the run stays as it
-        is, and every contact within the margin has the derivatives of impulses inside the cones, y
-        ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
-        smoothing → 0 where modes are strict.
-        **Returns:** `SimulatorGradient`. **Cost:** some five runs.
-        **Source:** theory/sensitivities 5 and 8; theory/contact 7; Griewank and Walther 2008,
-        ch. 12.
+        Parameters
+        ----------
+        state : SimulatorState
+            Where the rollout begins.
+        tau : array_like, shape (..., nv) or (..., steps, nv), optional
+            Joint torques and forces besides those of the laws, as for `rollout`.
+        steps : int, optional
+            Number of steps.
+        cotangents : mapping of str to array_like, shape (..., kept, *shape)
+            Weights by name of recorded quantities, which broadcast: ``cotangents={"cost": 1.0}``
+            for the sum of a recorded cost.
+        record_every : int, optional
+            Steps between records, as for `rollout`.
+        parameters : sequence of str, optional
+            Parameters with respect to which the gradient is computed. Default: all of the laws;
+            "contact.materials" is not among these.
+        per_step : bool, optional
+            Whether `tau` has an axis of steps, as for `rollout`.
+        segment : int, optional
+            Steps between two kept states.
+        smoothing : float, optional
+            Smoothing of contacts, J. Default: that of the simulator. With 0, contacts have the
+            derivatives of their modes: open, sticking or sliding; bodies just above each other have
+            those of resting contacts. If positive, the rollout stays as it is, and every contact
+            within the margin has the derivatives of impulses inside the cones, y ∘ z = smoothing:
+            they are nonzero before a contact closes, and tend to the exact ones as smoothing → 0
+            where modes are strict.
+        threads : int, optional
+            Number of threads that share the trajectories.
 
+        Returns
+        -------
+        SimulatorGradient
+            The weighted sum, and its gradient by state, tau and parameters.
+
+        Notes
+        -----
+        **Cost:** about five rollouts. **Source:** theory/sensitivities 5 and 8; theory/contact 7;
+        Griewank and Walther 2008, ch. 12.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
         >>> end = np.zeros((51, 2)); end[-1] = [1.0, 0.0]     # the first angle at the end
@@ -382,11 +532,15 @@ class Simulator:
         compiled = self.compiled
         if self.episodes is not None:
             raise InputError(
-                "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
+                "gradient is not supported with episodes: a rollout is discontinuous where they "
+                "end. Use a simulator without them:\n"
                 "    pp.Simulator(…, episodes=None).gradient(…)"
             )
         if not cotangents or not isinstance(cast(object, cotangents), Mapping):
-            raise InputError('say of what:  sim.gradient(…, cotangents={"q": weights})')
+            raise InputError(
+                "cotangents= must be weights of recorded quantities by name:  sim.gradient(…, "
+                'cotangents={"q": weights})'
+            )
         steps = whole_number("steps", steps, 0)
         every = whole_number("record_every", record_every)
         kept, batch = steps // every + 1, state.batch
@@ -440,5 +594,5 @@ class Simulator:
 def _checked_smoothing(value: Any, mechanism: Model) -> float:
     number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
     if number and mechanism.contact_pairs is None:
-        raise InputError("smoothing= is for the contacts of a system, and this one has none")
+        raise InputError("smoothing= has no effect: it is for contacts, and this system has none")
     return number

@@ -28,12 +28,23 @@ Array = NDArray[Any]
 
 
 class SimulatorGradient(NamedTuple):
-    """The gradient of a run.
+    """The gradient of a rollout, from `Simulator.gradient`.
 
-    `value` (...), Σ cotangents · records; by the state at the beginning: `q` (..., nv), in the
-    directions of v, `v` (..., nv), and `laws` by name; by the efforts `tau`, of the shape that they
-    had; by `parameters`, in the shape that they were given in: those that all trajectories share
-    have the sum.
+    Attributes
+    ----------
+    value : ndarray, shape (...)
+        Σ cotangents · records.
+    q : ndarray, shape (..., nv)
+        With respect to the initial configuration, in the directions of v.
+    v : ndarray, shape (..., nv)
+        With respect to the initial velocities.
+    laws : dict of str to ndarray
+        With respect to the initial states of laws, by name.
+    tau : ndarray
+        With respect to tau, in the shape that it had.
+    parameters : dict of str to ndarray
+        With respect to parameters, in the shape that they were passed in: of parameters that all
+        trajectories share, the sum.
     """
 
     value: Array
@@ -87,14 +98,39 @@ def beginning_of(now: Any, names: Sequence[str], tau: Array, steps: int, every: 
 
 @final
 class Rollout:
-    """What `Simulator.rollout` recorded.
+    """Records of `Simulator.rollout`: times, states and quantities of all trajectories.
 
-    **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
-    the first record being the state at the beginning, each with the samples of laws and the given
-    efforts of the step that begins there (the last one with the samples that the next step would
-    take, and the efforts of the last step); `state`, the last one, from which another run can go
-    on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
-    of a system with contacts: `contacts`, gaps and forces by pair, and `certificate`.
+    The first record is the initial state. Each record has the samples of laws and the given tau of
+    the step that begins there; the last one has the samples that the next step would take, and the
+    tau of the last step. ``rollout[name]`` is a recorded quantity, (..., kept, *shape).
+
+    Parameters
+    ----------
+    simulator : Simulator
+        The simulator.
+    state : SimulatorState
+        The last state, from which another rollout can continue.
+    out : dict of str to ndarray
+        Records by name.
+    begun : Beginning
+        States and parameters at the beginning.
+
+    Attributes
+    ----------
+    t : ndarray, shape (..., kept)
+        Times, s.
+    q, v : ndarray, shape (..., kept, nq) and (..., kept, nv)
+        Configurations and generalized velocities.
+    state : SimulatorState
+        The last state.
+    complete : bool
+        False if the rollout was interrupted.
+    status, failed_at : ndarray, shape (...)
+        0 where a trajectory went well, or why and in which step it failed.
+    contacts : ContactRecord
+        Of a system with contacts: gaps and forces by pair.
+    certificate : Certificate
+        Of a system with contacts: largest residuals of the contact law.
     """
 
     def __init__(self, simulator: Any, state: Any, out: dict[str, Array], begun: Beginning) -> None:
@@ -114,8 +150,8 @@ class Rollout:
         except KeyError:
             known = ", ".join(map(repr, self._found))
             raise InputError(
-                f"{name!r} was not recorded, only {known}. Ask for it:  "
-                f"sim.rollout(…, record=('q', 'v', {name!r}))"
+                f"{name!r} was not recorded (available: {known}). Record it:  sim.rollout(…, "
+                f"record=('q', 'v', {name!r}))"
             ) from None
 
     @property
@@ -151,15 +187,26 @@ class Rollout:
         return record(pairs, self.t, self.q, impulses, sim.dt, proof)
 
     def trajectory(self, index: Any = ()) -> Trajectory:
-        """One trajectory of the run as a `Trajectory`, for pages, figures and files.
+        """One trajectory of the rollout as a `Trajectory`, for pages, figures and files.
 
-        It has the inertias, rotors, gravity and numbers of elements of this trajectory: its energy
-        is that of the motion. Its `tau` are all efforts at the joints, those of laws and elements
-        included; if they were not recorded, the trajectory runs once more when they are read. The
-        energy is NaN where `episodes` randomize parameters of laws and elements during the run.
+        It has the inertias, rotors, gravity and element parameters of this trajectory, so that its
+        energy is that of the motion. Its `tau` are all torques and forces at the joints, those of
+        laws and elements included; if they were not recorded, the trajectory is simulated once more
+        when they are read. The energy is NaN where `episodes` randomize parameters of laws and
+        elements during the rollout.
 
-        **Arguments:** `index` of the trajectory, a number or a tuple, as for arrays.
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index of the trajectory in the batch, as for arrays.
 
+        Returns
+        -------
+        Trajectory
+            The motion, at its records.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-2)
         >>> sim.rollout(sim.initial_state(np.zeros((3, 1))), steps=100).trajectory(1)
@@ -169,7 +216,7 @@ class Rollout:
         place = index if isinstance(index, tuple) else (index,)
         if len(place) != len(batch):
             raise InputError(
-                f"index={index!r} does not choose one trajectory of the batch {batch}. Say\n"
+                f"index={index!r} does not select one trajectory of the batch {batch}. Write\n"
                 f"    run.trajectory({', '.join('0' * len(batch))})"
             )
         for i, size in zip(place, batch, strict=True):
@@ -205,8 +252,8 @@ class Rollout:
         for name in randomized:
             if name in self.simulator.compiled.per_trajectory:
                 raise InputError(
-                    f"episodes randomize {name!r} during the run, so that there is no one model "
-                    f"of a trajectory. The records are  run.q, run.v, run[name]"
+                    f"episodes randomize {name!r} during the rollout, so a trajectory has no "
+                    "single model. Use the records  run.q, run.v, run[name]"
                 )
         return not randomized
 

@@ -28,15 +28,32 @@ _FEW = 64  # trajectories whose step is so short that the interpreter is held
 
 @final
 class SimulatorState:
-    """Where the trajectories of a `Simulator` are.
+    """State of the trajectories of a `Simulator`.
 
-    `sim.initial_state` makes it, `sim.step` advances it.
+    `sim.initial_state` creates it, `sim.step` advances it.
 
-    **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
-    arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
-    every trajectory has its own of, and `varied`, those that were given for each of them;
-    `first_trajectory`, its number; `steps`, how many have been taken; `status` (n,)
-    and `failed_at` (n,), of all trajectories in a row: 0, or why and in which step it stopped.
+    Attributes
+    ----------
+    q : ndarray, shape (..., nq)
+        Configurations, an array that can be written to.
+    v : ndarray, shape (..., nv)
+        Generalized velocities, likewise.
+    t : ndarray, shape (...)
+        Times, s, likewise.
+    laws : dict of str to ndarray
+        States of laws by name, likewise.
+    own : dict of str to ndarray, shape (n, *shape)
+        Per-trajectory parameters by name.
+    shared : dict of str to ndarray
+        Parameters by name that all trajectories share.
+    varied : frozenset of str
+        Names of the parameters that were passed for each trajectory.
+    first_trajectory : int
+        The number of the first trajectory.
+    steps : int
+        Number of steps taken.
+    status, failed_at : ndarray, shape (n,)
+        Of all trajectories in a row: 0, or why and in which step the trajectory stopped.
     """
 
     def __init__(
@@ -117,7 +134,7 @@ class SimulatorState:
         fits = fits and other.first_trajectory == self.first_trajectory
         if not fits or other.own.keys() != self.own.keys():
             raise InputError(
-                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                f"out={self!r} is not a state of this simulator like {other!r}. Create one:\n"
                 "    out = state.copy()"
             )
         for name, x in other.arrays().items():
@@ -160,7 +177,7 @@ class SimulatorState:
         """How far the steps so far were from the laws of contact."""
         if WORST not in self.laws:
             raise InputError(
-                "this run has no contacts to certify; contacts are part of the system:\n"
+                "certificate: this simulator has no contacts. Pass them with the system:\n"
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
         sim, numbers = self.simulator, (self.laws[WORST], self.laws[TOTALS])
@@ -271,9 +288,11 @@ def check_state(simulator: Any, given: Any) -> None:
         return
     if isinstance(given, SimulatorState):
         raise InputError(
-            "this state belongs to another simulator; make one with sim.initial_state(…)"
+            "this state belongs to another simulator. Create one with  sim.initial_state(…)"
         )
     raise InputError(
-        f"a run begins with a state of the simulator, not {type(given).__name__}. Make one:\n"
-        "    state = sim.initial_state(q, v)\n    run = sim.rollout(state, steps=100)"
+        f"a rollout begins with a state of the simulator, not {type(given).__name__}. Create "
+        "one:\n"
+        "    state = sim.initial_state(q, v)\n"
+        "    run = sim.rollout(state, steps=100)"
     )

@@ -43,17 +43,19 @@ def _reject_floating(tree: Model, controller: str) -> None:
     shown = repr(rest[:3])[:-1] + (", …]" if len(rest) > 3 else "]")
     listed = ", ".join(map(repr, floating))
     alone = (
-        f"For a robot on legs, control its joints alone:\n"
-        f"    pp.laws.pid({shown}, target, kp=…, kd=…)\n"
-        f"For a weightless one whose base reacts to its joints:\n"
-        f"    {controller}(model, …, actuated={shown})\n"
+        (
+            "For a legged robot, control only its joints:\n"
+            f"    pp.laws.pid({shown}, target, kp=…, kd=…)\n"
+            "For a robot in weightlessness whose base reacts to its joints:\n"
+            f"    {controller}(model, …, actuated={shown})\n"
+        )
         if rest
         else ""
     )
     raise InputError(
-        f"{controller} computes efforts at every joint, and the free joint {listed} has no drive: "
-        f"a base that floats is moved by contacts, or by thrusters.\n{alone}"
-        f"If thrusters give all six of its efforts, say so:\n"
+        f"{controller} computes torques at every joint, and the free joint {listed} has no "
+        "actuator: a floating base is moved by contacts, or by thrusters.\n"
+        f"{alone}If thrusters act along all six directions, pass all joints:\n"
         f"    {controller}(model, …, actuated=model.joint_names)"
     )
 
@@ -89,9 +91,10 @@ class DrivenMechanism:
         if self.tree.is_flexible:
             if not self.is_tree:
                 raise InputError(
-                    f"{controller.__name__} with bodies that deform needs a drive at every joint: "
-                    "what other drives would carry of the weight depends on the deformation.\n"
-                    "For the undeformed bodies, make them rigid:\n"
+                    f"{controller.__name__} with flexible bodies requires every joint to be "
+                    "actuated, because the share of the weight that each actuator carries "
+                    "depends on the deformation.\n"
+                    "To ignore the deformation, make the bodies rigid:\n"
                     "    model.with_rigid_bodies()"
                 )
             self.driven *= joint_rates(self.tree)

@@ -51,32 +51,46 @@ __all__ = [
 @supports(
     loops=True,
     flexible=Refusal(
-        "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity "
-        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
-        "modes."
+        "it prescribes the acceleration of every coordinate, and modes are not actuated. "
+        "PDGravity actuates the joints only; pp.linearize returns the matrices for a regulator "
+        "of joints and modes."
     ),
     rotors=True,
 )
 class ComputedTorque:
-    """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
+    """Computed-torque control: inverse dynamics with feedback, so that ë + kd ė + kp e = 0.
 
+    ``control(t, q, v)`` returns tau (..., nv), zero at joints without a drive:
     tau = ℳ (v̇_ref + kd ė + kp e) + H φ [M φ* (a + gravity) + b], by one call of
     `inverse_dynamics`. Position errors are linear and decoupled exactly; rotations of spherical and
     free joints are compared on the manifold (`simulation/control/tracking.py` says how).
 
-    **Arguments:** `reference`, a function t → (q, v, vdot) such as `JointPath`, or a
-    configuration (nq,) to hold; `kp` (1/s²) and `kd` (1/s), numbers or one per rate; critically
-    damped for kd = 2 √kp; `compensate_damping`, whether to supply what viscous damping of the
-    joints, `model.damping`, takes away; for simulations and machines that have it; `actuated`,
-    names of the joints that have a drive (default: all).
-    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive.
+    With closed loops the joints cannot accelerate independently. As many drives as degrees of
+    freedom make the errors of the driven joints obey the equation above, and the others follow;
+    more drives make the accelerations nearest to it in kinetic energy, with minimum Σ tau². Fewer
+    are rejected.
+
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    reference : callable or array_like, shape (nq,)
+        A function t → (q, v, vdot) such as `JointPath`, or a configuration to hold.
+    kp, kd : array_like
+        Gains, 1/s² and 1/s, numbers or one per velocity; critically damped for kd = 2 √kp.
+    compensate_damping : bool, optional
+        Whether to supply what viscous damping of the joints, `model.damping`, takes away; for
+        simulations and machines that have it.
+    actuated : sequence of str, optional
+        Names of the joints that have a drive. Default: all.
+
+    Notes
+    -----
     **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
     **Source:** Luh, Walker and Paul 1980, IEEE Trans. Aut. Control 25.
 
-    With loops the joints cannot accelerate independently. As many drives as degrees of freedom make
-    the errors of the driven joints obey the equation above, and the others follow; more drives make
-    the accelerations nearest to it in kinetic energy, with the least Σ tau². Fewer are rejected.
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> control = pp.control.ComputedTorque(arm, [0.0], kp=100, kd=20)
@@ -128,31 +142,44 @@ class ComputedTorque:
 @supports(
     loops=True,
     flexible=Refusal(
-        "what constraint forces carry of the weight depends on the deformation",
-        "For the undeformed bodies, make them rigid:\n    system.with_rigid_bodies()",
+        "the share of the weight that constraint forces carry depends on the deformation",
+        ("To ignore the deformation, make the bodies rigid:\n    system.with_rigid_bodies()"),
         combined_with="loops",
     ),
     rotors=True,
 )
 class PDGravity:
-    """Springs and dampers at the joints, and gravity compensation.
+    """PD control of joints with gravity compensation.
 
+    ``control(t, q, v)`` returns tau (..., nv), zero at joints without a drive and at modes:
     tau = H φ M φ* gravity + kp e + kd ė, e = q_ref ⊖ q on the manifold. The energy
     ½ v* ℳ v + ½ e* kp e falls by v* (kd + damping) v, so a constant reference is reached from any
-    state in which no rotation is off by a half turn; nothing is asked of the inertias. A moving one
+    state in which no rotation is off by a half turn; inertias need not be known. A moving reference
     is followed with a lag.
 
-    **Arguments:** `reference`, a configuration (nq,) or a function t → (q, v, vdot), of which vdot
-    is not used; `kp` (N·m/rad or N/m) and `kd` (N·m·s/rad or N·s/m), numbers or one per rate. At
-    quaternion joints the energy argument needs the same gain in all three directions; `actuated`,
-    names of the joints that have a drive (default: all). Springs and dampers act at these only.
-    With loops their drives carry what constraint forces leave of the weight, with the least Σ tau².
-    Modes of bodies that deform have no drive, spring or damper but their own: the joints arrive at
-    the reference, and the bodies sag; its modal coordinates do not matter.
-    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive and at modes.
+    With closed loops the drives carry what constraint forces leave of the weight, with minimum
+    Σ tau². Modes of flexible bodies have no drive, spring or damper but their own: the joints
+    arrive at the reference, and the bodies sag; modal coordinates of the reference do not matter.
+
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    reference : callable or array_like, shape (nq,)
+        A configuration, or a function t → (q, v, vdot), of which vdot is not used.
+    kp, kd : array_like
+        Gains, N·m/rad or N/m and N·m·s/rad or N·s/m, numbers or one per velocity. At quaternion
+        joints the energy argument needs the same gain in all three directions.
+    actuated : sequence of str, optional
+        Names of the joints that have a drive; springs and dampers act at these only. Default: all.
+
+    Notes
+    -----
     **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
     **Source:** Takegaki and Arimoto 1981, J. Dynamic Systems 103.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> pp.control.PDGravity(arm, [0.1], kp=50, kd=5)(0.0, [0.0], [0.0])
@@ -203,15 +230,30 @@ class PDGravity:
 @final
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 class Saturated:
-    """A controller whose efforts stay within what the drives can give.
+    """A controller whose torques and forces are limited to those of the drives.
 
-    Each effort is cut off on its own, so its direction in joint space may change.
+    Each of them is clipped on its own, so the direction of tau in joint space may change.
 
-    **Arguments:** `controller`, any ``(t, q, v) -> tau``; `efforts`, the largest magnitudes (N·m or
-    N), a number or one per rate, by default those of ``model.joint_properties``, which robot files
-    give; drives that push and pull with different efforts (`lower_effort`) have both bounds then.
-    **Attributes:** `limits` (nv,); `saturated` (nv,), how often each was cut off so far.
+    Parameters
+    ----------
+    controller : callable
+        Any ``(t, q, v) -> tau``.
+    model : Model
+        The model.
+    efforts : array_like, optional
+        Largest magnitudes, N·m or N, a number or one per velocity. Default: those of
+        ``model.joint_properties``, which robot files contain; drives that push and pull with
+        different forces (`lower_effort`) have both bounds then.
 
+    Attributes
+    ----------
+    limits : ndarray, shape (nv,)
+        The largest magnitudes.
+    saturated : ndarray, shape (nv,)
+        How often each was clipped so far.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> weak = pp.control.Saturated(lambda t, q, v: [9.0], arm, efforts=5.0)
@@ -283,8 +325,7 @@ def _rated_efforts(model: Model) -> Array:
         limits[model.joint_rates(name)] = properties.effort
     if not np.isfinite(limits).any():
         raise InputError(
-            "the model says nothing about the efforts of its drives (model.joint_properties), so "
-            "there is nothing to cut off. Give them:\n"
+            "the model has no effort limits (model.joint_properties). Pass them:\n"
             "    Saturated(controller, model, efforts=100.0)"
         )
     return limits

@@ -49,9 +49,9 @@ class FollowingJoints:
         if not self._rows.has_position.all():
             row = system.row_names[int(np.argmin(self._rows.has_position))]
             raise InputError(
-                f"{self._name} needs constraints on positions, and {row!r} binds rates only "
-                f"(rolling, soft fingers, driven rows): where the joints get to then depends on "
-                "the way. Prescribe accelerations instead:\n"
+                f"{self._name} needs holonomic (position-level) constraints, but {row!r} is "
+                "nonholonomic or driven (rolling, soft fingers), so positions depend on the "
+                "path taken. Prescribe accelerations instead:\n"
                 "    pp.simulate(system, …, prescribed={…})"
             )
         held = self._chosen(independent, q)
@@ -110,8 +110,10 @@ class FollowingJoints:
             gaps = "\n".join(open_loops_at(self._rows, found[i], TOLERANCE))
             raise InputError(
                 f"{self._name}: at t = {times[i]:.6g} s the loops cannot be closed with the "
-                f"independent joints where the path has them:\n{gaps}\nThe mechanism does not "
-                f"reach so far. Give a path within its reach, or other joints:  independent=[…]"
+                "independent joints at the positions of the path:\n"
+                f"{gaps}\n"
+                "They are out of reach. Pass a path within reach, or other joints:  "
+                "independent=[…]"
             )
         own = np.zeros_like(v)
         held = self._held

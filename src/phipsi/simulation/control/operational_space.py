@@ -49,10 +49,19 @@ COMPONENTS = {"pose": (0, 1, 2, 3, 4, 5), "rotation": (0, 1, 2), "position": (3,
 
 
 class OperationalSpaceDynamics(NamedTuple):
-    """Inertia (..., m, m), velocity forces μ (..., m) and gravity forces p (..., m) at a frame.
+    """Inertia, velocity forces and gravity forces at a frame (operational space).
 
     inertia α + μ + p = F for the acceleration α and force F in the m directions of the task, world
     axes.
+
+    Parameters
+    ----------
+    inertia : ndarray, shape (..., m, m)
+        Operational-space inertia.
+    velocity_forces : ndarray, shape (..., m)
+        Velocity forces μ.
+    gravity_forces : ndarray, shape (..., m)
+        Gravity forces p.
     """
 
     inertia: Array
@@ -64,17 +73,17 @@ class OperationalSpaceDynamics(NamedTuple):
 @supports(
     loops=True,
     flexible=Refusal(
-        "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
-        "drives the joints alone; pp.linearize has the matrices for a regulator of joints and "
-        "modes."
+        "it prescribes the acceleration of a frame, which also depends on modes, and these are "
+        "not actuated. PDGravity actuates the joints only; pp.linearize returns the matrices "
+        "for a regulator of joints and modes."
     ),
     rotors=True,
 )
 class OperationalSpace:
-    """Make a frame follow a path in space; the motion that is left over does a second task.
+    """Operational-space control: a frame follows a path; the null space does a second task.
 
-    With α = A_ref + kd (V_ref − V) + kp e at the frame, e = [log(R_ref R*); p_ref − p] in world
-    axes, and any efforts τ₀ of the second task:
+    ``control(t, q, v)`` returns tau (..., nv). With α = A_ref + kd (V_ref − V) + kp e at the frame,
+    e = [log(R_ref R*); p_ref − p] in world axes, and any tau τ₀ of the second task:
 
         tau = J* (Λ⁻¹ α + μ + p) + (I − J* J̄*) τ₀,     J̄* = Λ⁻¹ J ℳ⁻¹,   Λ = J ℳ⁻¹ J*
         μ = Λ⁻¹ (J ℳ⁻¹ H φ [M φ* a + b] − J̇ v),        p = J̄* H φ M φ* gravity
@@ -90,18 +99,40 @@ class OperationalSpace:
     first time it happens a `PhipsiWarning` says when, where and in which direction; `damped_calls`
     counts the calls, and `conditioning(q)` measures the distance.
 
-    **Arguments:** `frame`, a body, a frame or (name, offset in m); `reference`, a function t →
-    (pose (4, 4), velocity (6), acceleration (6)) such as `CartesianPath`, or a `Pose`,
-    (4, 4) or position (3,) to hold; `kp` (1/s²), `kd` (1/s), numbers or one per direction of the
-    task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
-    (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
-    default the efforts that compensate the bias and let the self-motion die out at the rate
-    `null_damping` (2/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
-    **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
-    formed. With loops or `actuated` O(nv³): ℳ⁻¹ is then Y, accelerations by efforts that keep the
-    constraints, and the drives give efforts with the same effect.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    frame : str or tuple
+        A body, a frame or (name, offset in m).
+    reference : callable, Pose or array_like
+        A function t → (pose (4, 4), velocity (6), acceleration (6)) such as `CartesianPath`, or a
+        `Pose`, (4, 4) or position (3,) to hold.
+    kp, kd : array_like
+        Gains, 1/s² and 1/s, numbers or one per direction of the task.
+    components : {"pose", "position", "rotation"} or tuple of int, optional
+        Directions of the task, or indices of [ω; v] in world axes, such as (3, 4) for x and y.
+    null_space : callable, optional
+        A controller ``(t, q, v) -> τ₀`` such as `PDGravity`. Default: the tau that compensates the
+        bias and lets the self-motion die out at the rate `null_damping`.
+    null_damping : float, optional
+        Rate of the default `null_space`, 1/s. Default: 2.
+    singularity : float, optional
+        Ratio of eigenvalues below which the inverse is damped.
+    compensate_damping : bool, optional
+        As for `ComputedTorque`.
+    actuated : sequence of str, optional
+        As for `ComputedTorque`.
+
+    Notes
+    -----
+    **Cost:** O(N), three programs; neither J nor ℳ is formed. With loops or `actuated` O(nv³): ℳ⁻¹
+    is then Y, the derivative of accelerations that keep the constraints with respect to tau, and
+    the drives supply a tau with the same effect.
     **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
     >>> rest = pp.control.PDGravity(arm, [0.5, 0.5, 0.5], kp=20, kd=5)
@@ -141,8 +172,8 @@ class OperationalSpace:
             check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
             if null_damping is not None:
                 raise InputError(
-                    f"null_damping={null_damping!r} would do nothing: it is what acts in the null "
-                    "space without null_space=. Leave one of the two out, or damp there:\n"
+                    f"null_damping={null_damping!r} has no effect together with null_space=, "
+                    "which replaces it. Remove one of the two, or damp in null_space=:\n"
                     "    null_space=lambda t, q, v: -2.0 * v"
                 )
         null_damping = 2.0 if null_damping is None else null_damping
@@ -164,7 +195,7 @@ class OperationalSpace:
         self._keys = [(operational_space, where.key, self.rows, own) for own in (False, True)]
         self._offset, self._axes, self._body = where.offset[0], where.rotation[0], where.body[0]
         if self._body < 0:
-            raise InputError(f"{frame!r} is fixed in the world: no effort moves it")
+            raise InputError(f"{frame!r} is fixed in the world: no joint moves it")
         self._push = compile(J.T, model, points=where)
         if self._mechanism.is_tree:
             state = (pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
@@ -327,10 +358,13 @@ class OperationalSpace:
         along = np.zeros(6)
         along[list(self.rows)] = first / np.linalg.norm(first)
         warnings.warn(
-            f"operational-space control of {self.frame!r} is near a singularity at t = {t:g} s: "
-            f"joint efforts hardly accelerate it along [ω; v] = {along.round(3).tolist()} (world "
-            f"axes), less than {self.singularity:g} of its easiest direction. There the task is "
-            "damped and not followed; ask for fewer components=, or keep the path away.",
+            (
+                f"operational-space control of {self.frame!r} is near a singularity at t = {t:g} "
+                f"s: joint torques hardly accelerate it along [ω; v] = "
+                f"{along.round(3).tolist()} (world axes), less than {self.singularity:g} of its "
+                "easiest direction. There the task is damped and not followed. Pass fewer "
+                "components=, or keep the path away from the singularity."
+            ),
             PhipsiWarning,
             stacklevel=6 if self._mechanism.is_tree else 5,  # the line of the caller
         )

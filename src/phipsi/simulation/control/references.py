@@ -50,7 +50,13 @@ __all__ = [
 
 
 class JointState(NamedTuple):
-    """Configuration `q` (nq,), rates `v` (nv,) and accelerations `vdot` (nv,)."""
+    """Configuration, velocities and accelerations that a joint reference returns.
+
+    Parameters
+    ----------
+    q, v, vdot : ndarray, shape (nq,), (nv,) and (nv,)
+        Configuration, generalized velocities and accelerations.
+    """
 
     q: Array
     v: Array
@@ -58,10 +64,14 @@ class JointState(NamedTuple):
 
 
 class PoseState(NamedTuple):
-    """Pose of a frame in the world (4, 4), and the motion of its origin in world axes.
+    """Pose of a frame in the world, and the motion of its origin in world axes.
 
-    `velocity` and `acceleration` (6,): [angular (rad/s, rad/s²); linear (m/s, m/s²)], the linear
-    acceleration that of the point.
+    Parameters
+    ----------
+    pose : ndarray, shape (4, 4)
+        Pose.
+    velocity, acceleration : ndarray, shape (6,)
+        [angular (rad/s, rad/s²); linear (m/s, m/s²)], the linear acceleration that of the point.
     """
 
     pose: Array
@@ -76,8 +86,17 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 @final
 @supports(loops=UNAFFECTED, contacts=UNAFFECTED, flexible=True, rotors=True)
 class Constant:
-    """Stay at one configuration.
+    """Joint reference that holds one configuration.
 
+    Parameters
+    ----------
+    model : Model
+        The model.
+    q : array_like, shape (nq,)
+        The configuration.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.control.Constant(arm, [0.1, 0.2])(3.0).v
@@ -106,18 +125,32 @@ class Constant:
 @final
 @supports(loops=True, flexible=True, rotors=True)
 class JointPath:
-    """From one configuration to the next with minimum jerk, resting at each.
+    """Minimum-jerk joint trajectory through waypoints, resting at each.
 
-    Between two of them q(t) = q_i ⊕ s d with d = q_{i+1} ⊖ q_i, the constant rates that lead there
-    on the manifold, and s = 10 x³ − 15 x⁴ + 6 x⁵ of the fraction x of time, so that v = ṡ d and
-    vdot = s̈ d exactly, quaternion joints included. Before the first and after the last it rests.
+    Between two of them q(t) = q_i ⊕ s d with d = q_{i+1} ⊖ q_i, the constant velocity that leads
+    there on the manifold, and s = 10 x³ − 15 x⁴ + 6 x⁵ of the fraction x of time, so that v = ṡ d
+    and vdot = s̈ d exactly, quaternion joints included. Before the first and after the last it
+    rests. ``path(t)`` returns a `JointState`.
 
-    **Arguments:** `waypoints` (k, nq), `times` (k,) in s, increasing; `independent`, names of
-    joints of a system with loops that move so, as many as it has degrees of freedom (default: the
-    best ones at the first waypoint). The others follow: they close the loops, with their exact
-    rates and accelerations. **Returns** `JointState`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    waypoints : array_like, shape (k, nq)
+        Configurations.
+    times : sequence of float, shape (k,)
+        Times, s, increasing.
+    independent : sequence of str, optional
+        Names of joints of a system with loops that move so, as many as it has degrees of freedom.
+        The others follow: they close the loops, with their exact velocities and accelerations.
+        Default: the best ones at the first waypoint.
+
+    Notes
+    -----
     **Source:** Flash and Hogan 1985, J. Neuroscience 5 (minimum jerk).
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> path = pp.control.JointPath(pp.examples.planar_arm(1), [[0.0], [1.0]], [0.0, 2.0])
     >>> path(1.0)
@@ -164,10 +197,10 @@ class JointPath:
             away = np.abs(self.model.difference(found, goal)).max(initial=0.0)
             if away > _ARRIVED:
                 raise InputError(
-                    f"waypoint {i} cannot be reached like this: its loops are closed in another "
-                    f"way than those of the path arrive, {away:.3g} (rad or m) apart. Between the "
-                    f"two the mechanism would pass a singular configuration. Give waypoints of one "
-                    f"branch, or further ones in between."
+                    f"waypoint {i} cannot be reached: its loops are closed on another branch "
+                    f"than that of the path, {away:.3g} (rad or m) apart. Between the two the "
+                    "mechanism would pass a singular configuration. Pass waypoints on one "
+                    "branch, or further ones in between."
                 )
 
     def _of_joints(self, t: float) -> JointState:
@@ -181,17 +214,33 @@ class JointPath:
 @final
 @supports(loops=True, rotors=True)
 class FourierPath:
-    """Periodic motion, a Fourier series for every joint: what parameters are identified with.
+    """Periodic joint trajectory, a Fourier series for every joint (excitation for identification).
 
-    q = center + Σ_k (a_k sin k ω t − b_k cos k ω t) / (k ω), so v = Σ_k (a_k cos k ω t + b_k sin
-    k ω t) and vdot follow exactly, and the motion repeats after `period`.
+    q = center + Σ_k (a_k sin k ω t − b_k cos k ω t) / (k ω), so v = Σ_k (a_k cos k ω t + b_k sin k
+    ω t) and vdot follow exactly, and the motion repeats after `period`. ``path(t)`` returns a
+    `JointState`; for times (...,), each entry with these axes in front. For joints with q̇ = v
+    only.
 
-    **Arguments:** `center` (nq,) in rad or m; `cosines` and `sines` (nq, K) of the rates, rad/s or
-    m/s; `period` in s; `independent`, as for `JointPath`: the series of the other joints only say
-    where to look for a way to close the loops. For joints with q̇ = v only. **Returns**
-    `JointState`; for times (...,) each with these axes in front.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    center : array_like, shape (nq,)
+        Mean configuration, rad or m.
+    cosines, sines : array_like, shape (nq, K)
+        Coefficients a and b of the velocities, rad/s or m/s.
+    period : float
+        Period, s.
+    independent : sequence of str, optional
+        As for `JointPath`: the series of the other joints are only the initial guess for closing
+        the loops.
+
+    Notes
+    -----
     **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> path = pp.control.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
     >>> path(0.0)
@@ -245,11 +294,23 @@ class FourierPath:
         *,
         independent: Sequence[str] | None = None,
     ) -> FourierPath:
-        """The series closest to measured coordinates, which filters them for rates.
+        """The Fourier series closest to measured coordinates, which filters them for velocities.
 
-        **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies; `independent`
-        as for the path. **Returns:** a path whose v and vdot are the exact derivatives of the
-        fitted coordinates.
+        Parameters
+        ----------
+        model : Model
+            A tree, or a `System`.
+        t, q : array_like, shape (k,) and (k, nq)
+            Times, s, and measured coordinates.
+        period, harmonics : float, int
+            Period, s, and number of frequencies.
+        independent : sequence of str, optional
+            As for `JointPath`.
+
+        Returns
+        -------
+        FourierPath
+            A path whose v and vdot are the exact derivatives of the fitted coordinates.
         """
         tree = tree_of(model, cls)
         times, values = real_array("t", t), real_array("q", q)
@@ -289,8 +350,15 @@ class FourierPath:
 
 @final
 class ConstantPose:
-    """Keep a frame at one pose, or at one position (3,) if the task is a position only.
+    """Pose reference that holds one pose, or one position if the task is a position only.
 
+    Parameters
+    ----------
+    pose : Pose or array_like, shape (4, 4) or (3,)
+        The pose or position.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.control.ConstantPose(pp.Pose(translation=(0, 0, 1)))(0.0).pose[:3, 3]
     array([0., 0., 1.])
@@ -314,16 +382,25 @@ class ConstantPose:
 
 @final
 class CartesianPath:
-    """Straight lines between poses with minimum jerk, resting at each.
+    """Minimum-jerk straight lines between poses, resting at each.
 
     p(t) = p_i + s (p_{i+1} − p_i) and R(t) = R_i exp(s w), w the rotation vector of the shortest
     turn (spherical linear interpolation), with s as in `JointPath`. The angular velocity ṡ R_i w is
-    along one world axis per leg.
+    along one world axis per leg. ``path(t)`` returns a `PoseState`.
 
-    **Arguments:** `poses`, k of them: `Pose`, (4, 4) or positions (3,); `times` (k,) in s,
-    increasing. **Returns** `PoseState`.
+    Parameters
+    ----------
+    poses : sequence of Pose or array_like, length k
+        `Pose`, (4, 4) or positions (3,).
+    times : sequence of float, length k
+        Times, s, increasing.
+
+    Notes
+    -----
     **Source:** Shoemake 1985, SIGGRAPH 19 (slerp).
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> line = pp.control.CartesianPath([(0, 0, 1), (0.2, 0, 1)], [0.0, 1.0])
     >>> line(0.5).velocity
@@ -333,7 +410,7 @@ class CartesianPath:
     def __init__(self, poses: Sequence[Pose | ArrayLike], times: Sequence[float]) -> None:
         some = [_checked_pose(x) for x in as_list("poses", poses, "[(0, 0, 1), (0.2, 0, 1)]")]
         if not some:
-            raise InputError("a path needs poses to go through:  poses=[(0, 0, 1), (0.2, 0, 1)]")
+            raise InputError("a path needs at least one pose:  poses=[(0, 0, 1), (0.2, 0, 1)]")
         self.poses = np.stack(some)
         self.times = _checked_times(times, len(self.poses))
         R, p = self.poses[:, :3, :3], self.poses[:, :3, 3]
@@ -387,7 +464,7 @@ def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
 
     else:
         if not isinstance(t, (int, float, np.floating, np.integer)) and np.ndim(as_floats("t", t)):
-            raise InputError(f"a path is asked for one time t, in s, not {t!r}")
+            raise InputError(f"a path takes one time t, in s, not {t!r}")
         i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
 
         def row(values: Array) -> Any:
@@ -430,8 +507,8 @@ def _checked_times(times: Sequence[float], count: int) -> Array:
     t = as_floats("times", times)
     if t.shape != (count,) or count < 2:
         raise InputError(
-            f"{count} waypoints and times of shape {t.shape}: give one time for each, and at least "
-            "two waypoints"
+            f"{count} waypoints and times of shape {t.shape}: pass one time for each waypoint, "
+            "and at least two waypoints"
         )
     if not np.isfinite(t).all() or (np.diff(t) <= 0).any():
         raise InputError(f"times={t.tolist()} must be finite and increasing")
@@ -486,13 +563,15 @@ def _pose_of(reference: PoseReference, given: Array) -> Array:
     off = pose[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2) - np.eye(3)
     if np.abs(off).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
-            f"reference {name_of(reference)!r} returned a pose whose rotation R has R R* = I only "
-            f"to {np.abs(off).max():.2g}. Rotations come from pp.Pose:  pp.Pose(R, p).matrix"
+            f"reference {name_of(reference)!r} returned a pose whose rotation R is not "
+            f"orthogonal: R R* differs from I by {np.abs(off).max():.2g}. Make it with pp.Pose:  "
+            "pp.Pose(R, p).matrix"
         )
     if np.abs(pose[..., 3, :] - (0, 0, 0, 1)).max(initial=0.0) > _NOT_TURNED:
         raise InputError(
-            f"reference {name_of(reference)!r} returned a matrix whose last row is not "
-            f"(0, 0, 0, 1), which is no pose. It is [[R, p], [0, 1]]:  pp.Pose(R, p).matrix"
+            f"reference {name_of(reference)!r} returned a matrix that is not a pose: the last "
+            "row of [[R, p], [0, 1]] is (0, 0, 0, 1). Make it with pp.Pose:  pp.Pose(R, "
+            "p).matrix"
         )
     return pose
 

@@ -107,7 +107,7 @@ class _Laws:
                 fail(
                     f"previous({name!r}, {output!r}) begins with shape {known}, but the output has "
                     f"shape {node.shape}",
-                    "give initial= in that shape",
+                    "pass initial= in that shape",
                     self.laws[name].place,
                 )
             self.wiring.remember(_period(self.laws[name], self.wiring.dt), state, node)
@@ -124,24 +124,24 @@ class _Laws:
         argument, signal = next((n, x) for n, x in last.bound.items() if _is_of(x, total))
         members = " → ".join([total, *reversed(paths[-1]), total])
         raise LawError(
-            f"{last.place}{last.name} reads {total}, which changes with what {law} does: "
-            f"{members}. In this cycle nothing can be first. Read the value of the step before, or "
-            f"sample {law} at a rate:\n    {last.name}.bind("
-            f"{argument}=pp.signals.previous(pp.signals.{signal!r}, initial=0.0))"
+            f"{last.place}{last.name} reads {total}, which depends on {law}: {members}. This is "
+            f"an algebraic loop. Read the value of the previous step, or sample {law} at a rate:\n"
+            f"    {last.name}.bind({argument}=pp.signals.previous(pp.signals.{signal!r}, "
+            "initial=0.0))"
         )
 
     def outputs(self, name: str) -> dict[str, Any]:
         """What a law returns, by name; traced when it is first asked for."""
         if name not in self.laws:
             raise LawError(
-                f"a law reads the output of {name!r}, which is not among the laws of the run. "
-                f"{did_you_mean(name, self.laws)}"
+                f"a law reads the output of {name!r}, which is not among the laws of the "
+                f"simulation. {did_you_mean(name, self.laws)}"
             )
         if name in self._open:
             members = " → ".join([*self._open[self._open.index(name) :], name])
             raise LawError(
-                f"the laws {members} read each other's outputs in a cycle, so none can be first. "
-                f"Break it with the value of the step before:\n"
+                f"the laws {members} read each other's outputs: this is an algebraic loop. Break "
+                "it with the value of the previous step:\n"
                 f"    pp.signals.previous({name!r}, 'tau', initial=0.0)"
             )
         if name not in self._done:
@@ -191,8 +191,8 @@ class _Laws:
         if not np.array_equal(first, initial):
             raise LawError(
                 f"initial={short(initial)}, but another law reads the same previous value with "
-                f"initial={short(first)}. Before the first step it has one value: give both laws "
-                "the same"
+                f"initial={short(first)}. Before the first step there is one value: pass the "
+                "same to both laws"
             )
         return out
 
@@ -206,7 +206,7 @@ class _Laws:
         for name in (*law.states, *law.discrete):
             if name not in found:
                 what = "rate" if name in law.states else "next value"
-                fail(f"the law returns no {what} of its state {name!r}",
+                fail(f"the law does not return the {what} of its state {name!r}",
                      f"return {{'tau': …, {name!r}: …}}", law.place)  # fmt: skip
         period = _period(law, self.wiring.dt)
         nodes = {name: self._shaped(law, name, x) for name, x in found.items()}
@@ -241,8 +241,10 @@ class _Laws:
         if name not in law.bound:
             fail(
                 f"argument {name!r} is not bound",
-                f"write  {law.name}.bind({name}=…)  with a number, an array, an expression, or one "
-                f"of pp.signals; {', '.join(RESERVED)} are given by the run",
+                (
+                    f"write  {law.name}.bind({name}=…)  with a number, an array, an expression, or "
+                    f"one of pp.signals; {', '.join(RESERVED)} are supplied by the simulation"
+                ),
                 law.place,
             )
         value = law.bound[name]
@@ -321,7 +323,7 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
     with wiring.records_programs():
         found = traced_call(law.function, **arguments)
     if found is None:
-        fail("the law returns nothing", "return the efforts, or {'tau': …}", law.place)
+        fail("the law returns nothing", "return tau, or {'tau': …}", law.place)
     out = dict(found) if isinstance(found, Mapping) else {"tau": found}
     if not out:
         fail("the law returns an empty dictionary", "return {'tau': …}", law.place)
@@ -329,7 +331,7 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
         if not isinstance(name, str) or not name.isidentifier():
             fail(f"the output {short(name)} is not a name", "return {'tau': …}", law.place)
         if name in ("force", "wrench") and not law.points:
-            fail(f"it is not said where {name!r} acts", f"{law.name}.at('tip')", law.place)
+            fail(f"the point where {name!r} acts is missing", f"{law.name}.at('tip')", law.place)
         if name in RESERVED:
             fail(f"the output {name!r} has the name of an input", "return {'tau': …}", law.place)
         try:
@@ -350,10 +352,10 @@ def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 def _advice(law: Law, name: str, model: Model) -> str:
     if name == "tau":
         whose = "these joints" if law.joints else f"all joints (nv = {model.nv})"
-        return f"return one effort for each rate of {whose}, or restrict it: {law.name}.on('elbow')"
+        return f"return one entry per velocity of {whose}, or restrict it: {law.name}.on('elbow')"
     if name in OUTPUTS:
         return f"{name} has one shape for all laws of this mechanism"
-    return f"the first value of {name!r} says its shape"
+    return f"the first value of {name!r} determines its shape"
 
 
 def _places(model: Model, law: Law, which: str) -> list[int]:
@@ -379,8 +381,10 @@ def _period(law: Law, dt: float) -> int:
     if abs(steps - whole) > 1e-9 * steps:
         fits = sorted({1 / (n * dt) for n in (max(int(steps), 1), int(steps) + 1)})
         fail(
-            f"rate={law.rate:g} /s is a sample every {steps:.6g} steps of dt={dt:g} s, which is "
-            f"not a whole number",
+            (
+                f"rate={law.rate:g} /s is a sample every {steps:.6g} steps of dt={dt:g} s, "
+                "which is not an integer"
+            ),
             "these rates fit: " + ", ".join(f"{x:.9g}" for x in fits),
             law.place,
         )

@@ -45,7 +45,7 @@ class DiagramBuilder:
     """Quantities, evaluations and sums of a circuit while it grows.
 
     **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs;
-    `of_trajectories`, names of quantities of the algebra that every trajectory has its own of.
+    `of_trajectories`, names of per-trajectory quantities of the algebra.
     """
 
     def __init__(self, mechanism: Model, dt: float, given: Sequence[str] = ()) -> None:
@@ -79,14 +79,14 @@ class DiagramBuilder:
         value: Array | None = None,
         fixed: tuple[Array, str] | None = None,
     ) -> Tracer:
-        """An input of the circuit; the same one if it is there already."""
+        """An input of the circuit; the same one if it already exists."""
         known = self._quantities.get(name)
         if known is None:
             known = self._quantities[name] = Quantity(name, kind, tuple(shape), value, fixed)
         elif (known.kind, known.shape) != (kind, tuple(shape)):
             raise LawError(
-                f"{name!r} is a {known.kind} of shape {known.shape} and a {kind} of shape {shape}; "
-                f"give one of the laws another name:  law.named('other')"
+                f"{name!r} is a {known.kind} of shape {known.shape} and a {kind} of shape "
+                f"{shape}; rename one of the laws:  law.named('other')"
             )
         return Tracer(known.node)
 
@@ -137,8 +137,8 @@ class DiagramBuilder:
                 operands[name] = self.tau.node
             elif name not in ("q", "v"):
                 raise LawError(
-                    f"the expression {form} needs {name}, which is not known when laws act. "
-                    f"Laws may read what depends on q, v and tau"
+                    f"the expression {form} needs {name}, which is not available to laws. Laws "
+                    "may read what depends on q, v and tau"
                 )
         return self.evaluate((form,), (mode,), where, operands)[0]
 
@@ -193,7 +193,10 @@ class DiagramBuilder:
         self, model: Model, request: Request, operands: Mapping[str, Node]
     ) -> Sequence[Tracer]:
         if model is not self.model:
-            fail("a program of another mechanism is called", "call it with that of the run")
+            fail(
+                "it calls a program of another mechanism",
+                "call a program of the simulated mechanism",
+            )
         points = request.points if len(request.points) else None
         what = request.expressions, request.modes, points, operands
         return self.evaluate(*what, nominal=True)  # a program is that of its model
@@ -236,9 +239,10 @@ class DiagramBuilder:
         contacts = self.mechanism.contact_pairs
         if contacts is None:
             raise LawError(
-                f"contact_force is about bodies that touch, and {self.mechanism!r} has no contacts "
-                "here. Run it with fixed steps:\n"
-                "    pp.Simulator(pp.System(model, contacts=…), laws, integrator='time_stepping')"
+                f"contact_force needs contacts, and {self.mechanism!r} has none here. Simulate "
+                "with fixed steps:\n"
+                "    pp.Simulator(pp.System(model, contacts=…), laws, "
+                "integrator='time_stepping')"
             )
         names = contacts.slot_names
         rows = [i for i, name in enumerate(names) if name == pair]
@@ -256,8 +260,9 @@ class DiagramBuilder:
     def _constrained_total(self, name: str, size: int) -> Node:
         if not self.mechanism.n_rows:
             raise LawError(
-                f"{name} is about constraints, and {self.mechanism!r} has none. Run the mechanism "
-                "with them:\n    pp.Simulator(pp.System(model, constraints), laws)"
+                f"{name} needs constraints, and {self.mechanism!r} has none. Simulate a system "
+                "with constraints:\n"
+                "    pp.Simulator(pp.System(model, constraints), laws)"
             )
         return self._total(name, (size,))
 
@@ -354,7 +359,9 @@ class DiagramBuilder:
         """A force on the body of a point: [moment; force] there, world axes."""
         body, local = self.model.resolve_point(point)
         if body < 0:
-            raise LawError(f"the point {point!r} is fixed in the world, which a force cannot move")
+            raise LawError(
+                f"the point {point!r} is fixed in the world, where a force has no effect"
+            )
         R = self.kinematics()[0][body, :3, :3]
         force = R.T @ wrench[3:]
         moment = R.T @ wrench[:3] + np.cross(np.asarray(local.translation), force)

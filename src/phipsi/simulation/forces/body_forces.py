@@ -77,7 +77,7 @@ def place_that_moves(model: Model, point: Point, who: str, what: str) -> BodyFra
     """The same of a point that is not fixed in the world; `what` would act there."""
     place = place_of_point(model, point, who)
     if place.body < 0:
-        raise InputError(f"{who}: the point is fixed in the world, which {what} cannot move.")
+        raise InputError(f"{who}: the point is fixed in the world, where {what} has no effect.")
     return place
 
 
@@ -127,12 +127,21 @@ class PointSpring(PrintedForce):
     """Spring and damper along the line between two points.
 
     The pull along the line is k (l − l0) + c l̇, with l the distance; it stores ½ k (l − l0)². At
-    l = 0 the line has no direction and nothing acts.
+    l = 0 the line has no direction and nothing acts. Many of them cost one array computation.
 
-    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
-    `stiffness` k, N/m; `rest_length` l0, m; `damping` c, N·s/m. Many of them cost one array
-    computation.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+    stiffness : float
+        Stiffness k, N/m.
+    rest_length : float, optional
+        Rest length l0, m.
+    damping : float, optional
+        Damping c, N·s/m.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> spring = pp.forces.PointSpring("tip", ("world", (0, 3, 0)), stiffness=50, rest_length=1)
     >>> held = pp.simulate(pp.examples.planar_arm(2), [0, 0], [0, 0], 0.5, forces=[spring])
@@ -170,7 +179,7 @@ class PointSpring(PrintedForce):
 
 @final
 class Rope(PrintedForce):
-    """A rope between two points: it pulls where it is taut, and never pushes.
+    """A rope between two points: it pulls when taut, and never pushes.
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
     pulls with max(0, k (l − L) + c l̇) beyond L, a force in all integrators, and stores
@@ -179,10 +188,21 @@ class Rope(PrintedForce):
     ``integrator="time_stepping"`` solve for the impulses p of ropes together with those of
     contacts; "dopri" and "radau" locate when a rope goes taut and slack.
 
-    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
-    `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches;
-    `restitution`, 0 to 1, of one that does not.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Points: a body, a frame, "world", or (name, offset in m in its axes).
+    length : float
+        Length L, m.
+    stiffness : float, optional
+        Stiffness k, N/m. Default: infinite.
+    damping : float, optional
+        Damping c of a rope that stretches, N·s/m.
+    restitution : float, optional
+        Coefficient of restitution of a rope that does not stretch, 0 to 1.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> builder = pp.ModelBuilder()
     >>> solid = pp.SpatialInertia.sphere(0.05, mass=2.0)
@@ -216,7 +236,10 @@ class Rope(PrintedForce):
         if e > 1:
             raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
         if e and not rigid:
-            raise InputError(f"{who}: a rope that stretches has no restitution but a damping.")
+            raise InputError(
+                f"{who}: restitution= applies only to ropes that do not stretch "
+                "(stiffness=inf). For a rope with a finite stiffness use damping=."
+            )
         out = copy(self)
         numbers = (
             0.0 if rigid else _number(self.stiffness, "stiffness", who),
@@ -224,9 +247,12 @@ class Rope(PrintedForce):
             _number(self.damping, "damping", who),
         )
         if not numbers[1] > 0:
-            raise InputError(f"{who}: a rope has a positive length, in m.")
+            raise InputError(f"{who}: length must be positive, in m.")
         if rigid and numbers[2]:
-            raise InputError(f"{who}: a rope that does not stretch has no damping.")
+            raise InputError(
+                f"{who}: damping= applies only to ropes with a finite stiffness=. For a rope that "
+                "does not stretch use restitution=."
+            )
         ends = ends_of(model, self, "the rope can never go taut")
         out._row = (model.n_bodies, ends, numbers)
         return out
@@ -363,17 +389,23 @@ class PointSprings(Force):
 
 @final
 class GravityField(Force):
-    """Gravity that depends on the place: every body is pulled at its mass centre.
+    """Gravity that depends on the position: every body is pulled at its centre of mass.
 
-    The force is m g(p) with p the mass centre in the world. That the field differs across one body
-    (the gravity-gradient moment) is left out; that it differs between bodies is not. Uniform
-    gravity belongs in the model; this acts in addition to it, so it mostly goes with
+    The force is m g(p) with p the centre of mass in the world. The variation of the field across
+    one body (the gravity-gradient moment) is not included; its variation between bodies is. Uniform
+    gravity belongs in the model; this field acts in addition to it, so it is mostly used with
     ``model.with_gravity((0, 0, 0))``.
 
-    **Arguments:** `field`, positions (..., n, 3) in m → accelerations (..., n, 3) in m/s², world
-    axes; `potential`, positions → energy per mass (..., n) in J/kg, whose negative gradient the
-    field is. Without it the energy of the trajectory does not contain the field's.
+    Parameters
+    ----------
+    field : callable
+        Positions (..., n, 3) in m → accelerations (..., n, 3) in m/s², world axes.
+    potential : callable, optional
+        Positions → energy per mass (..., n) in J/kg, whose negative gradient the field is. Without
+        it the energy of the trajectory does not contain the field's.
 
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> ball = pp.SpatialInertia(1, moment_about_com_B=1)
@@ -426,10 +458,11 @@ class GravityField(Force):
         if model.is_flexible:
             names = [n for n, modes in zip(model.body_names, model.modes, strict=True) if modes]
             raise InputError(
-                f"GravityField acts on the mass centres of rigid bodies, and {names[0]!r} deforms, "
-                f"so that its modes would feel no gravity. Uniform gravity is known for it:\n"
-                f"    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
-                f"For the undeformed bodies:  model.with_rigid_bodies()"
+                f"GravityField does not support flexible bodies, such as {names[0]!r}: its "
+                "force acts at centres of mass, and modes would have no gravity. Use "
+                "uniform gravity:\n"
+                "    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
+                "To ignore the deformation:  model.with_rigid_bodies()"
             )
         out = copy(self)
         masses = np.array([x.mass for x in model.inertias])
@@ -490,10 +523,19 @@ class GravityField(Force):
 class Wrench(PrintedForce):
     """External force on a body, at one of its points: [moment (N·m), force (N)].
 
-    **Arguments:** `point`, a body, a frame, or (name, offset in m); `wrench`, six numbers, or a
-    function of t (s) that returns them; `axes`, "world", or "body" for those of the body or frame
-    named. Its energy is not counted, not even if it is constant.
+    Its energy is not counted, not even if it is constant.
 
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m).
+    wrench : array_like, shape (6,), or callable
+        Six numbers, or a function of t (s) that returns them.
+    axes : {"world", "body"}, optional
+        World axes, or those of the body or frame named.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> push = pp.forces.Wrench("tip", [0, 0, 0, 0, 9.81, 0])
     >>> pushed = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, forces=[push])

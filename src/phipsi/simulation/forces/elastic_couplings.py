@@ -1,4 +1,4 @@
-"""Transmissions that give: shafts, belts and gears with stiffness, damping and backlash."""
+"""Compliant transmissions: shafts, belts and gears with stiffness, damping and backlash."""
 
 from __future__ import annotations
 
@@ -25,19 +25,35 @@ from phipsi.simulation.forces.force import (
 
 @final
 class ElasticCoupling(PrintedForce):
-    """An elastic relation between joints: what `constraints.Coupling` is without the give.
+    """Compliant coupling between joints: spring, damper and optional backlash.
 
-    Its twist is x = Σ coefficient · q − offset. Within ±backlash/2 nothing is transmitted; beyond
-    it by d > 0 the load is k d (1 + α ḋ), never pulling, after Hunt and Crossley, plus c ẋ if there
-    is no backlash. The efforts are −coefficient · load; it stores ½ k d².
+    The compliant form of `constraints.Coupling`. Its twist is x = Σ coefficient · q − offset.
+    Within ±backlash/2 nothing is transmitted; beyond it by d > 0 the load is k d (1 + α ḋ), never
+    pulling (Hunt–Crossley), plus c ẋ if there is no backlash. The joint torques are
+    −coefficient · load; it stores ½ k d².
 
     A series-elastic joint is a rotor on the parent body and this element between rotor and joint:
     ``ElasticCoupling(("rotor", "elbow"), (1 / 100, -1), stiffness=300)``.
 
-    **Arguments:** `joints`, names of joints with one coordinate each; `coefficients`, one per
-    joint; `stiffness` k in units of effort per unit of x; `damping` c, likewise per rate;
-    `backlash`, the whole gap in units of x; `dissipation` α in 1/(unit of x per s); `offset`.
+    Parameters
+    ----------
+    joints : sequence of str
+        Names of joints with one coordinate each.
+    coefficients : array_like, shape (len(joints),)
+        One number per joint.
+    stiffness : float
+        Stiffness k, in units of torque or force per unit of x.
+    damping : float, optional
+        Damping c, likewise per rate.
+    backlash : float, optional
+        The whole gap, in units of x.
+    dissipation : float, optional
+        Hunt–Crossley dissipation α, in 1/(unit of x per s).
+    offset : float, optional
+        The value of Σ coefficient · q at which the coupling is relaxed.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> rotor, link = (pp.SpatialInertia(1.0, (0, 0, 0), J) for J in (1e-4, 0.5))
@@ -83,9 +99,9 @@ class ElasticCoupling(PrintedForce):
             joint = model.joint(name).joint
             if joint.nv != 1 or not joint.is_additive:
                 raise InputError(
-                    f"{who}: joint {name!r} ({joint.kind}) does not have one coordinate; a "
-                    f"coupling adds up single coordinates. Use revolute, prismatic or helical "
-                    f"joints with massless bodies between them."
+                    f"{who}: joint {name!r} ({joint.kind}) does not have exactly one coordinate; "
+                    "a coupling is a sum of single coordinates. Use revolute, prismatic or "
+                    "helical joints with massless bodies between them."
                 )
 
         def one(name: str, allowed: Allowed = NOT_NEGATIVE) -> Array:
@@ -94,20 +110,21 @@ class ElasticCoupling(PrintedForce):
         out = copy(self)
         if (shape := np.shape(self.coefficients)) != (len(self.joints),):
             raise InputError(
-                f"{who}: coefficients has shape {shape}; give one for each of the "
-                f"{len(self.joints)} joints, for example (1, -1) for the angle between two shafts."
+                f"{who}: coefficients has shape {shape}; pass one for each of the "
+                f"{len(self.joints)} joints, for example (1, -1) for the angle between two "
+                "shafts."
             )
         out._weights = per_rate(self.coefficients, len(self.joints), "coefficients", who)
         if not out._weights.all():
-            raise InputError(f"{who}: a joint with coefficient 0 takes no part; leave it out.")
+            raise InputError(f"{who}: a joint with coefficient 0 has no effect. Remove it.")
         out._q = np.array([model.q_slice(name).start for name in self.joints])
         out._v = np.array([model.v_slice(name).start for name in self.joints])
         out._k, out._c, out._gap = one("stiffness"), one("damping"), one("backlash")
         out._alpha, out._offset = one("dissipation"), one("offset", FINITE)
         if out._c.any() and out._gap.any():
             raise InputError(
-                f"{who}: with backlash, damping would jump where the teeth meet. Use "
-                f"dissipation= (Hunt and Crossley), which grows with the load."
+                f"{who}: damping= cannot be combined with backlash=, because it would jump where "
+                "the teeth meet. Use dissipation= (Hunt–Crossley), which grows with the load."
             )
         return out
 

@@ -37,11 +37,23 @@ KINEMATICS = (pose, V)
 
 
 class State:
-    """Where the mechanism is, for force elements; poses and velocities are computed on first use.
+    """State of the mechanism for force elements; poses and velocities are computed on first use.
 
-    **Attributes:** `model`; `t` (...), s; `q` (..., nq); `v` (..., nv); `own_masses`, None, or in a
-    run whose trajectories have their own masses: masses (n,), kg, and first moments m c (n, 3) of
-    all bodies in body axes, kg·m.
+    Parameters
+    ----------
+    model : Model
+        The tree.
+    t : array_like, shape (...)
+        Time, s.
+    q : ndarray, shape (..., nq)
+        Configuration.
+    v : ndarray, shape (..., nv)
+        Generalized velocities.
+    program : callable, optional
+        Kinematics: poses and velocities of bodies as a function of q and v.
+    own_masses : tuple of array_like, optional
+        Of trajectories with their own masses: masses (n,), kg, and first moments m c (n, 3) of all
+        bodies in body axes, kg·m.
     """
 
     __slots__ = ("model", "t", "q", "v", "own_masses", "_program", "_found")
@@ -179,7 +191,7 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
             if isinstance(element, Law):
-                hint = "laws are controllers, or act in compiled runs"
+                hint = "laws are passed as controllers, or to a Simulator"
                 example = (
                     f"pp.simulate(model, q, v, duration, controller={element.name})\n"
                     f"    pp.Simulator(model, [{element.name}], dt=1e-3)"
@@ -261,11 +273,13 @@ def reject_rows(elements: Iterable[Force]) -> None:
     for element in elements:
         if element.has_rows:
             raise InputError(
-                f"{element!r} holds exactly. Time stepping solves for its impulses, and 'dopri' "
-                "and 'radau' locate its events:\n"
+                f"{element!r} is rigid, or dry friction, and has no force law. Use "
+                "integrator='time_stepping', which solves for its impulses, or 'dopri' and "
+                "'radau', which locate its events:\n"
                 "    pp.Simulator(model, laws, integrator='time_stepping')\n"
                 "    pp.simulate(model, q, v, duration, forces=laws)\n"
-                "Elsewhere a stiffness must be finite, and a velocity_scale must be positive."
+                "With other integrators the stiffness must be finite, and the velocity_scale "
+                "positive."
             )
 
 
@@ -371,7 +385,7 @@ def per_rate(values: Any, size: int, what: str, who: str, allowed: Allowed = FIN
     found = floats_of(values, (0, 0))
     if found.shape not in ((), (1,), (size,)):
         raise InputError(
-            f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
+            f"{who}: {what} must be one number or {size}, one per velocity, not {values!r}."
         )
     if not allowed.holds(found).all():
         raise InputError(f"{who}: {what} is {values!r}; it must be {allowed.wanted}.")

@@ -90,11 +90,17 @@ class Bushing(PrintedForce):
     −dexp⁻¹(θ)* k_r θ on b, the opposite on a at the same place. Dampers act on the relative motion
     in the axes of a. At half a turn the moment jumps: θ takes the short way.
 
-    **Arguments:** `a`, `b`, frames, which coincide where it is relaxed: a body, a frame, "world",
-    or (name, offset in m); `stiffness` and `damping`, six numbers [three rotations (N·m/rad,
-    N·m·s/rad); three translations (N/m, N·s/m)] in the axes of a, or one for all.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Frames, which coincide where it is relaxed: a body, a frame, "world", or (name, offset in
+        m).
+    stiffness, damping : array_like, shape (6,) or ()
+        [Three rotations (N·m/rad, N·m·s/rad); three translations (N/m, N·s/m)] in the axes of a, or
+        one number for all. Default damping: 0.
 
-
+    Examples
+    --------
     >>> import phipsi as pp
     >>> mount = pp.forces.Bushing("world", "tip", [1e3, 1e3, 1e3, 1e5, 1e5, 1e5], 10.0)
     >>> mount.b
@@ -150,9 +156,19 @@ class TorsionSpring(PrintedForce):
     turns do not count: use `JointSpring` at a joint that winds up. Where b's x axis is along a's z
     axis the angle has no value, and near there the moment is large.
 
-    **Arguments:** `a`, `b`, frames: a body, a frame, "world", or (name, offset in m); `stiffness`,
-    N·m/rad; `rest`, rad; `damping`, N·m·s/rad.
+    Parameters
+    ----------
+    a, b : str or tuple
+        Frames: a body, a frame, "world", or (name, offset in m).
+    stiffness : float
+        Stiffness k, N·m/rad.
+    rest : float, optional
+        Angle at which it is relaxed, rad.
+    damping : float, optional
+        Damping, N·m·s/rad.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.forces.TorsionSpring("world", "link1", 5.0, rest=0.1)
     TorsionSpring('world', 'link1', stiffness=5, rest=0.1, damping=0)
@@ -202,12 +218,23 @@ class TorsionSpring(PrintedForce):
 
 @final
 class WindDrag(PrintedForce):
-    """Drag of the air at a point of a body: −½ ρ c A |u| u, u its velocity against the wind.
+    """Aerodynamic drag at a point of a body: −½ ρ c A |u| u, u its velocity relative to the wind.
 
-    **Arguments:** `point`, a body, a frame, or (name, offset in m): the centre of pressure; `area`
-    A, m²; `coefficient` c; `density` ρ, kg/m³; `wind`, m/s in world axes: three numbers, or a
-    function of t (s) that returns them.
+    Parameters
+    ----------
+    point : str or tuple
+        A body, a frame, or (name, offset in m): the centre of pressure.
+    area : float
+        Area A, m².
+    coefficient : float, optional
+        Drag coefficient c.
+    density : float, optional
+        Density of the air ρ, kg/m³.
+    wind : array_like, shape (3,), or callable, optional
+        Wind, m/s in world axes: three numbers, or a function of t (s) that returns them.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> breeze = pp.forces.WindDrag("tip", area=0.2, wind=(5.0, 0.0, 0.0))
     >>> arm = pp.examples.planar_arm(2)

@@ -23,12 +23,20 @@ class JointSpring(OnRates):
     """Spring at joints: tau = −k (q − rest).
 
     For spherical, free and planar joints the distance is the shortest motion ξ from the rest
-    configuration, the energy ½ ξ* k ξ and the effort its exact gradient, −dexp⁻¹(ξ)* k ξ.
+    configuration, the energy ½ ξ* k ξ and the torque its exact gradient, −dexp⁻¹(ξ)* k ξ.
+    Conservative.
 
-    **Arguments:** `joints`, a name, names, or None for all; `stiffness`, N·m/rad or N/m, one number
-    or one per rate of those joints; `rest`, the coordinates of those joints where it is relaxed
-    (neutral by default). Conservative.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all.
+    stiffness : array_like
+        N·m/rad or N/m, one number or one per velocity of those joints.
+    rest : array_like, optional
+        Coordinates of those joints where the spring is relaxed. Default: neutral.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1).with_gravity((0, 0, 0))
     >>> spring = pp.forces.JointSpring("joint1", 4 / 3)      # ω = 2 rad/s with 1/3 kg·m²
@@ -84,9 +92,15 @@ class JointSpring(OnRates):
 class JointDamper(OnRates):
     """Viscous damping at joints: tau = −c v.
 
-    **Arguments:** `joints`, a name, names, or None for all; `damping`, N·m·s/rad or N·s/m, one
-    number or one per rate of those joints.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all.
+    damping : array_like
+        N·m·s/rad or N·s/m, one number or one per velocity of those joints.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.forces.JointDamper("elbow", 0.5)
     JointDamper('elbow', damping=0.5)
@@ -118,7 +132,7 @@ class JointDamper(OnRates):
 
 @final
 class JointFriction(OnRates):
-    """Coulomb friction at joints, smoothed: tau = −F tanh(v / v_s).
+    """Coulomb friction at joints, smoothed: tau = −F tanh(v / v_s); or exact dry friction.
 
     It is 76 % of F at the velocity scale v_s and 99.5 % at 3 v_s. Below v_s it is a stiff damper
     F / v_s, so a joint under load creeps with up to about v_s instead of sticking; a smaller v_s
@@ -128,9 +142,17 @@ class JointFriction(OnRates):
     joint moves. A joint at rest sticks. Steps of ``integrator="time_stepping"`` solve for the
     impulses |p| ≤ h F together with those of contacts; "dopri" and "radau" locate slips and stops.
 
-    **Arguments:** `joints`, a name, names, or None for all; `friction` F, N·m or N, one number or
-    one per rate; `velocity_scale` v_s, rad/s or m/s.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all.
+    friction : array_like
+        F, N·m or N, one number or one per velocity.
+    velocity_scale : array_like, optional
+        v_s, rad/s or m/s.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.forces.JointFriction(None, 0.2)
     JointFriction(None, friction=0.2, velocity_scale=0.01)
@@ -187,16 +209,30 @@ class JointFriction(OnRates):
 
 @final
 class StribeckFriction(OnRates):
-    """Friction that falls from its value at rest to that of sliding, plus a viscous part.
+    """Stribeck friction: it falls from its value at rest to that of sliding, plus a viscous part.
 
     tau = −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v, smoothed at v = 0 as
     `JointFriction` is.
 
-    **Arguments:** `joints`, a name, names, or None for all; `static` F_s and `sliding` F_c, N·m or
-    N, one number or one per rate; `stribeck_velocity` v_st, rad/s or m/s, where the friction has
-    fallen by 63 %; `viscous` c, N·m·s/rad or N·s/m; `velocity_scale` v_s, well below v_st.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all.
+    static, sliding : array_like
+        F_s and F_c, N·m or N, one number or one per velocity.
+    stribeck_velocity : array_like
+        v_st, rad/s or m/s, where the friction has fallen by 63 %.
+    viscous : array_like, optional
+        Viscous damping c, N·m·s/rad or N·s/m.
+    velocity_scale : array_like, optional
+        v_s, well below v_st.
+
+    Notes
+    -----
     **Source:** Armstrong-Hélouvry, Dupont and Canudas de Wit 1994, Automatica 30.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).sliding
     1.0
@@ -259,21 +295,37 @@ def from_model(
     velocity_scale: float | None = None,
     exact: bool = False,
 ) -> list[Force]:
-    """What a model or its file says about its joints: damping, friction and limits, as elements.
+    """Force elements for the damping, friction and limits declared in the model or robot file.
 
-    `simulate` itself leaves them out, so that nothing acts that was not asked for. Damping is
-    `model.damping`, friction that of `model.joint_properties`, and limits become stops as stiff as
-    needed for a contact of at most about `limit_time`: k = m (π / limit_time)² with m the joint's
-    largest entry of the mass matrix at neutral q and 64 random configurations (always the same
-    ones). In a system with loops a joint also moves what the loops couple to it: the configurations
-    are those that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts,
-    wherever the loops let the joint move.
+    `simulate` itself does not add them, so that nothing acts that was not asked for. Damping is
+    `model.damping`, friction that of `model.joint_properties`, and limits become compliant stops as
+    stiff as needed for a contact of at most about `limit_time`: k = m (π / limit_time)² with m the
+    joint's largest entry of the mass matrix at neutral q and 64 random configurations (always the
+    same ones). In a system with loops a joint also moves what the loops couple to it: the
+    configurations are those that close the loops, and m is at least 1/Y_kk, with Y the derivative
+    of accelerations with respect to tau, wherever the loops let the joint move.
 
-    **Arguments:** `limit_time`, 0.02 s; `dissipation` of the stops (0) and `velocity_scale` of
-    friction (0.01) as in `JointLimit` and `JointFriction`; `exact`, True for rigid stops and dry
-    friction, which have none of these, and with which ``integrator="time_stepping"`` runs.
-    **Returns:** a list of elements for `simulate(forces=…)` and `Simulator`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    limit_time : float, optional
+        Longest time of a contact with a limit, s. Default: 0.02.
+    dissipation : float, optional
+        Dissipation of limits, as in `JointLimit`. Default: 0.
+    velocity_scale : float, optional
+        Velocity scale of friction, as in `JointFriction`. Default: 0.01.
+    exact : bool, optional
+        True for rigid limits and dry friction, which have none of these, and with which
+        ``integrator="time_stepping"`` works.
 
+    Returns
+    -------
+    list of Force
+        Elements for `simulate(forces=…)` and `Simulator`.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> [type(x).__name__ for x in pp.forces.from_model(pp.examples.seven_joint_arm())]
     ['JointDamper', 'JointLimit']
@@ -284,8 +336,8 @@ def from_model(
     for name, x in soft.items():
         if exact and x is not None:
             raise InputError(
-                f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
-                f"Leave one of the two out"
+                f"{name}={x!r} has no effect: exact=True makes joint limits rigid and friction "
+                "dry. Remove one of the two"
             )
     limit_time = checked_time(0.02 if limit_time is None else limit_time, "limit_time")
     dissipation, velocity_scale = (
@@ -323,8 +375,9 @@ def _largest_inertias(mechanism: Model) -> Array:
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():
         raise InputError(
-            "from_model finds no configuration that closes the loops, so it is not known what "
-            "inertia hits the stops. Give them yourself:  forces.JointLimit('elbow', stiffness)"
+            "from_model found no configuration that closes the loops, so the inertia at the "
+            "joint limits is unknown. Pass the limits yourself:  forces.JointLimit('elbow', "
+            "stiffness)"
         )
     own = np.diagonal(mass_matrix(tree, found[closed]), axis1=-2, axis2=-1)
     at = ConstraintMetric(mechanism.rows, found[closed])

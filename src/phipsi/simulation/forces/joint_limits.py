@@ -14,27 +14,39 @@ from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Allowed, Array, Force, State
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of
 
-_STIFFNESS = Allowed(lambda x: x >= 0, "at least 0; inf makes the stop rigid")
+_STIFFNESS = Allowed(lambda x: x >= 0, "at least 0; inf makes the limit rigid")
 _LOWER = Allowed(lambda x: x < np.inf, "a number, or -inf for no limit")
 _UPPER = Allowed(lambda x: x > -np.inf, "a number, or inf for no limit")
 
 
 @final
 class JointLimit(OnRates):
-    """Limits of joints as compliant stops on both sides.
+    """Joint limits as compliant or rigid stops on both sides.
 
-    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
-    Crossley: no jump at contact, and never pulling. It stores ½ k d².
+    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)) (Hunt–Crossley): no jump
+    at contact, and never pulling. It stores ½ k d².
 
     With ``stiffness=np.inf`` the joint does not pass its limit: 0 ≤ p ⊥ distance ≥ 0. It rebounds
     with `restitution` e times its speed, where that adds no energy. ``integrator="time_stepping"``
     solves for these impulses together with those of contacts; "dopri" and "radau" locate impacts.
+    Only for joints whose velocities are the derivatives of their coordinates.
 
-    **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
-    `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
-    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default; `restitution`, 0 to
-    1, of rigid stops. Only for joints whose rates are the derivatives of their coordinates.
+    Parameters
+    ----------
+    joints : str, sequence of str or None
+        Names of joints, or None for all that have limits in the model, and with `lower` or `upper`
+        for all that can have some.
+    stiffness : array_like
+        k, N·m/rad or N/m.
+    dissipation : array_like, optional
+        α, s/rad or s/m (0: elastic).
+    lower, upper : array_like, optional
+        Limits. Default: those of the model.
+    restitution : array_like, optional
+        Coefficient of restitution of rigid limits, 0 to 1.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> stop = pp.forces.JointLimit("joint1", 1e4, dissipation=0.3, lower=-1.0)
@@ -87,25 +99,33 @@ class JointLimit(OnRates):
             if not model.joint(name).joint.is_additive:
                 raise InputError(
                     f"{who}: joint {name!r} ({model.joint(name).joint.kind}) has no coordinates "
-                    f"whose derivatives are its rates, so a limit on them is not a stop. Write a "
-                    f"force element, or use revolute joints with massless bodies between."
+                    "whose derivatives are its velocities, so it cannot have limits. Write a "
+                    "force element, or use revolute joints with massless bodies between."
                 )
         where = coordinates_of(model, names)
         out._q = np.array(where, dtype=int)
         out._k, out._alpha = field("stiffness", _STIFFNESS), field("dissipation")
         out._rigid = rigid = np.isinf(out._k)
         if out._alpha[rigid].any():
-            raise InputError(f"{who}: a rigid stop has no dissipation; it may have a restitution.")
+            raise InputError(
+                f"{who}: dissipation= applies only to compliant limits (finite stiffness=). For a "
+                "rigid limit use restitution=."
+            )
         out._e = field("restitution")
         if (out._e > 1).any():
             raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
         if out._e[~rigid].any():
-            raise InputError(f"{who}: a stop that gives has no restitution but a dissipation.")
+            raise InputError(
+                f"{who}: restitution= applies only to rigid limits (stiffness=inf). For a "
+                "compliant limit use dissipation=."
+            )
         lower, upper = model.lower[where], model.upper[where]
         if given:
             lower, upper = field("lower", _LOWER, -np.inf), field("upper", _UPPER, np.inf)
         if (lower > upper).any():
-            raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
+            raise InputError(
+                f"{who}: lower is above upper, so no configuration is within the limits."
+            )
         if len(rates) and not (np.isfinite(lower) | np.isfinite(upper)).any():
             raise InputError(self._no_limits("these joints have no limits in the model"))
         out._lower, out._upper = lower, upper
@@ -114,8 +134,8 @@ class JointLimit(OnRates):
 
     def _no_limits(self, why: str) -> str:
         return (
-            f"{self!r}: {why}, so there is nothing to stop at. Give them:  "
-            f"JointLimit(…, lower=-1.5, upper=1.5)"
+            f"{self!r}: {why}, so JointLimit has no effect. Pass limits:  JointLimit(…, "
+            "lower=-1.5, upper=1.5)"
         )
 
     def _join(self, other: JointLimit) -> None:
@@ -125,8 +145,8 @@ class JointLimit(OnRates):
 
     def unchangeable(self) -> Mapping[str, tuple[Array, str]]:
         """What follows from which stops are rigid, and on which side."""
-        firm = "a rigid stop is no spring: make it compliant,  JointLimit(…, stiffness=1e4)"
-        side = "a rigid stop without a limit on this side; give it one,  JointLimit(…, {}={})"
+        firm = "it cannot be set on a rigid limit. Make it compliant:  JointLimit(…, stiffness=1e4)"
+        side = "the rigid limit is infinite on this side. Pass a finite one:  JointLimit(…, {}={})"
         return {
             "stiffness": (self._rigid, firm),
             "dissipation": (self._rigid, firm),

@@ -47,19 +47,21 @@ class OnRates(PrintedForce):
             names = known_joints(model, () if joints is None else joints)
             twice = next(x for x in names if names.count(x) > 1)
             raise InputError(
-                f"{self!r}: joint {twice!r} is named twice, so it is not clear which numbers are "
-                f"meant. Name it once, or make two elements, which add up:\n"
-                f"    {type(self).__name__}({twice!r}, …), {type(self).__name__}({twice!r}, …)"
+                f"{self!r}: joint {twice!r} is named twice, so its numbers are ambiguous. "
+                "Name it once, or make two elements, whose forces are added:\n"
+                f"    {type(self).__name__}({twice!r}, …), {type(self).__name__}({twice!r}, "
+                "…)"
             )
         first = arguments_of(type(self))[1]
         if joints is None and model.is_flexible and np.ndim(getattr(self, first)) == 0:
             named = [n for n in model.joint_names if len(rates_of(model, n))]
             raise InputError(
-                f"{self!r}: without names it acts on all rates, and those of modes of bodies that "
-                f"deform are no rates of joints: one {first} for both means nothing in physics. "
-                f"Modes have the stiffness and damping of their FlexibleInertia. Name the joints:\n"
+                f"{self!r}: without names it acts on all velocities, those of modes of "
+                f"flexible bodies too, for which the same {first} has no physical meaning. "
+                "Modes have the stiffness and damping of their FlexibleInertia. Name the "
+                "joints:\n"
                 f"    {type(self).__name__}({named!r}, …)\n"
-                f"or give nv = {model.nv} numbers."
+                f"or pass nv = {model.nv} numbers."
             )
 
         def field(name: str, allowed: Allowed = NOT_NEGATIVE, default: Any = None) -> Array:

@@ -6,5 +6,6 @@ __getattr__, __dir__, __all__ = offer(
     __name__,
     {
         "contact_steps": ".",
+        "single_contact_step": ".",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

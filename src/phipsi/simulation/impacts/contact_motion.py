@@ -57,7 +57,7 @@ class RowState(NamedTuple):
     at the hosts of both sides; `admittance` (6m, 6m), Λ at the hosts; `push` (nv, 6m), what
     forces at the hosts do to vdot: with rows of joints, and with constraint rows, which have been
     eliminated from both; `places` of slots between faces, None without such slots; `weight` (k,) of
-    the stiffness of slots that give, None where all are 1.
+    the stiffness of compliant slots, None where all are 1.
     """
 
     gap: Array

@@ -193,14 +193,19 @@ class Motion:
             rows = [int(k) for k in np.flatnonzero(wrong[i] > allowed[i])[:6]]
             listed = ", ".join(f"{system.row_names[k]!r} by {wrong[i, k]:.4g}" for k in rows)
             keep = (
-                f"\nThey change all rates. To keep that of a joint that is driven, project with a "
-                f"motor on it:\n    driven = pp.System(system.model, [*system.constraints, "
-                f"pp.constraints.Motor(name='drive', joint=…, rate=…)])\n"
+                "\n"
+                "These change all velocities. To keep the velocity of a driven joint, project "
+                "with a motor on it:\n"
+                "    driven = pp.System(system.model, [*system.constraints, "
+                "pp.constraints.Motor(name='drive', joint=…, rate=…)])\n"
                 f"    {names[0]}, {names[1]} = driven.project({names[0]}, {names[1]})"
             )
             raise InputError(
-                f"{names[1]}{_which(i, q)} would open the loops: it breaks the rates of {listed} "
-                f"(rad/s, m/s). The nearest admissible rates are those of\n    {fix}"
+                (
+                    f"{names[1]}{_which(i, q)} violates the constraint velocities: {listed} "
+                    "(rad/s, m/s). The nearest admissible velocities:\n"
+                    f"    {fix}"
+                )
                 + ("" if system.rates.any() else keep)
             )
         return float(gap.max(initial=0.0))
@@ -214,8 +219,9 @@ def not_closed(system: System, q: Array, tolerance: float) -> str:
     """Why a projection has failed at q."""
     gaps = "\n".join(open_loops_at(system.rows, q, tolerance))
     return (
-        f"the loops cannot be closed again near the state that the step reached:\n{gaps}\nThe "
-        "mechanism is at the end of what it can reach, or the step was too long"
+        "the loops cannot be closed again near the state that the step reached:\n"
+        f"{gaps}\n"
+        "The mechanism is at the limit of its reach, or the step is too long"
     )
 
 

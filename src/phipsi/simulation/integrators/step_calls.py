@@ -119,8 +119,8 @@ class ProgramCall(Primitive):
         if native is None:
             fix = "" if has_machine_code() else ". That needs LLVM:  pip install llvmlite"
             raise InputError(
-                f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
-                f"of a compiled run{fix}"
+                f"there is no machine code for {self.name} of {model!r}, so a compiled step "
+                f"cannot contain it{fix}"
             )
         self.native, self.natives = native, (native,)
         self._unrolled = None
@@ -274,8 +274,8 @@ class ProgramCall(Primitive):
 
 def _no_derivative(form: Expr) -> str:
     return (
-        f"the gradient needs the derivative of {form}, which a law reads, and that is not known. "
-        "Let the law read a vector, such as the product with one"
+        f"the gradient needs the derivative of {form}, which a law reads, and which is not "
+        "implemented. Let the law read a vector, such as the product with one"
     )
 
 

@@ -96,7 +96,7 @@ class HostDynamics(NamedTuple):
 class StepGraph:
     """The equations of a run at any place: laws and forward dynamics.
 
-    `given` names quantities of the algebra that every trajectory has its own of, as `compile`
+    `given` names per-trajectory quantities of the algebra, as `compile`
     takes them, or `INERTIA`; they are inputs of the graph by the same names. With `prescribed`, the
     input ``free`` (nv,) marks joints with 1 whose efforts are given, and with 0 those whose
     accelerations stand in their place (hybrid dynamics; trees).
@@ -140,8 +140,8 @@ class StepGraph:
         """Reject quantities of which a part of the run would not know."""
         if INERTIA in self._named and "M" in self._named:
             raise InputError(
-                f"per_trajectory={list(self._named)!r}: the inertias of bodies are given twice, as "
-                f"{INERTIA!r} and as 'M'. Leave one of them out"
+                f"per_trajectory={list(self._named)!r}: the inertias of bodies are listed twice, "
+                f"as {INERTIA!r} and as 'M'. Remove one of them"
             )
         unfit, why = [x for x in self._given if x not in _OF_SYSTEMS], ""
         if mechanism.n_rows:
@@ -159,7 +159,7 @@ class StepGraph:
             raise InputError(
                 f"per_trajectory={list(self._named)!r}: these laws were traced for "
                 f"{list(self.circuit.given)!r}, and read masses and gravity of those. Trace them "
-                f"with the same:  circuit(mechanism, laws, dt, given)"
+                f"with the same:  block_diagram(mechanism, laws, dt, given)"
             )
 
     @property
@@ -169,7 +169,7 @@ class StepGraph:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The quantities that every trajectory has its own of, as they were named."""
+        """The per-trajectory quantities, as they were named."""
         return self._named
 
     @property

@@ -85,7 +85,7 @@ WRONG = 1e-4
 class StepImpulses(NamedTuple):
     """What the impulses of a step do: forces on hosts, new values of states, nodes; energies.
 
-    `allowed`, J: the kinetic energy that rounding and contacts that give may add; `buried`, 1 where
+    `allowed`, J: the kinetic energy that rounding and compliant contacts may add; `buried`, 1 where
     bodies are deeper in each other than velocities explain; `motions` of hosts before the step,
     without impulses and with them.
     """

@@ -79,7 +79,7 @@ COMPILED = ("semi_implicit", "rk4", "linearly_implicit", "variational")
 """Integrators of `rollout`."""
 
 DIFFERENTIABLE = ("semi_implicit", "rk4", "linearly_implicit")
-"""Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
+"""Integrators whose steps have derivatives, and that support constraints and prescribed joints."""
 
 SIMULATED = (
     "rk4", "semi_implicit", "linearly_implicit", "implicit_damping", "implicit_midpoint",

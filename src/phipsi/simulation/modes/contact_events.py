@@ -336,7 +336,9 @@ class ContactEvents:
             hit |= impact.impulses[normals] > 0
         else:
             names_of = ", ".join(sorted({repr(x) for x in contacts.names}))
-            raise Diverged(f"no forces and no impulses of {names_of} go with the motion")
+            raise Diverged(
+                f"no forces and no impulses of {names_of} are consistent with the motion"
+            )
         rests: list[tuple[float, str]] = []
         if hit.any():
             low, rests = self._low(t, q, v, decided, touching)
@@ -368,7 +370,7 @@ class ContactEvents:
         return EventOutcome(q, v, names, gain, rests)
 
     def _chatters(self, t: float, q: Array, v: Array, touching: Array) -> bool:
-        """Whether a body that touches with several points only trembles on them.
+        """Whether a body that touches with several points only chatters on them.
 
         A block that friction tips and that falls back may go on so for ever, with amplitudes below
         all tolerances; it is at rest then.
@@ -454,8 +456,8 @@ class ContactEvents:
         for many, within in ((_MANY, _NO_TIME * self._end), (_TOO_MANY, _HARDLY)):
             if len(self._recent) > many and t - self._recent[-1 - many] <= within:
                 raise Diverged(
-                    f"contacts change their modes without end at t = {t:.9g} s ({many} times "
-                    f"within {t - self._recent[-1 - many]:.2g} s)"
+                    f"contacts change their modes indefinitely (chattering) at t = {t:.9g} s "
+                    f"({many} times within {t - self._recent[-1 - many]:.2g} s)"
                 )
 
 

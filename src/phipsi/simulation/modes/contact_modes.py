@@ -7,7 +7,7 @@ spinning, rolling) either sticks, so that du/dt is zero in its rows too, or slip
     stick, normals:  W f = −a₀,      slip:  f_t = −μ f_n e
 
 where forces are not unique, the least ones. Rigid stops and ropes are slots without friction; dry
-friction in a joint is a group with a known bound, F in place of μ f_n. A slot that gives has a
+friction in a joint is a group with a known bound, F in place of μ f_n. A compliant slot has a
 known force, f_n = k δ + d δ̇, in place of its equation. Which modes follow after an event is the
 problem of contact forces on the level of accelerations: Signorini's and Coulomb's laws for du/dt.
 
@@ -68,9 +68,9 @@ INSTANT = 1e-9
 _SHALLOW = 1e-9
 """Depth (m) of a dip of an open slot that is no contact."""
 _SUNK = 1e-12
-"""Depth (m) at which a slot that gives carries nothing yet."""
+"""Depth (m) at which a compliant slot carries nothing yet."""
 _FELT = 1e-9
-"""Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
+"""Depth (m) of a compliant slot that begins to carry, by which it is known what friction does."""
 _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _BENDS = 1e-9
@@ -158,9 +158,9 @@ class ContactModes:
         if (inside := np.flatnonzero(self.inside(state))).size:
             names = ", ".join(sorted({repr(self.names[i]) for i in inside}))
             raise Diverged(
-                f"the points at which {names} touch have changed places: at the edges of faces "
-                "that turn on each other, other points come between them at once, and events "
-                "follow single points"
+                f"event detection failed for {names}: contact points switched between features "
+                "(edges and faces) within one step, and events follow single points. Use "
+                "integrator='time_stepping'"
             )
 
     def _closed(self, q: Array, slots: Array) -> Array:
@@ -202,7 +202,7 @@ class ContactModes:
         """The rows at a state; ends the run where they are not finite."""
         state = self.motion.at(q, v, vdot)
         if state is None:
-            raise Diverged("the places of contacts are not finite")
+            raise Diverged("the positions of contacts are not finite")
         return state
 
     # ---- forces -------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class ContactModes:
     def contained(self, state: RowState, forces: Array) -> Array:
         """Forces (n,) of the phase inside their cones, where the motion leaves them free.
 
-        The least forces, and where these are outside, others with which the motion is the same.
+        The minimum-norm forces, and where these are outside, others with the same motion.
         """
         at, stuck = self.at, self.at.active(self.modes.closed) & ~self.modes.slips
         normal, rows = forces[self.normals], self.phase.rows
@@ -385,7 +385,7 @@ class ContactModes:
         return near & ~self.at.soft
 
     def pressed(self, state: RowState) -> Array:
-        """The slots (k,) that give, and carry something or begin to."""
+        """The compliant slots (k,) that carry something or begin to."""
         if not self.at.soft.any():
             return self.at.soft
         u, a = (x[self.normals] for x in (state.rate, state.straight + state.turning))
@@ -395,11 +395,11 @@ class ContactModes:
         return self.at.soft & (state.gap <= _SUNK) & ((push > least) | begins)
 
     def _light(self, state: RowState, push: Array) -> Array:
-        """The slots (k,) that give, and carry nothing yet."""
+        """The compliant slots (k,) that carry nothing yet."""
         return self.at.soft & (push <= self.at.stiffness(state.weight) * _FELT)
 
     def _first_push(self, state: RowState) -> Array:
-        """Forces (k,) of slots that give; of those that begin to carry, the first little.
+        """Forces (k,) of compliant slots; of those that begin to carry, the first little.
 
         A corner that lands turns its body, and slips or sticks by the ratio of forces that are both
         zero yet.
@@ -479,8 +479,9 @@ class ContactModes:
         if not found.is_solved:
             names = sorted({self.names[i] for i in np.flatnonzero(slots)})
             raise Diverged(
-                f"the {what} of {', '.join(map(repr, names))} were not found (residual "
-                f"{float(found.residual):.2g})"
+                f"the contact solver did not converge: {what} of {', '.join(map(repr, names))} "
+                f"have the residual {float(found.residual):.2g}. A stiffness in their materials, "
+                "or integrator='time_stepping' with a small dt, may help"
             )
 
     def decide(self, q: Array, v: Array, free: Array) -> Decision | None:
@@ -566,7 +567,7 @@ class ContactModes:
         return left if (self.at.ratio(force) < bound)[sticks].all() else modes
 
     def _pushing(self, state: RowState, modes: Modes) -> Modes:
-        """The same modes without slots that would pull with the least forces of a phase.
+        """The same modes without slots that would pull with the minimum-norm forces of a phase.
 
         Of more points than hold a body, some carry nothing: they stay closed without a force.
         """

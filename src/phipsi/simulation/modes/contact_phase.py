@@ -158,24 +158,24 @@ class RowIndices:
         return length, x / np.where(length > 0, length, 1.0)[:, None]
 
     def push(self, gap: Array, rate: Array, weight: Array | None = None) -> Array:
-        """Forces (k,) of heads that give, N, where they touch: w (k δ + d δ̇); negative pulls."""
+        """Forces (k,) of compliant heads, N, where they touch: w (k δ + d δ̇); negative pulls."""
         force = -np.where(self.soft, self.materials[:, STIFFNESS], 0.0) * gap
         force = force - self.damping(gap) * rate
         return force if weight is None else weight * force
 
     def stiffness(self, weight: Array | None) -> Array:
-        """N/m (k,) of heads that give, with their weights; 0 of others."""
+        """N/m (k,) of compliant heads, with their weights; 0 of others."""
         k = np.where(self.soft, self.materials[:, STIFFNESS], 0.0)
         return k if weight is None else weight * k
 
     def damping(self, gap: Array) -> Array:
-        """N·s/m (k,) of heads that give: d + k α δ."""
+        """N·s/m (k,) of compliant heads: d + k α δ."""
         m = self.materials
         d = m[:, DISSIPATION] + m[:, STIFFNESS] * m[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
         return np.where(self.soft, d, 0.0)
 
     def reach(self, gap: Array, rate: Array) -> Array:
-        """Gaps (k,) that are negative where there is a force: of surfaces that give, not g alone.
+        """Gaps (k,) that are negative where there is a force: of compliant surfaces, not g alone.
 
         A surface that is left faster than it follows carries nothing: g + max(0, d ġ)/k > 0.
         """
@@ -195,7 +195,7 @@ class ContactPhase:
 
     **Attributes:** `rows` with forces; `held`, those of them that have an equation: normals, and
     rows of groups that stick; `still`, those of these whose velocity is zero: all but normals of
-    heads that give, whose places among `held` are `gives`, and whose heads are `given_by`; `keep`
+    compliant heads, whose places among `held` are `gives`, and whose heads are `given_by`; `keep`
     and `slips`, the places of held and of other rows among `rows`; `unit` (rows, held), the forces
     of rows by those of held ones, without friction of groups that slip, whose entries are
     (`leaning`, `columns`); `rubbing`, the places of joints that slip among `rows`; `moving`, the

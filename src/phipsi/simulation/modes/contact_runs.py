@@ -112,7 +112,7 @@ def separated(contacts: ContactModes, q: Array) -> Array:
 def check_contact_run(
     system: Model, integrator: str, given: Mapping[str, Any], stabilization: str | None
 ) -> None:
-    """Reject what does not go with contacts, rigid stops, ropes and dry friction."""
+    """Reject what cannot be combined with contacts, rigid limits, ropes and dry friction."""
     if integrator not in ("dopri", "radau", "time_stepping"):
         raise InputError(
             f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
@@ -124,26 +124,24 @@ def check_contact_run(
         raise InputError(prescribed_message("simulate", WITH_CONTACTS))
     if given["topology"]:
         raise InputError(
-            "topology= is not yet supported with contacts, rigid stops, ropes and dry friction: "
-            "their forces would have to account for it. Remove topology=, or contacts= of the "
-            "system"
+            "topology= is not yet supported with contacts, rigid joint limits, ropes and dry "
+            "friction. Remove topology=, or contacts= of the system"
         )
     if isinstance(system, System) and system.n_rows and integrator != "time_stepping":
         if system.rates.any():
             raise InputError(
-                "constraint rows with prescribed rates do not go with events of contacts: their "
-                "work could not be told from that of contacts. Take fixed steps:\n"
+                "constraint rows with prescribed velocities cannot be combined with events of "
+                "contacts: their work could not be separated from that of contacts. Use fixed "
+                "steps:\n"
                 "    integrator='time_stepping', dt=1e-3"
             )
         if stabilization not in (None, "project"):
             raise InputError(
-                f"stabilization={stabilization!r} does not go with contacts, whose gaps are "
-                "projected together with the constraints. Leave it out"
+                f"stabilization={stabilization!r} cannot be combined with contacts, whose gaps "
+                "are projected together with the constraints. Remove it"
             )
     if CONTACTS in (given["quadratures"] or {}):
-        raise InputError(
-            f"the quadrature {CONTACTS!r} is the work of contact forces; give yours another name"
-        )
+        raise InputError(f"the quadrature {CONTACTS!r} is the work of contact forces. Rename yours")
 
 
 def simulate_steps(
@@ -169,8 +167,9 @@ def simulate_steps(
     for name, x in unfit.items():
         if x:
             raise InputError(
-                f"{name}= does not go with integrator='time_stepping', whose steps are compiled. "
-                f"Leave it out, or let events be located:  integrator='dopri'"
+                f"{name}= cannot be combined with integrator='time_stepping', whose steps are "
+                "compiled. Remove it, or use an integrator that locates events:  "
+                "integrator='dopri'"
             )
     end = checked_time(duration, "duration")
     times = checked_output_times(output_times, end)

@@ -79,9 +79,9 @@ def check_determined(mechanism: Model, q: Array, rows: Sequence[int]) -> None:
             found.append(repr(mechanism.row_names[i]))
     if found:
         raise InputError(
-            f"a law reads the constraint loads of {', '.join(found)}, which are not determined: "
-            "other rows can carry them as well (system.redundant_rows(q)). Remove redundant rows, "
-            "or read the efforts of all constraints at the joints:\n"
+            f"a law reads the constraint loads of {', '.join(found)}, which are statically "
+            "indeterminate: other rows can carry them as well (system.redundant_rows(q)). "
+            "Remove redundant rows, or read the efforts of all constraints at the joints:\n"
             "    pp.signals.constraint_efforts()"
         )
 
@@ -98,7 +98,7 @@ def _vector(
         more = ", …" if model.n_bodies > 8 else ""
         batch = ""
         if array.ndim > 1 and array.shape[-1] == size:
-            batch = " simulate runs one motion; for many at once see pp.rollout."
+            batch = " simulate takes one initial state. For a batch use pp.rollout or pp.Simulator."
         raise InputError(
             f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
             f"(joints {names}{more}).{batch}"
@@ -119,8 +119,8 @@ def checked_method(integrator: str) -> Method:
     method = METHODS[checked_word(integrator)]
     if method.damping_implicit:
         raise InputError(
-            f"integrator={integrator!r} needs the derivatives of laws, which functions in "
-            "Python do not have. Run it in a simulator, with the dampers as laws:\n"
+            f"integrator={integrator!r} needs the derivatives of laws, which Python functions do "
+            "not have. Use it in a Simulator, with the dampers as laws:\n"
             f"    sim = pp.Simulator(model, laws, dt, integrator={integrator!r})\n"
             "or use one for stiff forces:  integrator='implicit_midpoint' or 'radau'"
         )
@@ -132,8 +132,10 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
     if not method.is_variational or not (rows or prescribed):
         return
     why, what = (
-        "joints whose accelerations are given do not follow from a Lagrangian, so there is nothing "
-        "that it could conserve",
+        (
+            "joints with prescribed accelerations do not follow from a Lagrangian, so it has no "
+            "conserved quantity"
+        ),
         "prescribed joints",
     )
     if rows:
@@ -143,8 +145,8 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
             f"a system with {rows} constraint rows",
         )
     raise InputError(
-        f"integrator={method.name!r} does not go with {what}: {why}. Use one that does:\n"
-        f"    integrator='rk4'"
+        f"integrator={method.name!r} cannot be combined with {what}: {why}. Use another one:\n"
+        "    integrator='rk4'"
     )
 
 
@@ -153,21 +155,22 @@ def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = 
     touching = mechanism.contact_pairs is not None
     if joints and not method.handles_contact:
         raise InputError(
-            f"integrator={method.name!r} does not know rigid stops and ropes (stiffness=inf) and "
-            "dry friction (velocity_scale=0). Use the one that does, or give them a finite "
-            "stiffness and a velocity_scale above 0:\n    integrator='time_stepping'"
+            f"integrator={method.name!r} does not account for rigid joint limits and ropes "
+            "(stiffness=inf) and dry friction (velocity_scale=0). Use time stepping, or pass a "
+            "finite stiffness and a velocity_scale above 0:\n"
+            "    integrator='time_stepping'"
         )
     if touching and not method.handles_contact:
         raise InputError(
-            f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "
-            f"the one that does:\n    integrator='time_stepping'"
+            f"integrator={method.name!r} does not account for contacts. Use time stepping:\n"
+            "    integrator='time_stepping'"
         )
     check_pairs(mechanism)
     if method.handles_contact and not touching and not joints:
         raise InputError(
-            "integrator='time_stepping' needs a system whose bodies may touch:\n"
+            "integrator='time_stepping' needs a system with contacts:\n"
             "    pp.System(model, contacts=pp.Contacts(model))\n"
-            "or rigid stops or dry friction in joints:\n"
+            "or rigid limits or dry friction of joints:\n"
             "    laws=[pp.forces.JointLimit(None, np.inf)]"
         )
 
@@ -176,8 +179,8 @@ def check_pairs(mechanism: Model) -> None:
     """Reject contacts without a pair: nothing would ever touch."""
     if mechanism.contact_pairs is not None and not mechanism.contact_pairs.n_slots:
         raise InputError(
-            "the contacts of this system have no pair of shapes that may touch. Leave contacts= "
-            "out, or see what was left out:  pp.Contacts(model).pairs"
+            "the contacts of this system have no pair of shapes that may touch. Remove "
+            "contacts=, or see which pairs there are:  pp.Contacts(model).pairs"
         )
 
 
@@ -206,8 +209,8 @@ def check_count(end: float, dt: float) -> None:
     """Reject fixed steps that are too many to be counted."""
     if end / 2**53 > dt:
         raise InputError(
-            f"dt={dt!r} s is too small for {end:g} s: these are more steps than can be counted. "
-            "Take longer steps, such as dt=1e-3"
+            f"dt={dt!r} s is too small for {end:g} s: there would be too many steps. Increase "
+            "dt, for example dt=1e-3"
         )
 
 
@@ -218,8 +221,8 @@ def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:
     least = 100 * np.finfo(float).eps
     if r < least:
         raise InputError(
-            f"rtol={rtol!r} asks for more digits than double precision has; the least that makes "
-            f"sense is {least:.2g}, and 1e-12 is tight."
+            f"rtol={rtol!r} asks for more digits than double precision has. It must be at least "
+            f"{least:.2g}; 1e-12 is already tight."
         )
     return r, a
 
@@ -245,7 +248,9 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
         )
     if array.size and (array[0] < 0 or array[-1] > duration):
         outside = array[0] if array[0] < 0 else array[-1]
-        raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
+        raise InputError(
+            f"output_times has {outside}, but the simulation goes from 0 to {duration} s."
+        )
     return array
 
 
@@ -262,7 +267,7 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
     if not fine.all():
         index = tuple(int(i) for i in np.argwhere(~fine)[0])
         may = own[index[array.ndim - own.ndim :]]
-        more = f", or {may}, which is no limit" if np.isinf(may) else ""
+        more = f", or {may}, which stands for no limit" if np.isinf(may) else ""
         raise InputError(
             f"{known.name} is {array[index]} at index {list(index)}; it must be finite{more}"
         )
@@ -273,8 +278,8 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
             index = tuple(int(i) for i in np.argwhere(changed)[0])
             default = own[index[array.ndim - own.ndim :]]
             raise InputError(
-                f"{known.name} is {array[index]} at index {list(index)}, where the run has "
-                f"{default} and cannot change it: {why}"
+                f"{known.name} is {array[index]} at index {list(index)}, but the simulator was "
+                f"made with {default}, and it cannot change: {why}"
             )
     return array
 
@@ -305,6 +310,6 @@ def check_room(each: int, *given: tuple[Any, int], count: int | None = None) -> 
         np.empty(size, dtype=np.uint8)
     except MemoryError:
         raise InputError(
-            f"{count:,} trajectories of {each} bytes each take {float(size):.2g} bytes, and there "
-            f"is no memory for them. Run fewer at a time"
+            f"{count:,} trajectories of {each} bytes each need {float(size):.2g} bytes, which is "
+            "more than the available memory. Use smaller batches"
         ) from None

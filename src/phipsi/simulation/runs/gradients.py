@@ -41,6 +41,7 @@ from phipsi.simulation.runs.user_functions import check_signature
 from phipsi.support import shapes_in_line
 
 Array = NDArray[Any]
+_BY_Q, _BY_V = "derivative with respect to q", "derivative with respect to v"
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
 Final = Callable[[Array, Array], tuple[Any, Any, Any]]
 
@@ -51,12 +52,21 @@ _FEW_NUMBERS = 2e6
 
 
 class RolloutGradient(NamedTuple):
-    """Cost of a motion and its gradients.
+    """Cost of a rollout and its gradients, from `rollout_gradient`.
 
-    `cost` (...); by the initial configuration `q0` (..., nv), in the directions of v; by the
-    initial rates `v0` (..., nv); by the efforts `tau`, of the shape (..., steps, nv), or (..., nv)
-    if they were constant; by the `parameters` (..., 10 n + nv) in the order of
-    ``inertial_parameters(model, armature=True)``, or None if not asked for.
+    Parameters
+    ----------
+    cost : ndarray, shape (...)
+        The cost.
+    q0 : ndarray, shape (..., nv)
+        Gradient with respect to the initial configuration, in the directions of v.
+    v0 : ndarray, shape (..., nv)
+        Gradient with respect to the initial velocities.
+    tau : ndarray, shape (..., steps, nv) or (..., nv)
+        Gradient with respect to tau; (..., nv) if it was constant.
+    parameters : ndarray, shape (..., 10 n + nv), or None
+        Gradient with respect to the inertial parameters and rotor inertias, in the order of
+        ``inertial_parameters(model, armature=True)``; None if not asked for.
     """
 
     cost: Array
@@ -87,30 +97,62 @@ def rollout_gradient(
     prescribed: Sequence[str] | ArrayLike | None = None,
     per_step: bool | None = None,
 ) -> RolloutGradient:
-    """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
+    """Cost of a rollout and its gradient with respect to states, tau and parameters (adjoint).
 
     The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, and the gradient by tau_k is
     B_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of the computed steps
-    (`step_derivatives`), as vector–Jacobian products in machine code. Only every so many
-    states are kept; those between are computed again, so memory grows with √steps. Motions of a
-    `System` keep its constraints, and the gradient goes through their projection; for changes of q0
-    and v0 that break them it is that of the projected changes. Where constraint rows are nearly
-    dependent, and by `parameters` of flexible bodies, A_k and B_k themselves are used, with NumPy.
+    (`step_derivatives`), as vector–Jacobian products in machine code. States are kept at intervals
+    only; those in between are computed again (checkpointing), so memory grows with √steps. Motions
+    of a `System` keep its constraints, and the gradient goes through their projection; for changes
+    of q0 and v0 that break the constraints it is the gradient of the projected changes. Where
+    constraint rows are nearly dependent, and for `parameters` of flexible bodies, A_k and B_k
+    themselves are used, with NumPy.
 
-    **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
-    `threads`, `per_step` as for `rollout`, and of a model `prescribed`: gradients by `tau` are by
-    the accelerations there. ``final(q, v)`` returns the cost (...) of the last
-    state and its derivatives (..., nv) by q, in the directions of v, and by v.
-    ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
-    (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs (..., m), which are
-    added up, and derivatives by q, v and tau, (..., m, nv) each. None stands for a derivative that
-    is zero. `parameters` asks for the gradient by the inertial parameters and rotor inertias;
-    `segment`, the number of steps between two kept states.
-    **Returns:** `RolloutGradient`.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0, v0, tau : array_like
+        Initial states, and joint torques and forces, as for `rollout`.
+    dt : float
+        Time step, s.
+    steps : int
+        Number of steps.
+    running : callable, optional
+        ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
+        (..., m, nq), v and tau (..., m, nv) at their beginnings. It returns costs (..., m), which
+        are summed, and derivatives with respect to q, v and tau, (..., m, nv) each. None stands for
+        a derivative that is zero.
+    final : callable, optional
+        ``final(q, v)`` returns the cost (...) of the last state and its derivatives (..., nv) with
+        respect to q, in the directions of v, and v.
+    integrator : str, optional
+        As for `rollout`.
+    parameters : bool, optional
+        Whether to compute the gradient with respect to inertial parameters and rotor inertias.
+    segment : int, optional
+        Number of steps between two kept states.
+    threads : int, optional
+        Number of threads that share the batch.
+    prescribed : sequence of str or array_like, optional
+        Joints of a tree with prescribed accelerations, as for `rollout`: there, gradients by `tau`
+        are with respect to the accelerations.
+    per_step : bool, optional
+        Whether `tau` has an axis of steps, as for `rollout`.
+
+    Returns
+    -------
+    RolloutGradient
+        The cost and its gradients.
+
+    Notes
+    -----
     **Cost:** O(N) per step, four to six rollouts, twice as much with `parameters`; with A and B
     O(nv³ + rows³) per step (`step_derivatives`).
     **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
@@ -126,7 +168,9 @@ def rollout_gradient(
     """
     model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
-        raise InputError("give a cost: final=… for the last state, running=… for every step")
+        raise InputError(
+            "a cost is missing. Pass final=… for the last state, or running=… for every step"
+        )
     checked_differentiable(integrator)
     parameters = true_or_false("parameters", parameters)
     for name, function in (("running", running), ("final", final)):
@@ -381,9 +425,11 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
         return cost, adjoint
     found = final(q, v)
     if not isinstance(found, tuple) or len(found) != 3:
-        raise InputError("final(q, v) must return a cost and two derivatives, by q and by v")
+        raise InputError(
+            "final(q, v) must return a cost and two derivatives, with respect to q and v"
+        )
     value, by_q, by_v = found
-    for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
+    for at, name, given in ((0, _BY_Q, by_q), (nv, _BY_V, by_v)):
         if given is not None:
             adjoint[..., at : at + nv] = _shaped("final", name, given, v.shape)
     return cost + _shaped("final", "cost", value, batch), adjoint
@@ -396,7 +442,7 @@ def _running_cost(
     if running is None:
         return 0.0, [None, None, None]
     found = running(numbers, q, v, tau)
-    names = ("derivative by q", "derivative by v", "derivative by tau")
+    names = (_BY_Q, _BY_V, "derivative with respect to tau")
     if not isinstance(found, tuple) or len(found) != 1 + len(names):
         raise InputError("running(k, q, v, tau) must return a cost and three derivatives")
     value, *sources = found
@@ -413,10 +459,10 @@ def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Ar
         return np.broadcast_to(array, shape)
     except ValueError:
         hint = ""
-        if what == "derivative by q" and array.shape[:-1] == shape[:-1]:
+        if what == _BY_Q and array.shape[:-1] == shape[:-1]:
             hint = (
-                ". Derivatives by q are in the directions of v (nv of them), not by the components "
-                "of quaternions"
+                ". Derivatives with respect to q are in the directions of v (nv of them), not "
+                "those of the components of quaternions"
             )
         raise InputError(
             f"the {what} that {function}(…) returns has shape {array.shape}, but must have {shape}"

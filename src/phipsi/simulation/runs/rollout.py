@@ -54,40 +54,75 @@ def rollout(
     per_step: bool | None = None,
     reproducible: bool = False,
 ) -> tuple[Array, Array]:
-    """Trajectories of many initial states under given efforts.
+    """Simulate many initial states with fixed steps, under given joint torques and forces.
 
     Each step is vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b]) and the integrator's formula on the
-    group, all in machine code with trajectories side by side in vector lanes; a trajectory has the
-    same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
-    constraints, of every kind: the steps are those of `simulate` with stabilization="project", in
-    machine code too. Where constraint rows are nearly dependent, in or near a singular
-    configuration, a trajectory is stepped in NumPy until the next record, which takes about 60
-    times as long (and may give other last bits in another batch); so are `prescribed` joints of a
-    system.
+    group, in machine code with trajectories side by side in SIMD lanes. A trajectory is bitwise
+    identical in whatever batch and number of threads it is computed. Motions of a `System` keep its
+    constraints, of every kind: the steps are those of `simulate` with stabilization="project".
+    Where constraint rows are nearly dependent, in or near a singular configuration, a trajectory is
+    stepped in NumPy until the next record, which takes about 60 times as long (and may differ in
+    the last digits in another batch); so are `prescribed` joints of a system.
 
-    **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
-    `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
-    `steps`, how many; `record_every`, steps between records; `integrator`: "rk4" (order 4);
-    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
-    "linearly_implicit" (the same with elastic forces at the end of the step); "variational"
-    (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
-    `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
-    of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
-    `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more than q0 and
-    v0 have is that of the steps, and what fits only one way is taken so; where the lengths allow
-    both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which; `reproducible`, whether
-    steps use no fused multiply-add and none of NumPy's matrices: then they have the bits of
-    ``Simulator(…, reproducible=True)`` on every processor, and a trajectory of a system that comes
-    near a singular configuration stops with an error.
-    **Returns:** q (..., steps // record_every + 1, nq) and v (..., steps // record_every + 1, nv),
-    the first records being the initial states.
-    **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0 : array_like, shape (..., nq)
+        Initial configurations.
+    v0 : array_like, shape (..., nv)
+        Initial generalized velocities; `q0` and `v0` broadcast.
+    tau : array_like, shape (..., nv) or (..., steps, nv)
+        Joint torques and forces, N·m or N: constant, or for every step, held during the step.
+    dt : float
+        Time step, s.
+    steps : int
+        Number of steps.
+    record_every : int, optional
+        Steps between records.
+    integrator : str, optional
+        "rk4" (order 4, the default); "semi_implicit" (order 1, a quarter of the cost, drifts in
+        energy and momentum); "linearly_implicit" (the same with elastic forces at the end of the
+        step); "variational" (order 2, implicit: symplectic, keeps momenta to rounding; trees
+        without prescribed joints).
+    threads : int, optional
+        Number of threads that share the batch.
+    prescribed : sequence of str or array_like, optional
+        Names of joints whose accelerations are given instead of torques and forces, or booleans
+        (..., nv): there `tau` holds the accelerations (hybrid dynamics).
+    per_step : bool, optional
+        Whether `tau` has an axis of steps. By default the axes decide: one more than q0 and v0 have
+        is that of the steps, and what fits only one way is taken so. Where the lengths allow both,
+        such as q0 (N, nq) and tau (N, nv) with steps = N, it is required.
+    reproducible : bool, optional
+        Whether steps use no fused multiply-add and none of NumPy's matrices: then they are bitwise
+        identical to those of ``Simulator(…, reproducible=True)`` on every processor, and a
+        trajectory of a system that comes near a singular configuration stops with an error.
+
+    Returns
+    -------
+    q : ndarray, shape (..., steps // record_every + 1, nq)
+        Configurations; the first record is the initial state.
+    v : ndarray, shape (..., steps // record_every + 1, nv)
+        Generalized velocities.
+
+    Raises
+    ------
+    SimulationError
+        It names the trajectory and the step if one diverges, a joint has nothing to move, loops
+        cannot be closed again, or the equation of a variational step is not solved; everything
+        computed is in its `trajectory` as ``(q, v)``.
+
+    Notes
+    -----
+    Ctrl-C ends it within a second, with a warning: q and v then have the records so far.
+
+    **Cost:** O(N) per step and trajectory: one, four or about ten evaluations of the dynamics for
     "semi_implicit", "rk4" and "variational"; of a system O(N + rows · depth + rows³) each, and two
-    or three for the projection. **Raises:** `SimulationError` naming the trajectory and the step if
-    one diverges, a joint has nothing to move, loops cannot be closed again, or the equation of a
-    variational step is not solved; everything computed is in its `trajectory` as ``(q, v)``. Ctrl-C
-    ends it within a second, with a warning: q and v then have the records so far.
+    or three for the projection.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
@@ -245,7 +280,7 @@ class _SystemRun:
     Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
     nearly dependent, is stepped by `projected_step` from its last record to the next one, which
     decides the rank by singular values or says what is wrong; then machine code goes on. Singular
-    values have other last bits elsewhere, so motions that are `reproducible` end there.
+    values have other last digits elsewhere, so motions that are `reproducible` end there.
     """
 
     def __init__(
@@ -385,13 +420,14 @@ def _checked_reproducible(given: bool, *, system: bool, prescribed: bool) -> boo
     reproducible = true_or_false("reproducible", given)
     if reproducible and not has_machine_code():
         raise InputError(
-            "reproducible=True is for machine code, which needs llvmlite:  pip install llvmlite"
+            "reproducible=True needs machine code, and llvmlite is not installed:  pip install "
+            "llvmlite"
         )
     if reproducible and system and prescribed:
         raise InputError(
-            "prescribed joints of a system with constraints are stepped with NumPy, whose matrices "
-            "have other last bits on other machines. Leave out reproducible=True, or prescribe "
-            "joints of a tree"
+            "prescribed joints of a system with constraints are stepped with NumPy, whose last "
+            "digits depend on the machine. Remove reproducible=True, or prescribe joints of a "
+            "tree"
         )
     return reproducible
 
@@ -421,8 +457,8 @@ def empty_records(
         return np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
     except MemoryError:
         raise InputError(
-            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories are "
-            f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
+            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories "
+            f"are kept, which need {float(size):.2g} bytes, more than the available memory. Use "
             f"{advice}"
         ) from None
 
@@ -439,9 +475,9 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the implicit step was not solved by iteration, nor by Newton's method: "
-        "the step is too long for this motion. Use a smaller dt, or integrator="
-        "'implicit_damping', which solves no equation"
+        "the equation of the implicit step was not solved, neither by fixed-point iteration nor "
+        "by Newton's method: the step is too long for this motion. Use a smaller dt, or "
+        "integrator='implicit_damping', which solves no equation"
     ),
 }
 
@@ -481,20 +517,22 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
     """Why a controller has no efforts; empty if it has."""
     if kind == UNDRIVEN >> 32:
         return (
-            f"the drives cannot make the motion that a controller asks for: joint "
-            f"{joint_at(model, model.v_slices, body)!r} moves without a drive, and nothing acts "
-            "along that motion here. Actuate it too, or keep the path away from such configurations"
+            "the actuators cannot produce the motion that a controller asks for: joint "
+            f"{joint_at(model, model.v_slices, body)!r} is not actuated, and no actuator acts "
+            "along its motion here. Actuate it too, or keep the path away from such "
+            "configurations"
         )
     if kind == SINGULAR_TASK >> 32:
         return (
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
-            "singularity: joint efforts hardly accelerate the frame in some direction of its task. "
-            "Ask for fewer components=, or keep the path away; pp.simulate(…) damps the task there"
+            "singularity: joint torques hardly accelerate the frame in some direction of its "
+            "task. Pass fewer components=, or keep the path away; pp.simulate(…) damps the task "
+            "there"
         )
     if kind == OPEN_PATH >> 32:
         return (
-            "the loops cannot be closed with the independent joints where the reference of a "
-            "controller has them: the mechanism does not reach so far"
+            "the loops cannot be closed with the independent joints at the positions of a "
+            "controller's reference: they are out of reach"
         )
     return ""
 
@@ -509,21 +547,21 @@ def _reason_of_dynamics(model: Model, status: int, body: int, bent: Callable[[],
         return f"joint {model.joint_names[body]!r} seems to have no inertia.\n{text}"
     if code == HINGE:
         return (
-            f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
-            "not positive), so its acceleration is undefined; give the bodies it carries mass or "
-            "the joint armature"
+            f"joint {model.joint_names[body]!r} has no inertia to move (its articulated inertia "
+            "is not positive), so its acceleration is undefined. Give mass to the bodies that "
+            "it carries, or armature to the joint"
         )
     if code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         return (
             f"{row} of the constraints nearly depends on the others: the mechanism is in or near "
             "a singular configuration. pp.rollout(system, …) without reproducible=True and "
-            "pp.simulate(system, …) decide such cases by singular values"
+            "pp.simulate(system, …) handle such cases by singular values"
         )
     if code == NO_MEMORY and status != UNSOLVED and model.n_rows:
         return (
-            "the loops cannot be closed again near the state that the step reached: the mechanism "
-            "is at the end of what it can reach, or the step was too long"
+            "the loops cannot be closed again near the state that the step reached: the "
+            "mechanism is at the limit of its reach, or the step is too long"
         )
     return ""
 

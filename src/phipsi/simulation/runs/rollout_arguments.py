@@ -32,9 +32,9 @@ def rollout_arrays(
     core = 2 if varying else 1
     if varying and effort.shape[-2] != steps:
         raise InputError(
-            f"tau has shape {effort.shape}: its last axes must be (steps, nv) = "
-            f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
-            "constant ones. For constant ones of a batch that only tau has:  per_step=False"
+            f"tau has shape {effort.shape}: its last axes must be (steps, nv) = ({steps}, "
+            f"{model.nv}) if tau changes from step to step, or (nv,) if it is constant. If it is "
+            "constant, in a batch that only tau has:  per_step=False"
         )
     batch = common_batch({"q0": (q, 1), "v0": (v, 1), "tau": (effort, core)})
     check_quaternions(chart_of(model), q, "q0")
@@ -48,8 +48,8 @@ def per_step_efforts(
     """Efforts (n, nv), or (n, steps, nv) if they change from step to step, for a known batch."""
     if tau is None:
         raise InputError(
-            f"per_step={per_step!r} says how tau is laid out, and there is none. Leave it out, or "
-            "give the efforts of every step:  tau of shape (..., steps, nv)"
+            f"per_step={per_step!r} has no effect without tau=. Remove it, or pass tau for every "
+            "step:  tau of shape (..., steps, nv)"
         )
     start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
     q = np.broadcast_to(model.neutral(), start[0].shape)
@@ -71,9 +71,9 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
     except ValueError:
         return True
     raise InputError(
-        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Say "
-        "which:  per_step=True for efforts that change from step to step, the same in every "
-        "trajectory, per_step=False for constant ones, each trajectory its own"
+        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Pass  "
+        "per_step=True if it changes from step to step and is the same in every trajectory, "
+        "per_step=False if it is constant and differs between trajectories"
     )
 
 
@@ -81,6 +81,6 @@ def _flag(per_step: bool | str, effort: Array) -> bool:
     per_step = true_or_false("per_step", per_step, "True, False or None")
     if per_step and effort.ndim < 2:
         raise InputError(
-            f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
+            f"per_step=True needs tau of shape (..., steps, nv), but it has shape {effort.shape}"
         )
     return per_step

@@ -46,7 +46,7 @@ class Cotangents:
 
     **Attributes:** `states`, by name, by q (n, nv) along the rates; `tau`
     (n, nv) or (n, steps, nv), as the efforts were given; `parameters`, by name: (n, *shape) of
-    those that every trajectory has its own of, the sum (*shape) of those that all share.
+    those of each trajectory, the sum (*shape) of those that all share.
     """
 
     states: dict[str, Array]
@@ -152,9 +152,9 @@ class RunGradient:
     name, which are taken after the samples of their step; `parameters`, the sizes of all parameters
     by name, those in `own` of every trajectory; `wrt`, the parameters by which the gradient is
     wanted; `smoothing`, J, of contacts; with `along_rates`, weights of the record "q" are in the
-    directions of the rates (nv), as those of users' costs are; `reproducible`, whether it has the
-    same bits on every processor: sums over steps are then in machine code as well, where NumPy's
-    products of matrices would be faster.
+    directions of the rates (nv), as those of users' costs are; `reproducible`, whether it has
+    bitwise identical results on every processor: sums over steps are then in machine code as well,
+    where NumPy's products of matrices would be faster.
     """
 
     def __init__(
@@ -425,6 +425,6 @@ def _take_failures(forward: RunMemory, *backs: RunMemory) -> None:
 
 def _not_finite() -> SimulationError:
     return SimulationError(
-        "the gradient is no longer finite: a law has no derivative where the run went, "
-        "such as √x at 0, or the run is so sensitive that its gradient overflows"
+        "the gradient is not finite: a law has no derivative at a state of the rollout, such as "
+        "√x at 0, or the rollout is so sensitive that its gradient overflows"
     )

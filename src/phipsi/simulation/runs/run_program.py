@@ -48,12 +48,12 @@ class RunProgram:
 
     **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
     `states`, each with its value after a step; `inputs`, given for every step;
-    `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
+    `own`, per-trajectory parameters, and `shared` ones, by name with the
     number of entries; `samples`; `records`, quantities that are written out; `restart`, if the run
     has episodes; `gives`, quantities that are written out for every step, in the code of the step
     itself; `codes`, the machine code by number of lanes, once it is there; `reproducible`, whether
     it is for any processor, without fused multiply-add. Graphs read
-    states, inputs and parameters by their names, the step length as ``h``, and as whole numbers
+    states, inputs and parameters by their names, the step length as ``h``, and as integers
     the ``step`` of the run and the ``trajectory``.
     """
 

@@ -23,8 +23,8 @@ def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> 
     if isinstance(function, Law) and function.arguments != arguments:
         given = ", ".join(arguments)
         raise InputError(
-            f"{who} is a law, which gets its arguments by name, and is called with ({given}) here. "
-            f"Laws act in compiled runs:\n"
+            f"{who} is a law, whose arguments are passed by name, but it is called with "
+            f"({given}) here. Pass laws to a Simulator:\n"
             f"    pp.Simulator(model, [{function.name}.bind(…)], dt=1e-3)"
         )
     if not callable(function):
@@ -38,7 +38,7 @@ def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> 
     except TypeError:
         given = ", ".join(arguments)
         raise InputError(
-            f"{who} takes {signature}, but it is called with ({given}). Define it so:\n"
+            f"{who} takes {signature}, but it is called with ({given}). Define it as\n"
             f"    def {_identifier(function)}({given}): …"
         ) from None
 

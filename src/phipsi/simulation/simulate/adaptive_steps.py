@@ -41,9 +41,7 @@ _FAR_OFF = 1e-4  # rad or m, from the constraints
 _STALLED, _FOR_STEPS = 1e-6, 1000
 _STALLED_LOOP, _FOR_STEPS_OF_LOOP = 1e-3, 50  # close to where constraints lose rank
 _EXPLICIT = "DOP853"
-_UNRELIABLE = (
-    "; the solution there is not smooth, or the tolerances ask for more than rounding allows"
-)
+_UNRELIABLE = "; the solution is not smooth there, or the tolerances are below rounding errors"
 
 
 @final
@@ -227,14 +225,14 @@ class Adaptive(Stepper):
         self._short = self._short + 1 if h <= least * self._longest else 0
         if self._short and not self._longest:  # LSODA would go on so for ever
             raise Diverged(
-                f"at t = {self.t:.9g} s the solver takes steps of no length: the accelerations are "
-                f"too large for any other"
+                f"at t = {self.t:.9g} s the step size underflowed: the accelerations are too "
+                "large. Check units and gains"
             )
         if self._short > most:
             raise Diverged(
                 f"at t = {self.t:.9g} s the steps have shrunk to {h:.2g} s, from up to "
-                f"{self._longest:.2g} s, for more than {most} steps: the motion becomes "
-                f"singular there, like three hinges in a row when two axes align"
+                f"{self._longest:.2g} s, for more than {most} steps: the motion approaches a "
+                "singularity, such as gimbal lock of three hinges in a row"
             )
 
     def _recentre(self, solver: Any) -> None:

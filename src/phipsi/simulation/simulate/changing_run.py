@@ -188,7 +188,8 @@ def simulate_changing(
     for change in [*before, *(c for e in events for c in changes_of(e.action))]:
         if not isinstance(change, Change):
             raise InputError(
-                f"topology has {change!r}, which is no change of phipsi.topology. For example:\n"
+                f"topology has {change!r}, which is not a change of phipsi.topology. For "
+                "example:\n"
                 "    topology=[pp.topology.Lock('joint1')]"
             )
         change.check(model)  # wrong names are reported now, not when the event happens
@@ -254,7 +255,7 @@ class _Runner:
                 raise SimulationError(text, self._joined(complete=False)) from error
             except PhipsiError as error:
                 raise self._stopped(
-                    f"the run cannot go on from t = {t:.9g} s: {error}", error
+                    f"the simulation cannot continue from t = {t:.9g} s: {error}", error
                 ) from error
             phase.trajectory = found
             fired = self._log(phase)
@@ -552,7 +553,7 @@ def _check_closed(system: System, q: Array, fresh: set[str]) -> None:
         if closure.name in fresh:
             raise InputError(
                 f"constraint {closure.name!r} between {ends(system.model, closure)} is open by "
-                f"{gap[i]:.4g} (row {system.row_names[i]!r}; rad or m) when it is switched on, so "
-                f"its bodies would have to jump. Let the event wait until it is closed, or hold "
-                f"the bodies where they are: as_is=True."
+                f"{gap[i]:.4g} (row {system.row_names[i]!r}; rad or m) when it is switched on, "
+                "so its bodies would have to jump. Trigger the event when it is closed, or keep "
+                "the bodies where they are with as_is=True."
             )

@@ -385,7 +385,7 @@ class Equations:
             finally:
                 self.loops = loops
             if wrong:
-                raise InputError(f"the run cannot start: {wrong}.")
+                raise InputError(f"the simulation cannot start: {wrong}.")
         if not np.isfinite(vdot).all():
             raise self.explain() or InputError("the accelerations at t = 0 are not finite")
 
@@ -422,8 +422,8 @@ class Equations:
             return None
         where = int(np.flatnonzero(~np.isfinite(effort))[0])
         return InputError(
-            f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} "
-            f"at t = {t:.6g} s; efforts must be finite."
+            f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} at t = "
+            f"{t:.6g} s; it must be finite."
         )
 
     def rate_name(self, index: int) -> str:
@@ -445,9 +445,8 @@ class Equations:
             names = ", ".join(map(repr, self.model.joint_names[:6]))
             raise InputError(
                 f"{self._name()} returned {type(given).__name__}{shape} at t = {t:.6g} s{why}, "
-                f"but it must return tau of shape ({self._nv},), one effort per rate (joints "
-                f"{names}"
-                f"{', …' if self.model.n_bodies > 6 else ''})."
+                f"but it must return tau of shape ({self._nv},), one entry per velocity (joints "
+                f"{names}{', …' if self.model.n_bodies > 6 else ''})."
             )
         return effort
 

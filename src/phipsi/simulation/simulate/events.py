@@ -60,18 +60,27 @@ def changes_of(action: Any) -> tuple[Change, ...]:
 @final
 @dataclass(frozen=True)
 class Event:
-    """Something to watch for in a run.
-
-    **Arguments:** `function(t, q, v)`, a continuous number whose zeros are the events; `direction`,
-    1 for zeros where it rises, −1 where it falls, 0 for both; `action`: None only records the
-    event, "stop" ends the run there, a change of `phipsi.topology` (or a list of them) goes on with
-    another mechanism, once, and a callable(t, q, v) may return a new state (q, v) to go on
-    from, or None to go on as it is (the integrator starts again, so that it may also switch a
-    controller); `name`, for the record, that of the function by default.
+    """Zero-crossing event of a simulation, with an optional action.
 
     A function that is zero at the start, or that an action has just left at zero, does not
     trigger there.
 
+    Parameters
+    ----------
+    function : callable
+        ``function(t, q, v)`` returns a continuous number, whose zeros are the events.
+    direction : {0, 1, -1}, optional
+        1 for zeros where it rises, −1 where it falls, 0 for both.
+    action : optional
+        None only records the event; "stop" ends the simulation there. A change of
+        `phipsi.topology`, or a list of them, continues with another mechanism, once. A function of
+        (t, q, v) may return a new state (q, v) from which to continue, or None to continue
+        unchanged (the integrator is restarted, so that the function may also switch a controller).
+    name : str, optional
+        Name in the record. Default: the name of the function.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> down = pp.Event(lambda t, q, v: q[0] + 1.5707963267948966, action="stop", name="down")
     >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 10.0, events=[down])
@@ -94,7 +103,7 @@ class Event:
                 f"    pp.Event(lambda t, q, v: q[2], direction=-1, action='stop')"
             )
         if not isinstance(self.name, str):
-            raise InputError(f"the name of an event is a text, not {self.name!r}")
+            raise InputError(f"the name of an event must be a string, not {self.name!r}")
         if not self.name:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             object.__setattr__(self, "name", name)
@@ -162,8 +171,8 @@ class Watch:
             value = math.nan
         if not math.isfinite(value):
             raise InputError(
-                f"event {event.name!r} gave {given!r} at t = {t:.6g} s; its function must return "
-                f"one finite number."
+                f"event {event.name!r} returned {given!r} at t = {t:.6g} s; its function must "
+                "return one finite number."
             )
         return value
 
@@ -231,7 +240,8 @@ class Watch:
         if len(recent) > _MANY and max(np.diff(recent)) <= _NO_TIME * self._end:
             name = self.events[crossing.index].name
             raise Diverged(
-                f"event {name!r} triggers without end at t = {crossing.t:.9g} s (the last "
-                f"{_MANY} times within {recent[-1] - recent[0]:.2g} s), like a ball that bounces "
-                f"ever lower; let its action end that, for example by stopping below a small speed"
+                f"event {name!r} triggers indefinitely at t = {crossing.t:.9g} s (the last "
+                f"{_MANY} times within {recent[-1] - recent[0]:.2g} s): Zeno behaviour, like a "
+                "ball that bounces ever lower. Let its action end this, for example by stopping "
+                "below a small speed"
             )

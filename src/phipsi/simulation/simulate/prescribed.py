@@ -17,7 +17,7 @@ from phipsi.simulation.runs.user_functions import check_signature
 Array = NDArray[Any]
 
 WITH_CONTACTS = Refusal(
-    "the forces of contacts, rigid stops, ropes and dry friction would have to account for them",
+    ("the forces of contacts, rigid joint limits, ropes and dry friction do not account for them"),
     "Remove prescribed=, or contacts= of the system",
     combined_with="contacts",
 )

@@ -50,13 +50,13 @@ class Quadratures:
         for name, x in listed.items():
             if name == WORK or not isinstance(name, str):
                 raise InputError(
-                    f"quadratures has the name {name!r}; names are texts, and 'work' is that of "
-                    f"the work which work=True asks for."
+                    f"quadratures has the name {name!r}; names must be strings, and 'work' is "
+                    "reserved for work=True."
                 )
             if not isinstance(x, Force) and not callable(x):
                 raise InputError(
                     f"quadrature {name!r} must be a function of (t, q, v) that returns a number, "
-                    f"or a force element whose work is wanted, not {x!r}."
+                    f"or a force element whose work is integrated, not {x!r}."
                 )
             if not isinstance(x, Force):
                 check_signature(x, f"quadrature {name!r}", "t", "q", "v")
@@ -92,8 +92,8 @@ class Quadratures:
             except (TypeError, ValueError):
                 name = list(self.given)[i]
                 raise InputError(
-                    f"quadrature {name!r} gave {given!r} at t = {t:.6g} s; its function must "
-                    f"return one number."
+                    f"quadrature {name!r} returned {given!r} at t = {t:.6g} s; its function must "
+                    "return one number."
                 ) from None
 
 

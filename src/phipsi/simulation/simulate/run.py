@@ -48,7 +48,7 @@ def simulate(
     progress: Any = None,
     topology: Sequence[Change] | Change = (),
 ) -> Trajectory:
-    """Motion of a mechanism from an initial state.
+    """Simulate a model from an initial state, with adaptive or fixed steps, events and controllers.
 
     Integrates q̇ = N(q) v, vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]) on the
     configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
@@ -56,38 +56,89 @@ def simulate(
     lift-off, sticking and slipping are located as events, with exact Coulomb friction between them
     ("dopri", "radau"; docs/contact.md).
 
-    **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
-    t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `rate`, samples of
-    the controller per second: it is then called once per sample, at increasing times from t = 0 on,
-    and its efforts are held in between, so that it may have a memory (without it, it is continuous
-    and called at every stage); `delay`, in samples; `integrator`:
-    "dopri", "radau", "lsoda" choose their steps from `rtol` (1e-9) and `atol` (1e-12); "rk4",
-    "semi_implicit", "linearly_implicit" (for stiff modes of flexible bodies), "implicit_midpoint",
-    "variational" (trees only: symplectic, keeps momenta) have the fixed step `dt` (1e-3 s);
-    "time_stepping", of systems with contacts, rigid stops, ropes or dry friction, the steps of a
-    `Simulator`, at most `dt`; what an integrator does not use is an error;
-    `output_times`, increasing times in s at which to record (default: every accepted step, every dt
-    for fixed steps); `events`, see `Event`;
-    `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
-    model are added by `forces.from_model(model)`; `prescribed`, ``{joint: acceleration}`` for
-    joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
-    `tau`; `quadratures`, name → function of (t, q, v) to be integrated with the motion, or a force
-    element whose work is wanted: ``trajectory.quadratures``; `work`, whether to integrate the work
-    of all that stores no energy, so that ``energy − energy[0] = trajectory.work``; `progress`, None
-    (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
-    of (t, duration). For a system: `stabilization`, "project"
-    (position and velocity are projected in the mass metric after every step until no residual
-    exceeds `constraint_tolerance`, 1e-10 rad and m), "baumgarte" (feedback of residuals with the
-    rate `baumgarte_rate`, 20/s) or "none". `topology`, changes of `phipsi.topology` that hold from
-    the start; further ones are actions of events.
+    Parameters
+    ----------
+    model : Model
+        A tree, or a `System`.
+    q0 : array_like, shape (nq,)
+        Initial configuration.
+    v0 : array_like, shape (nv,)
+        Initial generalized velocities.
+    duration : float
+        Length of the simulation, s; it begins at t = 0.
+    controller : callable, optional
+        ``controller(t, q, v)`` returns tau (nv,), N·m or N. Default: no joint torques or forces.
+    rate : float, optional
+        Samples of the controller per second (zero-order hold): the controller is called once per
+        sample, at increasing times from t = 0 on, and its tau is held in between, so that it may
+        have a memory. Default: it is continuous and called at every stage.
+    delay : int, optional
+        Delay of a sampled controller, in samples.
+    integrator : str, optional
+        "dopri" (default), "radau" and "lsoda" choose their steps from `rtol` and `atol`. Fixed
+        steps `dt` have "rk4", "semi_implicit", "linearly_implicit" (for stiff modes of flexible
+        bodies), "implicit_midpoint" and "variational" (trees only: symplectic, keeps momenta).
+        "time_stepping", for systems with contacts, rigid joint limits, ropes or dry friction, takes
+        the steps of a `Simulator`, at most `dt`. An option that the integrator does not use is an
+        error.
+    dt : float, optional
+        Step of fixed-step integrators, s. Default: 1e-3.
+    rtol, atol : float, optional
+        Relative and absolute tolerance of adaptive integrators. Default: 1e-9 and 1e-12.
+    output_times : array_like, shape (k,), optional
+        Increasing times at which to record, s. Default: every accepted step, every dt for fixed
+        steps.
+    events : Event or sequence of Event, optional
+        Zero crossings to locate, record and act upon.
+    forces : Force or sequence of Force, optional
+        Elements of `phipsi.forces`. Only these act: damping, friction and limits of the model are
+        added by `forces.from_model(model)`.
+    prescribed : mapping of str to float or callable, optional
+        ``{joint: acceleration}`` for joints with prescribed motion: numbers, or functions of
+        (t, q, v). The torques and forces that they need are recorded in `tau`.
+    quadratures : mapping of str to callable or Force, optional
+        By name, a function of (t, q, v) that is integrated with the motion, or a force element
+        whose work is wanted; the results are in ``trajectory.quadratures``.
+    work : bool, optional
+        Whether to integrate the work of everything that stores no energy, so that
+        ``energy − energy[0] = trajectory.work``.
+    stabilization : {"project", "baumgarte", "none"}, optional
+        For a system, how constraint drift is removed: "project" (position and velocity are
+        projected in the mass metric after every step until no residual exceeds
+        `constraint_tolerance`), "baumgarte" (feedback of residuals at `baumgarte_rate`) or "none".
+    constraint_tolerance : float, optional
+        Largest residual of a projected state, rad and m. Default: 1e-10.
+    baumgarte_rate : float, optional
+        Rate of the feedback of residuals, 1/s. Default: 20.
+    progress : optional
+        None (a bar if the simulation takes more than 2 s at a terminal), True, False, a tqdm-like
+        object, or a function of (t, duration).
+    topology : Change or sequence of Change, optional
+        Changes of `phipsi.topology` that hold from the start; further ones are actions of events.
 
-    **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns the motion so far,
-    with ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory`
-    ends at the last good state.
+    Returns
+    -------
+    Trajectory
+        The recorded motion. Ctrl-C ends the simulation with a warning and returns the motion so
+        far, with ``complete=False``.
 
+    Raises
+    ------
+    SimulationError
+        If the simulation cannot continue; its `trajectory` ends at the last good state.
+
+    See Also
+    --------
+    rollout : Fixed steps of many trajectories under given tau, in machine code.
+    Simulator : The same with controllers, force elements, contacts and gradients.
+
+    Notes
+    -----
     **Cost:** per evaluation of vdot three sweeps, O(N); 12 evaluations per step of "dopri", and 3
     for its dense output. **Source:** docs/simulation.md.
 
+    Examples
+    --------
     >>> import phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.0, 0.0], [0.0, 0.0], 1.0)
     >>> bool(abs(fall.energy - fall.energy[0]).max() < 1e-7)

@@ -244,8 +244,8 @@ class RunConstraints:
             names = ", ".join(repr(self.system.row_names[i]) for i in bad[:8])
             raise Diverged(
                 f"at t = {t:.9g} s the prescribed accelerations contradict the constraints: the "
-                f"rows {names} miss their rates by up to {wrong[bad].max():.3g} (rad/s, m/s), and "
-                f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints"
+                f"rows {names} are violated by up to {wrong[bad].max():.3g} (rad/s, m/s), and "
+                "the joints that are not prescribed cannot compensate. Prescribe fewer joints"
             )
 
     def _projected(
@@ -401,15 +401,19 @@ class RunConstraints:
             for c in map(self.system.closure_of, bad.tolist())
         )
         why = (
-            "the constraints contradict each other for these rates, as they do where a mechanism "
-            "can branch and v mixes the branches"
+            (
+                "the constraints contradict each other for these velocities, as they do where a "
+                "mechanism can branch and v mixes the branches"
+            )
             if self._all_move
-            else "the joints that are not prescribed cannot make up for those that are. Prescribe "
-            "fewer joints, or accelerations that keep the loops closed"
+            else (
+                "the joints that are not prescribed cannot compensate those that are. Prescribe "
+                "fewer joints, or accelerations that keep the loops closed"
+            )
         )
         return (
-            f"the rows {names} ask for accelerations that no motion has, {wrong[bad].max():.3g} "
-            f"(rad/s², m/s²) apart: {why}. Loops: {', '.join(loops)}"
+            f"no accelerations satisfy the rows {names}, which are violated by "
+            f"{wrong[bad].max():.3g} (rad/s², m/s²): {why}. Loops: {', '.join(loops)}"
         )
 
     def near_singular(self, q: Array) -> str:

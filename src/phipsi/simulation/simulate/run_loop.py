@@ -113,8 +113,9 @@ def run_setup(
     check_sampling(rate, delay, controller, None if method.is_adaptive else options.dt)
     if changes and rate is not None:
         raise InputError(
-            "rate= does not go with changes of topology, whose phases begin between samples; "
-            "leave it out, and hold the efforts in the controller"
+            "rate= (sampled control) cannot be combined with changes of topology, whose phases "
+            "begin between samples. Remove it, and implement the sample-and-hold in the "
+            "controller"
         )
     return RunSetup(
         model, own, options, method, controller, rate, delay, events, before, changes, forces,
@@ -196,7 +197,7 @@ class RunLoop:
                 self.equations.sample(self.sampled, 0.0, q, v)
             self.equations.check(0.0, q, v)
             self.watch = Watch(events, 0.0, q, v, self.end)
-            with first_call("the run", 0.0):
+            with first_call("the simulation", 0.0):
                 self._start(q, v, options)
         except SimulationError as error:
             model, nothing = self.equations.model, np.full((1, len(v)), np.nan)
@@ -510,7 +511,7 @@ class RunLoop:
         if self.contacts is not None:
             forces, modes, rows = (np.array(x) for x in zip(*self._touched, strict=True))
             off = float(np.abs(out.energy - out.energy[0] - out.work).max())
-            # what surfaces that give have stored since the start is not lost
+            # what compliant surfaces have stored since the start is not lost
             stored = self.contacts.stored(self.stepper.q) - self.contacts.stored(out.q[0])
             proof = self.contacts.certificate(off, -out.totals[CONTACTS] - stored)
             pairs = self.contacts.contacts.contacts
@@ -539,22 +540,20 @@ class RunLoop:
         steps = "integrator='time_stepping', dt=1e-3 for many contacts"
         ways = [x for x in (stiff, steps if self.equations.contacts is not None else "") if x]
         if not ways:
-            return (
-                "Its forces may have no bound near this state: smaller gains or stiffnesses help."
-            )
+            return "Its forces may be unbounded near this state: smaller gains or stiffnesses help."
         return f"Try {', or '.join(ways)}."
 
     def _failure(self, reason: str, cause: BaseException | None) -> SimulationError:
         trajectory = self._partial()
         last = f"t = {trajectory.t[-1]:.9g} s"
         if reason:
-            text = f"the run diverged: {reason}.{self._fastest()}"
+            text = f"the simulation diverged: {reason}.{self._fastest()}"
             if isinstance(cause, PhipsiError):
                 text += f"\n{cause}"
             text += self.equations.about(self.stepper.q, is_explained=cause is not None)
             text += f"\n{self._advice()}"
         else:
             kind = "" if isinstance(cause, PhipsiError) else f"{type(cause).__name__}: "
-            text = f"the run stopped: {kind}{cause}"
+            text = f"the simulation stopped: {kind}{cause}"
         text += f"\nerror.trajectory has everything up to the last good state, {last}."
         return SimulationError(text, trajectory)

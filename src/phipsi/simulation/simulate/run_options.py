@@ -1,6 +1,6 @@
 """Numbers of a run that have defaults: its step, its tolerances, how its constraints are kept.
 
-What is not given has its default. What is given but would do nothing in this run is an error that
+An option that is None has its default. One that has no effect in this run is an error that
 says why: the step of a method that chooses its steps, the tolerances of one that does not, the
 projection of a mechanism without constraints.
 
@@ -70,7 +70,7 @@ def _kept(
     for name, value in own.items():
         why = _idle_constraints(name, method, how, rows, contacts)
         if why:
-            raise InputError(f"{name}={value!r} would do nothing: {why}")
+            raise InputError(f"{name}={value!r} has no effect: {why}")
     both = zip(OF_CONSTRAINTS, _DEFAULTS, strict=True)
     return checked_stabilization(*(own.get(name, default) for name, default in both))
 
@@ -83,41 +83,45 @@ def reject_idle_steps(method: Method, given: Mapping[str, Any]) -> None:
             continue
         if name == "dt":
             raise InputError(
-                f"dt={value!r} would do nothing: integrator={method.name!r} chooses its steps from "
-                "rtol and atol. Leave it out; for states at regular times, or for fixed steps:\n"
+                f"dt={value!r} has no effect: integrator={method.name!r} chooses its steps from "
+                "rtol and atol. Remove it. For states at regular times, or for fixed steps:\n"
                 f"    output_times=np.arange(0, duration, {value!r})\n"
                 f"    integrator='rk4', dt={value!r}"
             )
         raise InputError(
-            f"{name}={value!r} would do nothing: integrator={method.name!r} has fixed steps, whose "
-            f"errors go with dt to the power {method.order}. Leave it out; for smaller errors, or "
-            "for steps that follow from tolerances:\n"
+            f"{name}={value!r} has no effect: integrator={method.name!r} has fixed steps, whose "
+            f"errors are proportional to dt to the power {method.order}. Remove it. For smaller "
+            "errors, or for steps that follow from tolerances:\n"
             f"    dt={DT / 2:g}\n"
             f"    integrator='dopri', {name}={value!r}"
         )
 
 
 def _idle_constraints(name: str, method: Method, how: str, rows: bool, contacts: bool) -> str:
-    """Why an option about constraints would do nothing; empty if it does something."""
+    """Why an option about constraints has no effect; empty if it has one."""
     if method.handles_contact:
         return (
-            f"steps of integrator={method.name!r} are compiled, and always end with a projection. "
-            "Leave it out; it is for runs whose events are located:\n    integrator='dopri'"
+            f"steps of integrator={method.name!r} are compiled, and always end with a "
+            "projection. Remove it, or use an integrator that locates events:\n"
+            "    integrator='dopri'"
         )
     if not rows and not (contacts and name == "constraint_tolerance"):
         return (
-            "this mechanism has no constraints, and the joints of a tree have no loop that could "
-            "open. Leave it out; loops are those of a system:\n    pp.System(model, constraints)"
+            "this mechanism has no constraints, so there is no constraint drift. Remove it, or "
+            "pass a system:\n"
+            "    pp.System(model, constraints)"
         )
     if name == "constraint_tolerance" and how != "project":
         return (
-            f"it is where projections end, and stabilization={how!r} has none. Leave it out, or "
-            "take\n    stabilization='project'"
+            f"it is the tolerance of projections, and stabilization={how!r} has none. Remove it, "
+            "or pass\n"
+            "    stabilization='project'"
         )
     if name == "baumgarte_rate" and how != "baumgarte":
         return (
-            f"it is the rate at which residuals are fed back, and stabilization={how!r} feeds none "
-            "back. Leave it out, or take\n    stabilization='baumgarte'"
+            f"it is the rate at which residuals are fed back, and stabilization={how!r} feeds "
+            "none back. Remove it, or pass\n"
+            "    stabilization='baumgarte'"
         )
     return ""
 

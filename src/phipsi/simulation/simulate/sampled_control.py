@@ -57,15 +57,15 @@ class SampledControl:
 def check_sampling(rate: Any, delay: Any, controller: Any, dt: float | None) -> None:
     """Reject what is not a rate or a delay, and rates that fixed steps of `dt` miss."""
     if not is_whole(delay) or delay < 0:
-        raise InputError(f"delay={delay!r} must be a whole number of samples, at least 0")
+        raise InputError(f"delay={delay!r} must be an integer number of samples, at least 0")
     if rate is None:
         if delay:
             raise InputError(
-                f"delay={delay} counts samples, and the controller is not sampled: give rate= too"
+                f"delay={delay} counts samples, but the controller is not sampled. Pass rate= too"
             )
         return
     if controller is None:
-        raise InputError(f"rate={rate!r} is that of a controller: give controller= too")
+        raise InputError(f"rate={rate!r} has no effect without a controller. Pass controller= too")
     if not is_real(rate) or not 0 < rate < math.inf:
         raise InputError(f"rate={rate!r} must be a positive number of samples per second")
     if dt is None:
@@ -74,6 +74,6 @@ def check_sampling(rate: Any, delay: Any, controller: Any, dt: float | None) -> 
     near = max(round(steps), 1)
     if abs(steps - near) > 1e-9 * steps:
         raise InputError(
-            f"rate={rate:g} /s is a sample every {steps:.6g} steps of dt={dt:g} s, which is not a "
-            f"whole number. This step fits:  dt={1 / (rate * near):.9g}"
+            f"rate={rate:g} /s is a sample every {steps:.6g} steps of dt={dt:g} s, which is not "
+            f"an integer. This step fits:  dt={1 / (rate * near):.9g}"
         )

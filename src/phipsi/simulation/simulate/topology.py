@@ -7,7 +7,7 @@ A change is the action of an `Event`; several in a list happen together:
 >>> out = pp.Event(lambda t, q, v: q[7] - 1.0, direction=1, action=latch, name="boom is out")
 
 A run with changes keeps the coordinates of the model it was started with: entries of untouched
-joints carry over by name, those of locked joints stand still, those of trees that are not there
+joints carry over by name, those of locked joints stand still, those of absent trees
 keep their last value. Where rows are switched on or joints locked, velocities jump so that momentum
 is kept (theory/closed-chains 11); where they are switched off, nothing jumps.
 """
@@ -54,11 +54,20 @@ Array = NDArray[Any]
 @final
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """What the mechanism is at one time.
+    """Topology of a mechanism at one time: constraints, locked joints and absent bodies.
 
-    **Attributes:** `model`, all bodies that ever take part; `constraints` that act; `locked`,
-    joint → coordinates at which it stands; `absent`, bodies of trees that are not there;
-    `object`, names of bodies if the system is a grasp.
+    Parameters
+    ----------
+    model : Model
+        All bodies that ever take part.
+    constraints : tuple of Constraint, optional
+        Constraints that act.
+    locked : mapping of str to ndarray, optional
+        Joint → coordinates at which it is locked.
+    absent : frozenset of str, optional
+        Bodies of trees that are removed.
+    object : tuple of str, optional
+        Names of bodies if the system is a grasp.
     """
 
     model: Model
@@ -102,7 +111,7 @@ class Topology:
         """Place of a constraint; rejects names that do not act."""
         names = [c.name for c in self.constraints]
         if name not in names:
-            raise InputError(f"no constraint {name!r} acts now. {did_you_mean(name, names)}")
+            raise InputError(f"no constraint {name!r} is active. {did_you_mean(name, names)}")
         return names.index(name)
 
 
@@ -132,10 +141,22 @@ class _OfJoints(_NamedChange):
 @final
 @dataclass(frozen=True, init=False)
 class Attach(Change):
-    """Constraints are switched on: a latch, a docking, a loop that closes.
+    """Switch constraints on during a simulation: a latch, a docking, a loop that closes.
 
-    With ``as_is=True`` their `b` ends (of contacts the fingers) are moved so that they hold just
-    as the bodies are then; otherwise they must be closed at that instant.
+    Parameters
+    ----------
+    *constraints : Constraint
+        The constraints.
+    as_is : bool, optional
+        True: their `b` ends (of contacts the fingers) are moved so that they hold just as the
+        bodies are then. By default they must be closed at that instant.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> latch = pp.constraints.Weld(a="tip", b="world", name="latch")
+    >>> pp.topology.at(1.0, pp.topology.Attach(latch, as_is=True)).name
+    'Attach at 1 s'
     """
 
     constraints: tuple[Constraint, ...]
@@ -151,7 +172,7 @@ class Attach(Change):
         taken = {c.name for c in now.constraints}
         for c in new:
             if c.name in taken:
-                raise InputError(f"constraint {c.name!r} acts already; detach it first.")
+                raise InputError(f"constraint {c.name!r} is active already. Detach it first.")
         return replace(now, constraints=(*now.constraints, *new)), q, v
 
     def check(self, model: Model) -> None:
@@ -162,7 +183,19 @@ class Attach(Change):
 @final
 @dataclass(frozen=True, init=False)
 class Detach(_NamedChange):
-    """Constraints are switched off, by name; velocities do not jump."""
+    """Switch constraints off by name during a simulation; velocities do not jump.
+
+    Parameters
+    ----------
+    *names : str
+        Names of constraints.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.topology.Detach("latch").names
+    ('latch',)
+    """
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -174,7 +207,15 @@ class Detach(_NamedChange):
 @final
 @dataclass(frozen=True, init=False)
 class Grasp(Change):
-    """Contacts close. With ``as_is=True`` the fingers hold the object where they touch it then."""
+    """Close contacts of a grasp during a simulation.
+
+    Parameters
+    ----------
+    *contacts : Contact
+        The contacts, of `phipsi.grasping`.
+    as_is : bool, optional
+        True: the fingers hold the object where they touch it then.
+    """
 
     contacts: tuple[Contact, ...]
     as_is: bool
@@ -195,7 +236,19 @@ class Grasp(Change):
 @final
 @dataclass(frozen=True, init=False)
 class Release(_NamedChange):
-    """Contacts open, by name; all that act if none is named."""
+    """Open contacts of a grasp by name during a simulation.
+
+    Parameters
+    ----------
+    *names : str
+        Names of contacts. Default: all that act.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.topology.Release("left").names
+    ('left',)
+    """
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -206,9 +259,23 @@ class Release(_NamedChange):
 @final
 @dataclass(frozen=True, init=False)
 class Lock(_OfJoints):
-    """Joints stop where they are: their rates leave the equations, their bodies stay.
+    """Lock joints where they are: their velocities leave the equations, their bodies stay.
 
-    Bodies that deform go on doing so.
+    Flexible bodies go on deforming.
+
+    Parameters
+    ----------
+    *names : str
+        Names of joints.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> brake = pp.topology.at(0.5, pp.topology.Lock("joint2"))
+    >>> arm = pp.examples.planar_arm(2)
+    >>> fall = pp.simulate(arm, [0.0, 0.0], [0.0, 0.0], 1.0, events=[brake])
+    >>> bool(abs(fall.v[-1, 1]) == 0.0)
+    True
     """
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -224,7 +291,19 @@ class Lock(_OfJoints):
 @final
 @dataclass(frozen=True, init=False)
 class Unlock(_OfJoints):
-    """Locked joints move again, from rest where they stand."""
+    """Unlock joints: they move again, from rest where they stand.
+
+    Parameters
+    ----------
+    *names : str
+        Names of joints.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> pp.topology.at(1.0, pp.topology.Unlock("elbow")).name
+    'Unlock at 1 s'
+    """
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Release them."""
@@ -239,11 +318,20 @@ class Unlock(_OfJoints):
 @final
 @dataclass(frozen=True, eq=False)
 class Replace(Change):
-    """Trees leave and others come: another secondary system, a tool change, a dropped payload.
+    """Remove and add subtrees during a simulation (tool change, payload drop).
 
-    `out`, bodies whose trees leave, with all constraints on them; `into`, bodies whose trees come;
-    `q`, `v`, joint → coordinates and rates they come with (default: as they stand, at rest);
-    `constraints` that act on them from then on, `as_is` as for `Attach`.
+    Parameters
+    ----------
+    out : tuple of str, optional
+        Bodies whose trees are removed, with all constraints on them.
+    into : tuple of str, optional
+        Bodies whose trees are added.
+    q, v : mapping of str to array_like, optional
+        Joint → coordinates and velocities of the added trees. Default: as they stand, at rest.
+    constraints : tuple of Constraint, optional
+        Constraints that act on them from then on.
+    as_is : bool, optional
+        As for `Attach`.
     """
 
     out: tuple[str, ...] = ()
@@ -267,7 +355,7 @@ class Replace(Change):
         leaving, coming = (_trees(model, names) for names in (self.out, self.into))
         here = coming - now.absent
         if here:
-            raise InputError(f"{sorted(here)} are to come, but they are there already.")
+            raise InputError(f"cannot add {sorted(here)}: already present in the mechanism.")
         q, v = q.copy(), v.copy()
         for values, array, place in ((self.q, q, model.q_slice), (self.v, v, model.v_slice)):
             for name, value in values.items():
@@ -307,8 +395,24 @@ class Instant:
 
 
 def at(time: float, *changes: Change, name: str = "") -> Event:
-    """An event at a time with these changes.
+    """An event at a given time with changes of topology.
 
+    Parameters
+    ----------
+    time : float
+        Time of the event, s.
+    *changes : Change
+        Changes of `phipsi.topology`.
+    name : str, optional
+        Name of the event. Default: from the changes and the time.
+
+    Returns
+    -------
+    Event
+        For ``simulate(…, events=…)``.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> pp.topology.at(2.0, pp.topology.Lock("elbow")).name
     'Lock at 2 s'
@@ -386,9 +490,18 @@ def _fitted(constraint: Constraint, model: Model, q: Array) -> Constraint:
 class ContactMargin:
     """The smallest margin of a contact's inequalities as a function of (t, q, v).
 
-    It is the number of an `Event`: zero where the contact begins to open or to slip. The contact
-    forces are those under the efforts of `controller(t, q, v)`, none if it is None, and of the
-    force elements `forces`.
+    It is the function of an `Event`: zero where the contact begins to open or to slip.
+
+    Parameters
+    ----------
+    grasp : Grasp
+        The grasp.
+    contact : str
+        Name of the contact.
+    controller : callable, optional
+        ``controller(t, q, v)``, under whose tau the contact forces are computed. Default: none.
+    forces : sequence of Force, optional
+        Force elements that act.
     """
 
     def __init__(
@@ -399,7 +512,9 @@ class ContactMargin:
         forces: Sequence[Force] = (),
     ) -> None:
         if contact not in grasp.contact_names:
-            raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
+            raise InputError(
+                f"there is no contact {contact!r}; the grasp has {list(grasp.contact_names)}."
+            )
         self.grasp, self.contact, self.controller = grasp, contact, controller
         self._elements = BoundForces(forces, grasp.model)
         start = f"{contact}: "
@@ -432,13 +547,31 @@ def contact_events(
     forces: Sequence[Force] = (),
     action: Any = None,
 ) -> list[Event]:
-    """One event per one-sided contact that triggers when it begins to open or to slip.
+    """One event per unilateral contact that triggers when it begins to open or to slip.
 
-    **Arguments:** `grasp`; `controller` and `forces`, those of the run; `action`, as for `Event`:
-    None records, "stop" ends the run; "release" takes the contact away, as it happens to a finger
-    that lifts off.
-    **Returns:** events named "contact 'left' breaks". **Source:** theory/closed-chains 9.
+    Parameters
+    ----------
+    grasp : Grasp
+        The grasp.
+    controller : callable, optional
+        Controller of the simulation.
+    forces : sequence of Force, optional
+        Force elements of the simulation.
+    action : optional
+        As for `Event`: None records, "stop" ends the simulation; "release" removes the contact, as
+        happens to a finger that lifts off.
 
+    Returns
+    -------
+    list of Event
+        Events named "contact 'left' breaks".
+
+    Notes
+    -----
+    **Source:** theory/closed-chains 9.
+
+    Examples
+    --------
     >>> import numpy as np, phipsi as pp
     >>> grasp = pp.examples.two_finger_grasp()
     >>> [event.name for event in pp.topology.contact_events(grasp)]

@@ -12,9 +12,20 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EventRecord:
-    """An event that happened: its name, when, and the state before and after its action.
+    """An event that happened: its name, its time, and the state before and after its action.
 
-    `change`, if the mechanism changed: energy, momentum and impulses (`ChangeRecord`).
+    Attributes
+    ----------
+    name : str
+        Name of the event.
+    t : float
+        Time, s.
+    q, v : ndarray, shape (nq,) and (nv,)
+        State before the action.
+    q_after, v_after : ndarray, shape (nq,) and (nv,)
+        State after it.
+    change : ChangeRecord or None
+        If the mechanism changed: energy, momentum and impulses.
     """
 
     name: str

@@ -34,11 +34,18 @@ def nodes_of(degree: int, t0: float, t1: float) -> Array:
 
 @final
 class DenseRecord:
-    """Dense output of a whole run.
+    """Dense output of a whole simulation.
 
-    **Attributes:** `t0` (s,), where segments begin; `h` (s,), their lengths; `base` (s, nq), their
-    base points; `values` (s, nodes, 2 nv + n), [z, v] and n quadratures at the Chebyshev nodes of
-    each.
+    Attributes
+    ----------
+    t0 : ndarray, shape (s,)
+        Where segments begin.
+    h : ndarray, shape (s,)
+        Their lengths.
+    base : ndarray, shape (s, nq)
+        Their base points.
+    values : ndarray, shape (s, nodes, 2 nv + n)
+        [z, v] and n quadratures at the Chebyshev nodes of each.
     """
 
     def __init__(self) -> None:

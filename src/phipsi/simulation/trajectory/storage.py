@@ -134,7 +134,7 @@ def load(
         except ParseError:
             raise
         except PhipsiError as error:
-            raise ParseError(f"{where} has a model that cannot be: {error}") from error
+            raise ParseError(f"{where} has an invalid model: {error}") from error
         except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
             raise ParseError(
                 f"{where} is not a trajectory file: {type(error).__name__}: {shown(error)}. "
@@ -144,8 +144,8 @@ def load(
         kept = list(dict.fromkeys([*folders[1:], *foreign]))[:10]
         warn(
             f"{where} names {counted(sum(foreign.values()), 'mesh file')} outside of its folder. "
-            "They are not opened, because a file from elsewhere could name any; bodies are drawn "
-            "by other shapes. If you trust it, allow the folders:\n"
+            "They are not opened, because an untrusted file could name any file; bodies are "
+            "drawn by other shapes. If you trust it, allow the folders:\n"
             f"    pp.Trajectory.load({os.fspath(path)!r}, package_dirs={kept!r})"
         )
     return found
@@ -214,12 +214,12 @@ def _read(archive: _Archive, header: Any, where: str) -> dict[str, Any]:
     if header.get("version") != VERSION:
         raise ParseError(
             f"{where} has the format version {shown(repr(header.get('version')), 80)}, which is "
-            f"not known here; this library reads version {VERSION}."
+            f"not supported; this library reads version {VERSION}."
         )
     model = Model.from_dict(header.get("model"))  # type: ignore[arg-type]
     names, integrator = _names(header, "events", where), header.get("integrator")
     if not isinstance(integrator, str) or not isinstance(header.get("complete"), bool):
-        raise ParseError(f"{where}: the header's integrator or complete is not what it should be.")
+        raise ParseError(f"{where}: the header's integrator or complete has the wrong type.")
     nq, nv = model.nq, model.nv
     t = archive.array("t")
     k = t.shape[0] if t.ndim == 1 else -1

@@ -48,23 +48,63 @@ Acting = Callable[[Array, Array, Array], tuple[Array, Array | None]]
 
 @final
 class Trajectory:
-    """A recorded motion.
+    """Recorded motion of a model: times, states, torques and forces, energy, momentum and events.
 
-    An event whose action changed the state gives two samples at the same time, before and after.
+    `simulate` and `Rollout.trajectory` create it. An event whose action changed the state gives two
+    samples at the same time, before and after. Arrays are read-only.
 
-    **Attributes:** `model`; `t` (k,), s; `q` (k, nq); `v` (k, nv); `tau` (k, nv), the controller's
-    efforts (those of force elements are not in it, except in runs of a `Simulator`, which has one
-    sum); `energy` (k,), J; `momentum` (k, 6) about the world's origin; `system`, None for a tree;
-    `constraint_residuals` (k, rows), rad and m, of which a tree has none; `quadratures`, name →
-    (k,), what was integrated with the motion, and `totals`, name → its value at the end of the run;
-    `events`, a tuple of `EventRecord`; `phases`, the
-    stretches between changes of topology, empty if there were none;
-    `contacts`, a `ContactRecord`, of runs with contacts;
-    `acting`, a function of times, q and v with the efforts of force elements and their forces on
-    bodies, None without elements and for runs from files; `elements`, these;
-    `complete`, whether the run came to its end or to an event that stops it;
-    `integrator`, its name. Arrays are read-only.
+    Parameters
+    ----------
+    model : Model
+        The tree.
+    t : array_like, shape (k,)
+        Times, s.
+    q : array_like, shape (k, nq)
+        Configurations.
+    v : array_like, shape (k, nv)
+        Generalized velocities.
+    tau : array_like, shape (k, nv), or callable
+        Torques and forces of the controller, or a function that returns them. Those of force
+        elements are not in it, except in rollouts of a `Simulator`, which has one sum.
+    events : tuple of EventRecord, optional
+        Events that happened.
+    complete : bool, optional
+        Whether the simulation reached its end, or an event that stops it.
+    integrator : str, optional
+        Name of the integrator.
+    stored : callable, optional
+        Energy stored in force elements, a function of times, q and v.
+    dense : DenseRecord, optional
+        Dense output of an adaptive integrator.
+    constraint_residuals : ndarray, shape (k, rows), optional
+        Residuals of constraint rows, rad and m; a tree has none.
+    system : System, optional
+        The system; None for a tree.
+    energy : ndarray, shape (k,), optional
+        Energy, J. Default: computed when it is first read.
+    momentum : ndarray, shape (k, 6), optional
+        Momentum about the world's origin. Default: computed when it is first read.
+    phases : tuple of TopologyPhase, optional
+        The stretches between changes of topology, empty if there were none.
+    quadratures : mapping of str to ndarray, shape (k,), optional
+        What was integrated with the motion, by name.
+    totals : mapping of str to float, optional
+        Values of the quadratures at the end, by name.
+    acting : callable, optional
+        A function of times, q and v that returns the joint torques and forces of force elements and
+        their forces on bodies; None without elements and for trajectories from files.
+    elements : sequence of Force, optional
+        These elements.
 
+    Attributes
+    ----------
+    contacts : ContactRecord
+        Of simulations with contacts: forces, gaps and modes.
+    work : ndarray, shape (k,)
+        Work of everything that stores no energy, J, of simulations with ``work=True``.
+
+    Examples
+    --------
     >>> import phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4", dt=0.01)
     >>> fall
@@ -111,7 +151,7 @@ class Trajectory:
         columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
         self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
         self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))
-        # what a file brings along: its force elements are not there to compute it again
+        # what a file brings along: without its force elements it cannot be computed again
         if energy is not None:
             self.__dict__["energy"] = _frozen(energy)
         if momentum is not None:
@@ -159,11 +199,13 @@ class Trajectory:
 
     @property
     def work(self) -> Array:
-        """Work (k,) since t = 0 of all that stores no energy: motors, dampers, given motion; J.
+        """Work (k,) since t = 0 of all that stores no energy: motors, dampers, prescribed motion.
 
-        ``energy − energy[0]`` up to the errors of the integration, where no event changed the
-        state. It is there if the run was made with ``work=True``.
+        In J: ``energy − energy[0]`` up to the errors of the integration, where no event changed the
+        state. It exists if the simulation was made with ``work=True``.
 
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> damper = pp.forces.JointDamper("joint1", 0.5)
         >>> fall = pp.simulate(
@@ -173,7 +215,7 @@ class Trajectory:
         True
         """
         if WORK not in self.quadratures:
-            raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
+            raise InputError("the work was not integrated. Use  pp.simulate(…, work=True).")
         return self.quadratures[WORK]
 
     def with_contacts(self, contacts: ContactRecord) -> Trajectory:
@@ -188,14 +230,15 @@ class Trajectory:
 
     @property
     def contacts(self) -> ContactRecord:
-        """Forces, gaps and modes of contacts at the samples, and the certificate of the run.
+        """Forces, gaps and modes of contacts at the samples, and the certificate of the simulation.
 
-        Of a run of `simulate` with contacts, not of one that was resampled or read from a file.
+        Of a simulation with contacts, not of a trajectory that was resampled or read from a file.
         """
         if self._contacts is None:
             raise InputError(
-                "this trajectory has no record of contacts. Runs of systems with contacts have "
-                "one, as simulate returns them (resampled and in files they have not):\n"
+                "this trajectory has no record of contacts. Only trajectories that simulate "
+                "returns for systems with contacts have one, not resampled ones, nor those read "
+                "from files:\n"
                 "    pp.simulate(pp.System(model, contacts=pp.Contacts(model)), …).contacts"
             )
         return self._contacts
@@ -221,14 +264,26 @@ class Trajectory:
         return one.q[0], one.v[0]
 
     def resample(self, times: ArrayLike) -> Trajectory:
-        """The same motion at other times (k,), which must lie within the record.
+        """The same motion at other times, which must lie within the record.
 
-        With the default output of an adaptive run the integrator's own dense output is used, with
-        its accuracy. Otherwise states come from cubic Hermite interpolation on the group between
+        With the default output of an adaptive integrator its own dense output is used, with its
+        accuracy. Otherwise states come from cubic Hermite interpolation on the group between
         samples, with an error of O(h⁴) in q and O(h³) in v for samples h apart; `interpolation`
-        says which. Efforts are interpolated linearly. If all samples are on the constraints of a
+        says which. `tau` is interpolated linearly. If all samples satisfy the constraints of a
         system, states between them are projected too.
 
+        Parameters
+        ----------
+        times : array_like, shape (k,)
+            Times, s.
+
+        Returns
+        -------
+        Trajectory
+            The motion at these times.
+
+        Examples
+        --------
         >>> import numpy as np, phipsi as pp
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0)
         >>> fall.resample(np.linspace(0, 1, 5)).t
@@ -348,9 +403,16 @@ class Trajectory:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.npz` file with everything in it, the model too.
 
-        Plain arrays and one JSON header; no pickle. It is written under a temporary name and then
-        renamed, so a file is whole or not there.
+        Plain arrays and one JSON header; no pickle. The write is atomic: the file is written under
+        a temporary name and then renamed.
 
+        Parameters
+        ----------
+        path : str or path
+            The file to write.
+
+        Examples
+        --------
         >>> import tempfile, pathlib, phipsi as pp
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.npz"
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0)
@@ -368,10 +430,27 @@ class Trajectory:
         max_bytes: int = storage.MAX_BYTES,
         package_dirs: Iterable[str | os.PathLike[str]] = (),
     ) -> Trajectory:
-        """Read what `save` wrote. Files from strangers are safe to read: a `ParseError` or data.
+        """Read what `save` wrote; untrusted files are safe to read.
 
-        **Arguments:** `max_bytes`, reject larger files; `package_dirs`, folders with meshes of the
-        robot: of the meshes that the file names, those in its own folder and in these are opened.
+        Parameters
+        ----------
+        path : str or path
+            The file to read.
+        max_bytes : int, optional
+            Larger files are rejected.
+        package_dirs : iterable of str or path, optional
+            Folders with meshes of the robot: of the meshes that the file names, those in its own
+            folder and in these are opened.
+
+        Returns
+        -------
+        Trajectory
+            The recorded motion.
+
+        Raises
+        ------
+        ParseError
+            If the file is not a trajectory, or is damaged.
         """
         return cls(**storage.load(path, max_bytes, package_dirs))
 
@@ -386,11 +465,24 @@ class Trajectory:
         title: str = "",
         live: Any = False,
     ) -> Any:
-        """The page of `pp.report`: an animation with a timeline, and plots; needs nothing else.
+        """Standalone HTML page of `pp.report`: an animation with a timeline, and plots.
 
-        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
-        `live` as for `pp.report`. **Returns:** the path; without one, the page as a string.
+        Parameters
+        ----------
+        path : str or path, optional
+            A file that ends in .html. Default: none is written.
+        title : str, optional
+            Title. Default: the name of the model.
+        live : bool or Simulator, optional
+            As for `pp.report`.
 
+        Returns
+        -------
+        Path or str
+            The path; without one, the page as a string.
+
+        Examples
+        --------
         >>> import phipsi as pp
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.2)
         >>> fall.to_html(title="A fall").startswith("<!doctype html>")
@@ -401,10 +493,19 @@ class Trajectory:
         return view("report")(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
-        """Coordinates, rates, efforts and energy over time, as a matplotlib figure.
+        """Configuration, velocities, torques and energy over time, as a matplotlib figure.
 
-        **Arguments:** `joints`, a name or names to show, all by default. Needs matplotlib:
-        ``pip install "phipsi[plot]"``.
+        Needs matplotlib: ``pip install "phipsi[plot]"``.
+
+        Parameters
+        ----------
+        joints : str or sequence of str, optional
+            Names of the joints to show. Default: all.
+
+        Returns
+        -------
+        Figure
+            The figure.
         """
         return plotting.plot(self, joints)
 
