@@ -86,10 +86,11 @@ test-bridges: export OMP_NUM_THREADS := 1
 test-bridges: $(BRIDGES)/.installed  ## tests with PyTorch, JAX and Stable-Baselines3, in .venv-bridges
 	$(BRIDGES)/bin/python -m pytest -n auto --dist worksteal tests/learning/bridges tests/learning/test_*bridge.py
 
-lint: setup  ## ruff, pyright, and who may import whom
+lint: setup  ## ruff, pyright, docstrings, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/docstrings.py
 	$(BIN)/pyright
 
 format: setup  ## format the code and fix what ruff can fix

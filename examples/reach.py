@@ -1,6 +1,6 @@
 """A seven-joint arm reaches a place in half a second: direct shooting with trajectory gradients.
 
-The efforts of all steps are the unknowns. `rollout_gradient` gives the cost and its gradient by the
+The efforts of all steps are the unknowns. `rollout_gradient` gives the cost and its gradient, from the
 adjoint of the integrator; L-BFGS does the rest.
 """
 

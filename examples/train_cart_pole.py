@@ -37,7 +37,7 @@ class Network:
         return self.inputs[-1] @ self.weights[-1] + self.biases[-1]
 
     def update(self, out_bar, extra_bar, rate, limit=0.5):
-        """One step of Adam, from the gradient by the last outputs."""
+        """One step of Adam, from the gradient with respect to the last outputs."""
         weights, biases, bar = [], [], out_bar
         for i in reversed(range(len(self.weights))):
             weights.insert(0, self.inputs[i].T @ bar)
