@@ -1,7 +1,7 @@
 """A seven-joint arm reaches a place in half a second: direct shooting with trajectory gradients.
 
-The efforts of all steps are the unknowns. `rollout_gradient` gives the cost and its gradient, from the
-adjoint of the integrator; L-BFGS does the rest.
+The efforts of all steps are the unknowns. `rollout_gradient` gives the cost and its gradient, from
+the adjoint of the integrator; L-BFGS does the rest.
 """
 
 import time

@@ -38,7 +38,7 @@ PHRASES = [
     (r"leave (it|them) out", "remove it", "Leave it out."),
     (r"time stands still", "paused", "While time stands still."),
     (r"put aside", "quarantined", "The block was put aside."),
-    (r"(Runge and Kutta|Craig and Bampton|Kelvin and Voigt)", "Runge–Kutta, …", "Runge and Kutta's"),
+    (r"(Runge and Kutta|Craig and Bampton|Kelvin and Voigt)", "Runge–Kutta", "Runge and Kutta's"),
     (r"bounding balls?", "bounding spheres", "Their bounding balls."),
     (r"as is said", "prescribed", "It moves as is said."),
     (r"(derivatives?|gradients?) by (the|all|its|q|v|tau|vdot)\b", "with respect to",
