@@ -105,3 +105,25 @@ def test_texts_are_all_there():
     assert "Multibody dynamics" in TEXTS["README.md"]
     assert "is not a finite real number" in TEXTS["src/phipsi/core/expressions/coefficients.py"]
     assert "import numpy" not in TEXTS["README.md"]  # blocks of code are no prose
+
+
+# What a roboticist searches for, and the page that must have it.
+SEARCHED = {
+    "with respect to": "derivatives.md", "Monte Carlo": "monte-carlo.md",
+    "code generation": "code-generation.md", "penetration": "contact.md",
+    "chattering": "contact-reference.md", "Zeno": "events.md",
+    "generalized coordinates": "notation.md", "generalized velocities": "notation.md",
+    "generalized forces": "notation.md", "algebraic loop": "custom-forces-and-controllers.md",
+    "zero-order hold": "custom-forces-and-controllers.md", "actuator": "control.md",
+    "floating base": "models.md", "domain randomization": "learning.md",
+    "compliant contact": "contact.md", "signed distance": "collision-distances.md",
+    "nonholonomic": "rolling.md", "Sobol indices": "monte-carlo.md", "rollout": "simulator.md",
+    "URDF": "importing.md", "inverse kinematics": "inverse-kinematics.md",
+    "linearize": "linearisation.md",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("term", SEARCHED)
+def test_what_readers_search_for_is_on_the_page_about_it(term: str):
+    text = " ".join(TEXTS[f"docs/{SEARCHED[term]}"].split()).lower()
+    assert term.lower() in text.replace("**", "")
