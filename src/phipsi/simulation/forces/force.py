@@ -24,7 +24,7 @@ from phipsi.core.arrays import (
     with_numbers,
 )
 from phipsi.core.compiler import compile
-from phipsi.core.model import Model, floats_of
+from phipsi.core.model import Model, flattened, floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
 from phipsi.laws import JointRows, Law
@@ -186,7 +186,7 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     if isinstance(forces, Force):
         forces = (forces,)
     kinds: dict[type[Force], list[Force]] = {}
-    for element in forces:
+    for element in flattened(forces):
         if not isinstance(element, Force):
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
