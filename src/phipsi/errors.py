@@ -96,7 +96,8 @@ class ModelError(PhipsiError, ValueError):
 class FileError(ModelError):
     """A robot file cannot be read.
 
-    The text is ``file:line: element: reason``, without a line if the file was not read. Long elements and reasons are shortened.
+    The text is ``file:line: element: reason``, without a line if the file was not read. Long
+    elements and reasons are shortened.
 
     Attributes
     ----------

@@ -112,8 +112,8 @@ def warn_of_ground(
     other = plane_at(others, ground.placement)
     if other is None:
         return
-    twice = {x.a for x in made if x.b is ground} & {x.a for x in made if x.b == other}
-    if twice:
+    on = {name: {x.a.name for x in made if x.b.name == name} for name in (GROUND, other.name)}
+    if on[GROUND] & on[other.name]:
         flat = np.allclose(ground.placement.matrix, np.eye(4))
         where = "at z = 0" if flat else "in this place"
         warn(

@@ -115,9 +115,10 @@ class _Notes:
         return _Home(name, 0, 0, _NQ[kinds[place]], _NV[kinds[place]])
 
     def _note(
-        self, who: str, name: str, at: SourceLocation, message: str, instead: str = ""
-    ) -> None:
-        self.robot.note("ignored", who, name, f"{message}{_paste(instead)}", at, True)
+        self, who: str, name: str, at: SourceLocation, message: str, instead: str = "",
+        kind: str = "ignored",
+    ) -> None:  # fmt: skip
+        self.robot.note(kind, who, name, f"{message}{_paste(instead)}", at, True)
 
     # ---------------------------------------------------------------- joints
 
@@ -245,7 +246,8 @@ class _Notes:
         gear = float(m.actuator_gear[k][0])
         scalar = home is not None and _NV[int(m.jnt_type[joint])] == 1
         if home is None or not scalar or not simple or bias not in (_NO_BIAS, _AFFINE_BIAS):
-            self._note(who, name, at, f"{what}. Write its force as a law (pp.law).")
+            message = f"{what}. Write its force as a law (pp.law)."
+            self._note(who, name, at, message, kind="actuator")
         else:
             force = self._actuator_force(k, home)
             bounds, shared = self._effort_bounds(joint)
@@ -256,7 +258,7 @@ class _Notes:
             used = [x for x in ("q", "v") if re.search(rf"\b{x}\b", force)]
             self._note(
                 who, name, at, f"{what}. Give its effort as tau, or as a law of a Simulator:",
-                _law(", ".join([*used, "ctrl"]), force, home, ".bind(ctrl=0.0)"),
+                _law(", ".join([*used, "ctrl"]), force, home, ".bind(ctrl=0.0)"), "actuator",
             )  # fmt: skip
         passive = [
             word
