@@ -111,7 +111,17 @@ class Law:
     def on(self, joints: str | Iterable[str], *more: str) -> Law:
         """The same law for some joints: q, v, tau_given and tau are theirs, in this order.
 
-        ``law.on("hip", "knee")`` is ``law.on(["hip", "knee"])``.
+        Parameters
+        ----------
+        joints : str or iterable of str
+            Names of joints.
+        *more : str
+            More names: ``law.on("hip", "knee")`` is ``law.on(["hip", "knee"])``.
+
+        Returns
+        -------
+        Law
+            The law for these joints.
         """
         first = (joints,) if isinstance(joints, str) else joints
         return replace(self, joints=_names((*first, *more) if more else joints, self.place))
