@@ -31,6 +31,7 @@ from phipsi.core.model import (
 from phipsi.core.spatial import ARRAYS, sinc, so3_log, versine
 from phipsi.errors import InputError
 from phipsi.simulation.control.dependent_joints import FollowingJoints, moved_by
+from phipsi.simulation.control.series_misfit import warn_of_misfit
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.runs.user_functions import name_of
@@ -310,7 +311,8 @@ class FourierPath:
         Returns
         -------
         FourierPath
-            A path whose v and vdot are the exact derivatives of the fitted coordinates.
+            A path whose v and vdot are the exact derivatives of the fitted coordinates. A warning
+            gives the largest distance from the measured ones if it is not small.
         """
         tree = tree_of(model, cls)
         times, values = real_array("t", t), real_array("q", q)
@@ -328,6 +330,8 @@ class FourierPath:
         angle = times[:, None] * omega
         basis = np.hstack([np.ones((len(times), 1)), np.sin(angle), -np.cos(angle)])
         found = np.linalg.lstsq(basis, values, rcond=None)[0]
+        if harmonics:
+            warn_of_misfit(tree, times, values, basis @ found, period)
         cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
         return cls(model, found[0], cosines.T, sines.T, period, independent=independent)
 
